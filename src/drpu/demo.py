@@ -111,9 +111,8 @@ def _row(clf: DRPUClassifier, told: DRPUClassifier, X: Any, y: Any) -> Row:
 
 def _draw(rows: list[Row], path: Path) -> None:
     """Write a picture of the estimated shares, and of accuracy with and without adapting."""
-    figure = require("matplotlib.figure", extra="report", for_="the picture of the demo").Figure(
-        figsize=(9, 3.6), layout="constrained"
-    )
+    module = require("matplotlib.figure", extra="report", for_="the picture of the demo")
+    figure = module.Figure(figsize=(9, 3.6), layout="constrained")
     left, right = figure.subplots(1, 2)
     PriorDisplay({f"true {row.truth:.0%}": row.found for row in rows}).plot(left)
     left.plot(range(len(rows)), [row.truth for row in rows], "kx", label="true share")

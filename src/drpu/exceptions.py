@@ -130,6 +130,11 @@ class DRPUWarning(UserWarning):
         self.advice, self.command = advice, advice if command is None else command
         super().__init__(self._text(advice, "{:.3f}".format))
 
+    @classmethod
+    def issue(cls, finding: str, *, advice: str = "", command: str | None = None, **shares: float) -> None:
+        """Issue a warning of this class."""
+        warn(cls(finding, advice=advice, command=command, **shares))
+
     def __str__(self) -> str:
         return f"[{self.code}] {super().__str__()}"
 

@@ -507,8 +507,7 @@ def _stacked(each: list[Performance]) -> Performance:
 
 def _gain_of(classifier: Any, X: Rows | None) -> Gain:
     fitted_of(classifier)
-    new = None if X is None else classifier.count(X)
-    return gain_of(classifier, new)
+    return gain_of(classifier, None if X is None else classifier.count(X))
 
 
 @dataclass

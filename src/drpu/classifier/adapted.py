@@ -154,8 +154,7 @@ class AdaptedRecord(RatioRecord):
         super().__post_init__()
         check_cost("cost", self.cost)
 
-    def classifier(self, module: Any = None) -> AdaptedClassifier:
-        """The classifier; ``module`` makes the torch module of a custom network."""
+    def classifier(self, module: Any = None) -> AdaptedClassifier:  # noqa: D102
         adapted = object.__new__(AdaptedClassifier)
         adapted.fitted_, adapted.findings = self.fitted.with_module(module), self.findings
         adapted.prior = self.prior

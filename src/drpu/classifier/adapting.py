@@ -49,7 +49,7 @@ from drpu.core.shift.periods import (
     what_moved,
 )
 from drpu.core.tails import ScoreTails
-from drpu.exceptions import BacktestWarning, DataError, DRPUError, ParameterError, silent, warn
+from drpu.exceptions import BacktestWarning, DataError, DRPUError, ParameterError, silent
 from drpu.tables.frames import is_frame, take_frame
 from drpu.tables.values import NULL_WORDS, by_month, flat_values, is_missing_cell
 
@@ -252,9 +252,8 @@ def run_backtest(
     columns = {name: np.asarray(as_numpy(values)) for name, values in columns.items() if values is not None}
     work = []
     for t in plan.read:
-        before, now = (
-            np.flatnonzero(at) for at in ((plan.number >= 0) & (plan.number < t), plan.number == t)
-        )
+        before = np.flatnonzero((plan.number >= 0) & (plan.number < t))
+        now = np.flatnonzero(plan.number == t)
         own = {name: values[before] for name, values in columns.items()}
         one = clone(settings)
         if not isinstance(one.prior, str) and not callable(one.prior):
@@ -324,4 +323,4 @@ def past_period(
 
 def _warn_of_backtest(reason: str, *, advice: str = "", command: str = "") -> None:
     finding = f"there is no complete backtest: {reason}. Everything else is fitted as without periods."
-    warn(BacktestWarning(finding, advice=advice, command=command))
+    BacktestWarning.issue(finding, advice=advice, command=command)

@@ -17,7 +17,7 @@ from drpu._typing import BoolArray, FloatArray, IntArray, Rows
 from drpu.core.audit.design import Strata
 from drpu.core.audit.results import Answers
 from drpu.core.tails import ScoreTails
-from drpu.exceptions import DataError, DataTypeError, LabelError, MissingAnswersWarning, ParameterError, warn
+from drpu.exceptions import DataError, DataTypeError, LabelError, MissingAnswersWarning, ParameterError
 from drpu.tables.frames import FrameRows
 from drpu.tables.values import NULL_WORDS, is_missing, is_missing_cell
 
@@ -48,11 +48,16 @@ def listed(labels: Any, name: str = "labels") -> list[Any]:
     return found
 
 
+def check_same_rows(rows: int, labels: int) -> None:
+    """Raise unless there are as many labels as rows."""
+    if rows != labels:
+        raise DataError(f"X and y must have the same number of rows, got {rows} and {labels}.")
+
+
 def labels_of(y: Any, n: int) -> np.ndarray[Any, Any]:
     """Labels of ``n`` rows, of any type."""
     labels = np.array(listed(y, "y"), dtype=object)
-    if len(labels) != n:
-        raise DataError(f"X and y must have the same number of rows, got {n} and {len(labels)}.")
+    check_same_rows(n, len(labels))
     return labels
 
 
@@ -219,17 +224,13 @@ SEEN = ("unlabeled", "fitted")  # populations whose rows were used in training
 
 @dataclass(frozen=True, eq=False)
 class AuditPart:
-    """Answers for rows of one population, with the design by which the rows were chosen.
-
-    ``population``: Where the rows come from; see ``plan_audit``. ``"fitted"``: all training rows,
-    labelled ones included.
-    """
+    """Answers for rows of one population, with the design by which the rows were chosen."""
 
     answers: Answers  # true labels, their strata, and the number of rows in each stratum
     scores: FloatArray  # scores of the answered rows
     counts: ScoreTails  # counts of all rows that the audit was planned on
     classifier: str  # mark of the classifier that gave the scores
-    population: str = "auto"
+    population: str = "auto"  # as in ``plan_audit``, or "fitted": all training rows, labelled ones included
     rows: IntArray | None = None  # positions of the answered rows among those that were planned on
 
     @property
@@ -542,12 +543,10 @@ def check_of(row: int, body: str, group: Any) -> str:
 def warn_of_missing(missing: int, planned: int, deleted: int = 0) -> None:
     """Warn about missing answers, and state when they do not matter."""
     how = f" ({deleted} of them are not in the file)" if deleted else ""
-    warn(
-        MissingAnswersWarning(
-            f"{missing} of {planned} rows have no answer{how}, and the other {planned - missing} are used. "
-            "The limits hold if the rows without an answer are missing at random; they do not if people "
-            "skipped the rows that are hard to judge."
-        )
+    MissingAnswersWarning.issue(
+        f"{missing} of {planned} rows have no answer{how}, and the other {planned - missing} are used. "
+        "The limits hold if the rows without an answer are missing at random; they do not if people "
+        "skipped the rows that are hard to judge."
     )
 
 

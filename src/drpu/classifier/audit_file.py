@@ -139,7 +139,14 @@ def _audit(
     if any(token.design != design for token in tokens):
         raise DataError("the audit file holds rows of several plans: pass one file for each plan.")
     rows = check_positions(ROW, [token.row for token in tokens], None)
-    _check_belongs(classifier, design, rows, len(scored))
+    if design.classifier != classifier.fitted_.mark:
+        raise DataError(
+            "the audit file was planned with another classifier: plan it with this one, or use the one that "
+            "wrote the file."
+        )
+    planned, n = sum(design.rows), len(scored)
+    if planned != n or rows.max() >= n:
+        raise DataError(f"the audit was planned on {planned} rows, got {n}: pass the rows of the plan.")
     if all(is_missing_cell(value) for value in labels):
         raise LabelError(f"the column {name!r} of the audit file holds no answer: fill in at least one.")
     answered, positive = read_answers(labels, classifier.fitted_.classes, name=name)
@@ -209,15 +216,3 @@ def _read_token(row: Any, text: str, group: str | None) -> _Token | None:
     except (TypeError, ValueError, OverflowError):  # int(inf) overflows
         return None
     return token if possible and version == VERSION and population in (*POPULATIONS, *SEEN) else None
-
-
-def _check_belongs(classifier: RatioClassifier, design: _Design, rows: Any, n: int) -> None:
-    if design.classifier != classifier.fitted_.mark:
-        raise DataError(
-            "the audit file was planned with another classifier: plan it with this one, or use the one that "
-            "wrote the file."
-        )
-    if sum(design.rows) != n or rows.max() >= n:
-        raise DataError(
-            f"the audit was planned on {sum(design.rows)} rows, got {n}: pass the rows of the plan."
-        )

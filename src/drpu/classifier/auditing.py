@@ -41,7 +41,7 @@ from drpu.core.decision import ratio_posterior
 from drpu.core.limits.exact import Figure
 from drpu.core.prior.estimate import PriorEstimate, prior_from_tails
 from drpu.core.tails import ScoreTails
-from drpu.exceptions import DataError, LabelledSampleWarning, ParameterError, warn
+from drpu.exceptions import DataError, LabelledSampleWarning, ParameterError
 from drpu.ratios.crossfit import Known
 
 if TYPE_CHECKING:
@@ -181,16 +181,14 @@ def warn_of_unfair_labels(test: FairnessTest | None) -> None:
         how = "higher", "priors estimated without answers are too low, and expected recall is too high"
     else:
         how = "lower", "priors estimated without answers are too high, and expected recall is too low"
-    warn(
-        LabelledSampleWarning(
-            f"labelled positives score {how[0]} than the {test.n_positive} audited ones (mean rank "
-            f"{test.rank:.2f} instead of 0.50, p = {test.p_value:.1g}): they do not look like a random "
-            f"sample of all positives. Then {how[1]}.",
-            advice="Correct the fit with an audit of the unlabeled training rows: fit(X, y, audits=[audit], "
-            "labelled_by=[columns that decide who gets labelled]), or propensity=... if you know the rates.",
-            command="If you know the probability that a positive is labelled, fit with --weight, a column "
-            "with 1 / probability for positives and 1 for others; Python can estimate it from answers.",
-        )
+    LabelledSampleWarning.issue(
+        f"labelled positives score {how[0]} than the {test.n_positive} audited ones (mean rank "
+        f"{test.rank:.2f} instead of 0.50, p = {test.p_value:.1g}): they do not look like a random "
+        f"sample of all positives. Then {how[1]}.",
+        advice="Correct the fit with an audit of the unlabeled training rows: fit(X, y, audits=[audit], "
+        "labelled_by=[columns that decide who gets labelled]), or propensity=... if you know the rates.",
+        command="If you know the probability that a positive is labelled, fit with --weight, a column "
+        "with 1 / probability for positives and 1 for others; Python can estimate it from answers.",
     )
 
 
@@ -276,10 +274,8 @@ def _recalibrated(
     else:
         population = Population.of(log_odds(fitted.log_ratio_of(rows.scores)))
     samples = [DesignedSample.of(log_odds(fitted.log_ratio_of(part.scores)), part.answers) for part in parts]
-    tail = (1 - level) / 2
-    found, share = recalibrate(
-        population, samples, centre=classifier.findings.map or TRAINED, memory=memory, tails=(tail, tail)
-    )
+    tail, centre = (1 - level) / 2, classifier.findings.map or TRAINED
+    found, share = recalibrate(population, samples, centre=centre, memory=memory, tails=(tail, tail))
     return found, PriorEstimate(share.value, share.low, share.high, level, "audit")
 
 

@@ -451,12 +451,10 @@ class RatioRecord(Record):
     def __post_init__(self) -> None:
         self.columns.check_model(self.fitted.model)
 
-    def facts(self) -> dict[str, Any]:
-        """What the file keeps of the training rows."""
+    def facts(self) -> dict[str, Any]:  # noqa: D102
         return self.fitted.facts() | self.columns.facts()
 
-    def reduced(self, reduction: Reduction) -> Self:
-        """The record with fewer values of the training rows."""
+    def reduced(self, reduction: Reduction) -> Self:  # noqa: D102
         return replace(self, columns=self.columns.reduced(reduction), fitted=self.fitted.reduced(reduction))
 
     def trial(self, classifier: RatioClassifier) -> FloatArray | None:

@@ -39,14 +39,12 @@ class BudgetThreshold(Kept):
 
     ``score``: Held-out positive score at the same depth of the counts. It is a separate value because a
     row is labelled by the mean of the fold models, whereas the counts are of the scores of single models.
-    ``outlook``: Expected precision, recall and lift of the rows that are checked; None after loading.
-    ``gap``, ``score_gap``: The values below and above the two thresholds, between which they may be moved;
-    None if not known.
     """
 
     log_ratio: Unbounded  # log of the ratio above which rows are checked
     score: Unbounded
-    outlook: Annotated[Budget | None, NotKept] = None
+    outlook: Annotated[Budget | None, NotKept] = None  # figures of the rows checked; None after loading
+    # the values below and above the two thresholds, between which they may be moved; None if not known
     gap: Annotated[tuple[float, float] | None, NotKept] = None
     score_gap: Annotated[tuple[float, float] | None, NotKept] = None
 

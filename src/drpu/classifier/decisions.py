@@ -276,11 +276,11 @@ class RatioDecisions(PUClassifier):
     def at_prior(self, prior: float | PriorEstimate, *, cost: float | None = None) -> AdaptedClassifier:
         """Classifier for rows whose prior is known; there is no refit."""
         moved = as_prior("prior", prior)
-        if moved != self.test_prior_:
+        if moved == self.test_prior_:  # that of the same rows, such as with another cost
+            found = self._same_rows()
+        else:
             found = Findings(map=self.fitted_.map_at(moved.value))
-            return self._adapted_at(moved, cost=cost, findings=found)
-        # the prior of the same rows, such as with another cost
-        return self._adapted_at(moved, cost=cost, findings=self._same_rows())
+        return self._adapted_at(moved, cost=cost, findings=found)
 
     def at_budget(
         self, rows: int | None = None, *, of: Any = None, share: float | None = None

@@ -54,7 +54,7 @@ from drpu.core.prior.estimate import PriorEstimate, as_prior, prior_from_tails, 
 from drpu.core.shift.columns import ColumnProfile, profile_columns
 from drpu.core.shift.periods import Backtest
 from drpu.core.tails import ScoreTails
-from drpu.exceptions import DataTypeError, ParameterError, PriorBoundaryWarning, PriorError, warn
+from drpu.exceptions import DataTypeError, ParameterError, PriorBoundaryWarning, PriorError
 from drpu.functions.folds import Folds
 from drpu.ratios.base import RatioLearner, seeded
 from drpu.ratios.clusters import FrameLearner, Ranges
@@ -487,15 +487,13 @@ class DRPUClassifier(RatioClassifier):
         prior = with_labelled(estimate, fraction)
         warn_if_not_identified(prior)
         if (prior.value < EDGE and prior.low < TINY) or (prior.value > 1 - EDGE and prior.high > 1 - TINY):
-            warn(
-                PriorBoundaryWarning(
-                    "the training prior is estimated as {value} ({low} to {high}), which does not exclude "
-                    "that one class is absent: check the meaning of the labels, or give the prior if you "
-                    "know it.",
-                    value=prior.value,
-                    low=prior.low,
-                    high=prior.high,
-                )
+            PriorBoundaryWarning.issue(
+                "the training prior is estimated as {value} ({low} to {high}), which does not exclude "
+                "that one class is absent: check the meaning of the labels, or give the prior if you "
+                "know it.",
+                value=prior.value,
+                low=prior.low,
+                high=prior.high,
             )
         return prior
 
@@ -544,13 +542,8 @@ class DRPURecord(RatioRecord):
         if test_prior is not None:
             as_prior("test_prior", test_prior)
 
-    def classifier(self, module: Any = None) -> DRPUClassifier:
-        """The fitted classifier; ``module`` makes the torch module of a custom network."""
+    def classifier(self, module: Any = None) -> DRPUClassifier:  # noqa: D102
         classifier = DRPUClassifier(**read_parameters(self.parameters))
         classifier.fitted_ = self.fitted.with_module(module)
         self.columns.set_on(classifier)
         return classifier
-
-    def module(self) -> Any:
-        """What makes the torch module that the user gave."""
-        return getattr(self.given, "module", self.given)

@@ -11,7 +11,7 @@ from drpu._checks import check_fraction, check_random_state
 from drpu._progress import progress_bar
 from drpu._samples import Sample, SamplePair, n_rows, take_rows
 from drpu._typing import FloatArray, IntArray, Rows
-from drpu.classifier.audit import labelled_flags
+from drpu.classifier.audit import check_same_rows, labelled_flags
 from drpu.classifier.fitted import ScoredRows
 from drpu.classifier.models import resolve_model
 from drpu.classifier.record import LearntElsewhere
@@ -177,8 +177,7 @@ def suspects(
     """
     check_fraction("level", level)
     rows, flags = classifier._checked_rows(X), labelled_flags(y, classifier.classes_)
-    if len(flags) != n_rows(rows):
-        raise DataError(f"X and y must have the same number of rows, got {n_rows(rows)} and {len(flags)}.")
+    check_same_rows(n_rows(rows), len(flags))
     at, others = np.flatnonzero(flags), np.flatnonzero(~flags)
     if min(len(at), len(others)) < FEWEST_TO_SPLIT:
         raise DataError(

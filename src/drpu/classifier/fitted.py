@@ -154,7 +154,11 @@ class FittedRatio:
         Calibration makes ties, above all at its upper bound. A billionth of the score is added to
         break them, so that a threshold can separate any two rows.
         """
-        log_ratio = np.log(np.maximum(_row_means(self._ratios(scores)), 1e-300))
+        if self.calibration is None:
+            ratios = population_ratio(np.exp(scores), self.labelled_fraction)
+        else:
+            ratios = self.calibration.ratios(scores.ravel()).reshape(scores.shape)
+        log_ratio = np.log(np.maximum(_row_means(ratios), 1e-300))
         return np.asarray(log_ratio + self.tie_break * _row_means(scores) / LOG_LIMIT)
 
     @property
@@ -329,11 +333,6 @@ class FittedRatio:
             unlabeled = without_labelled(prior, self.labelled_fraction).value
             calibration = calibrate(self.tails, unlabeled, labelled_share=self.labelled_fraction)
         return replace(self, train_prior=prior, calibration=calibration)
-
-    def _ratios(self, scores: FloatArray) -> FloatArray:
-        if self.calibration is not None:
-            return self.calibration.ratios(scores.ravel()).reshape(scores.shape)
-        return population_ratio(np.exp(scores), self.labelled_fraction)
 
     @property
     def mark(self) -> str:

@@ -29,7 +29,6 @@ from drpu.exceptions import (
     ShiftWarning,
     heard,
     silent,
-    warn,
 )
 from drpu.tables.frames import is_frame, read_frame
 from drpu.tables.values import by_month, flat_values, is_missing
@@ -119,6 +118,9 @@ def without_period(classifier: Any, X: Any) -> tuple[Any, Any]:
     return group_values(classifier, X, by)
 
 
+_BRACES = str.maketrans({"{": "{{", "}": "}}"})  # names are parts of a format string
+
+
 def with_one_period(classifier: Any, X: Any) -> Any:
     """``X``, scored if it has the column of periods of training; warns if their priors differ."""
     by, (values, X) = classifier.fitted_.period, without_period(classifier, X)
@@ -129,24 +131,17 @@ def with_one_period(classifier: Any, X: Any) -> Any:
         with silent():
             found = priors_by_group(classifier, scored, values, 0.95)
         if found.differ:
-            warn(_differing(found, by))
+            low, high = (pick(found, key=lambda group: group.prior.value) for pick in (min, max))
+            column, first, last = (str(name).translate(_BRACES) for name in (by, low.name, high.name))
+            MixedPeriodsWarning.issue(
+                f"the rows are of {len(found)} periods ({column!r}) whose priors differ, from {{low}} in "
+                f"{first} to {{high}} in {last}: one prior fits none of them.",
+                advice=f"Use adapt_by(X, by={by!r}).",
+                command=f"Use --by {by}.",
+                low=low.prior.value,
+                high=high.prior.value,
+            )
     return scored
-
-
-_BRACES = str.maketrans({"{": "{{", "}": "}}"})  # names are parts of a format string
-
-
-def _differing(found: GroupPriors, by: str) -> MixedPeriodsWarning:
-    low, high = (pick(found, key=lambda group: group.prior.value) for pick in (min, max))
-    column, first, last = (str(name).translate(_BRACES) for name in (by, low.name, high.name))
-    return MixedPeriodsWarning(
-        f"the rows are of {len(found)} periods ({column!r}) whose priors differ, from {{low}} in {first} to "
-        f"{{high}} in {last}: one prior fits none of them.",
-        advice=f"Use adapt_by(X, by={by!r}).",
-        command=f"Use --by {by}.",
-        low=low.prior.value,
-        high=high.prior.value,
-    )
 
 
 def outputs_by(found: GroupPriors, scored: ScoredRows, by: Any) -> dict[str, np.ndarray[Any, Any]]:
@@ -179,7 +174,7 @@ def warn_by_group(caught: Mapping[Any, list[DRPUWarning]]) -> None:
         names = [str(name) for name, said in large.items() if any(isinstance(w, kind) for w in said)]
         shown = ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")
         finding = f"{_SAID.get(kind, first.finding)} in {shown} ({len(names)} of {len(caught)} groups)."
-        warn(kind(finding.replace("{", "(").replace("}", ")"), advice=first.advice, command=first.command))
+        kind.issue(finding.replace("{", "(").replace("}", ")"), advice=first.advice, command=first.command)
 
 
 def group_members(classifier: Any, X: Any, by: Any) -> tuple[list[Any], IntArray, ScoredRows]:
@@ -195,8 +190,7 @@ def group_members(classifier: Any, X: Any, by: Any) -> tuple[list[Any], IntArray
 def group_values(classifier: Any, X: Any, by: Any) -> tuple[np.ndarray[Any, Any], Any]:
     """One value per row, and the rows without the column ``by`` if it was not a column of training."""
     if not isinstance(by, str):
-        values = flat_values("by", by)
-        return values, X
+        return flat_values("by", by), X
     table = nw.from_native(X, eager_only=True, pass_through=True)
     names = table.columns if isinstance(table, nw.DataFrame) else []
     if by not in names:

@@ -86,10 +86,9 @@ def refuse_learnt(model: Any) -> None:
         )
 
 
-def _class(place: str) -> type[Any]:
+def _class(place: str) -> Any:
     module, _, name = place.partition(":")
-    found: type[Any] = getattr(import_module(module), name)
-    return found
+    return getattr(import_module(module), name)
 
 
 def _is_module(model: Any) -> bool:

@@ -24,7 +24,6 @@ from drpu.exceptions import (
     SeenPositivesWarning,
     ShiftWarning,
     TrainingTableWarning,
-    warn,
 )
 from drpu.functions.folds import Folds
 from drpu.ratios.clusters import engine_of
@@ -38,11 +37,9 @@ def warn_of_alpha(folds: Folds, prior: PriorEstimate) -> None:
     """Warn if alpha exceeds the prior of the unlabeled rows, because the correction is then wrong."""
     alpha = max(getattr(model, "alpha", None) or 0.0 for model in folds.functions)
     if alpha > prior.high:
-        warn(
-            AlphaWarning(
-                f"the model was corrected with alpha = {alpha:.3g}, above the prior of the unlabeled rows "
-                f"({prior}): its ratios are too small. Use a smaller alpha, or 'auto'."
-            )
+        AlphaWarning.issue(
+            f"the model was corrected with alpha = {alpha:.3g}, above the prior of the unlabeled rows "
+            f"({prior}): its ratios are too small. Use a smaller alpha, or 'auto'."
         )
 
 
@@ -53,13 +50,11 @@ def warn_of_contradicted(answered: PriorEstimate, read: PriorEstimate) -> None:
     """
     odds = [(prior.value + 1e-6) / (1 - prior.value + 1e-6) for prior in (read, answered)]
     if (read.low > answered.high or read.high < answered.low) and not 1 / 3 <= odds[0] / odds[1] <= 3:
-        warn(
-            ContradictionWarning(
-                f"answers gave {answered} for the audited rows, and the prior is now read as {read} without "
-                "answers: it moved a lot, or the reading is wrong.",
-                advice="Ask for answers about the new rows, with plan_audit.",
-                command="Ask for answers about the new rows, with drpu audit.",
-            )
+        ContradictionWarning.issue(
+            f"answers gave {answered} for the audited rows, and the prior is now read as {read} without "
+            "answers: it moved a lot, or the reading is wrong.",
+            advice="Ask for answers about the new rows, with plan_audit.",
+            command="Ask for answers about the new rows, with drpu audit.",
         )
 
 
@@ -67,35 +62,29 @@ def warn_of_answered_positives(n: int) -> None:
     """Warn of rows that are labelled as positive and were answered as negative."""
     if n:
         finding = f"{n} labelled rows were answered as negative. They are used as positives, as y says."
-        warn(ContradictionWarning(finding, advice="Correct y if the answers are right."))
+        ContradictionWarning.issue(finding, advice="Correct y if the answers are right.")
 
 
 def warn_of_few_known(negatives: int, positives: int, *, split: bool) -> None:
     """Warn that known negatives are too few to be used."""
     if negatives and (min(negatives, positives) < FEWEST_KNOWN or not split):
-        warn(
-            FewNegativesWarning(
-                f"{negatives} known negatives beside {positives} labelled positives: with fewer than "
-                f"{FEWEST_KNOWN} of either kind, the negatives are not used for the score. Label more."
-            )
+        FewNegativesWarning.issue(
+            f"{negatives} known negatives beside {positives} labelled positives: with fewer than "
+            f"{FEWEST_KNOWN} of either kind, the negatives are not used for the score. Label more."
         )
 
 
 def warn_of_few_positives(n: int, *, split: bool) -> None:
     """Warn that the prior is rough because of few positives, or because no rows were held out."""
     if n < FEW_POSITIVES:
-        warn(
-            FewPositivesWarning(
-                f"{n} labelled positives: the prior and its interval are rough. Label more, or give the "
-                "prior if you know it."
-            )
+        FewPositivesWarning.issue(
+            f"{n} labelled positives: the prior and its interval are rough. Label more, or give the "
+            "prior if you know it."
         )
     if not split:
-        warn(
-            SeenPositivesWarning(
-                "no rows were held out, so the prior is estimated from scores of training rows: it is too "
-                "low, and its interval too narrow. Label at least four positives."
-            )
+        SeenPositivesWarning.issue(
+            "no rows were held out, so the prior is estimated from scores of training rows: it is too "
+            "low, and its interval too narrow. Label at least four positives."
         )
 
 
@@ -105,17 +94,15 @@ def warn_of_notes(notes: tuple[Note, ...]) -> None:
     if doubtful:
         advice, command = (list_of_notes(doubtful, command_line=flag) for flag in (False, True))
         finding = "look at the training table before this classifier is used:"
-        warn(TrainingTableWarning(finding, advice=f"{advice}.", command=f"{command}."))
+        TrainingTableWarning.issue(finding, advice=f"{advice}.", command=f"{command}.")
 
 
 def warn_of_late_labels() -> None:
     """Warn that fewer labels have arrived than rows and past suggest."""
-    warn(
-        LateLabelsWarning(
-            "far fewer labels have arrived than the rows suggest: if labels arrive late,",
-            advice="give label_delay=1, and these labels are used as a lower bound only.",
-            command="give --label-delay 1, and these labels are used as a lower bound only.",
-        )
+    LateLabelsWarning.issue(
+        "far fewer labels have arrived than the rows suggest: if labels arrive late,",
+        advice="give label_delay=1, and these labels are used as a lower bound only.",
+        command="give --label-delay 1, and these labels are used as a lower bound only.",
     )
 
 
@@ -152,21 +139,19 @@ def warn_of_other_shift(test: MixtureTest, moved: Sequence[ColumnShift], *, done
     kind = FewPositivesWarning if untested else ShiftWarning
     text = _REFIT if done == "answers" else _HELP
     advice, command = (text.format(name) for name in ("plan_audit", "drpu audit"))
-    warn(kind(f"{seen}.{columns} {_DONE[done]}", advice=advice, command=command))
+    kind.issue(f"{seen}.{columns} {_DONE[done]}", advice=advice, command=command)
 
 
 def warn_of_few_rows(n: float, prior: PriorEstimate) -> None:
     """Warn that few new rows say little about their prior."""
     if n < FEW_ROWS:
-        warn(
-            FewRowsWarning(
-                f"{n:g} new rows say little about their prior, which lies between {{low}} and {{high}}: "
-                "labels and expected figures depend on a rough value.",
-                advice="Adapt to more rows, or give the prior with at_prior.",
-                command="Adapt to more rows, or give --prior to drpu predict.",
-                low=prior.low,
-                high=prior.high,
-            )
+        FewRowsWarning.issue(
+            f"{n:g} new rows say little about their prior, which lies between {{low}} and {{high}}: "
+            "labels and expected figures depend on a rough value.",
+            advice="Adapt to more rows, or give the prior with at_prior.",
+            command="Adapt to more rows, or give --prior to drpu predict.",
+            low=prior.low,
+            high=prior.high,
         )
 
 
@@ -214,14 +199,20 @@ def _warnings(classifier: Any) -> list[str]:
 _COUNTERS = {"DaskBoosted": "drpu.scale.dask", "SparkBoosted": "drpu.scale.spark"}
 
 
+def module_there(frame: Any) -> Any:
+    """The module whose workers count and score a Dask or Spark collection; None for rows in memory."""
+    engine = engine_of(frame)
+    return None if engine is None else import_module(_COUNTERS[engine])
+
+
 def count_there(classifier: Any, frame: Any, weight: Any) -> ScoreTails | None:
     """Counts of a Dask or Spark collection, made by its workers; None for rows in memory."""
-    engine = engine_of(frame)
-    if engine is None:
+    there = module_there(frame)
+    if there is None:
         return None
     if weight is not None and not isinstance(weight, str):
         raise ParameterError(
             f"sample_weight must be the name of a column for rows on a cluster, got {type(weight).__name__}."
         )
-    counted: ScoreTails = import_module(_COUNTERS[engine]).count(classifier, frame, None, weight)
+    counted: ScoreTails = there.count(classifier, frame, None, weight)
     return counted

@@ -121,8 +121,7 @@ class PipelineRecord(Record):
         """The same with an archive of the steps."""
         return replace(self, archive=write_estimators(self.live)) if self.live else self
 
-    def classifier(self, module: Any = None) -> Pipeline:
-        """The fitted pipeline."""
+    def classifier(self, module: Any = None) -> Pipeline:  # noqa: D102
         fitted = self.live if self.archive is None else read_estimators(self.archive)
         if len(fitted) != self.passes.count(False) or not all(hasattr(step, "transform") for step in fitted):
             raise DataError("the pipeline must have the steps that it names, which transform rows.")
@@ -130,17 +129,14 @@ class PipelineRecord(Record):
         steps = ["passthrough" if passed else next(rest) for passed in self.passes]
         return AdaptedPipeline(list(zip(self.names, [*steps, self.last.classifier(module)], strict=True)))
 
-    def facts(self) -> dict[str, Any]:
-        """What the file keeps of the training rows."""
+    def facts(self) -> dict[str, Any]:  # noqa: D102
         found = self.last.facts()
         return found | {"values_of_rows": found["values_of_rows"] | self.row_values}
 
-    def reduced(self, reduction: Reduction) -> PipelineRecord:
-        """The record with fewer values of the training rows."""
+    def reduced(self, reduction: Reduction) -> PipelineRecord:  # noqa: D102
         return replace(self, last=self.last.reduced(reduction))
 
-    def module(self) -> Any:
-        """What makes the torch module that the user gave to the classifier."""
+    def module(self) -> Any:  # noqa: D102
         return self.last.module()
 
     def trial(self, classifier: Any) -> FloatArray | None:

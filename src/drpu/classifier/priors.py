@@ -16,7 +16,7 @@ from drpu.core.prior.estimate import PriorEstimate, as_prior, prior_from_tails
 from drpu.core.prior.kernel_mean import KernelMeanPrior
 from drpu.core.prior.mixture import PROPORTIONS
 from drpu.core.tails import ScoreTails
-from drpu.exceptions import PriorBoundaryWarning, PriorError, warn
+from drpu.exceptions import PriorBoundaryWarning, PriorError
 from drpu.functions.features import Scaling, standardised
 from drpu.functions.folds import Folds
 from drpu.ratios.crossfit import cross_fit, resolve_holdout, tails_of
@@ -116,11 +116,9 @@ def off_the_edge(prior: PriorEstimate) -> PriorEstimate:
     if EDGE <= prior.value <= 1 - EDGE:
         return prior
     value = min(max(prior.value, EDGE), 1 - EDGE)
-    warn(
-        PriorBoundaryWarning(
-            f"the prior is estimated as {prior.value:.3f}, which gives one class no weight: {value:g} is "
-            "used. Check the labels, or pass the prior if you know it."
-        )
+    PriorBoundaryWarning.issue(
+        f"the prior is estimated as {prior.value:.3f}, which gives one class no weight: {value:g} is "
+        "used. Check the labels, or pass the prior if you know it."
     )
     return replace(prior, value=value, low=min(prior.low, value), high=max(prior.high, value))
 

@@ -21,10 +21,10 @@ from sklearn.utils import Tags
 from drpu._checks import check_choice, check_integer, check_weights
 from drpu._codec import Items, Kept, Number, Text, Whole, kept, kind_of
 from drpu._typing import FloatArray
-from drpu.classifier.audit import labelled_flags
+from drpu.classifier.audit import check_same_rows, labelled_flags
 from drpu.core.decision import KeptCosts
 from drpu.core.prior.estimate import PriorEstimate
-from drpu.exceptions import DataError, DataTypeError, KeptValuesWarning, ParameterError, warn
+from drpu.exceptions import DataError, DataTypeError, KeptValuesWarning, ParameterError
 from drpu.functions.base import Function
 from drpu.functions.folds import Folds
 from drpu.tables.encoder import TableEncoder
@@ -63,14 +63,12 @@ class Reduction:
         if self.column_values is None and table.salt is None and kept:
             shown = ", ".join(f"{name!r} ({n})" for name, n in kept[:8])
             more = f" and {len(kept) - 8} more columns" if len(kept) > 8 else ""
-            warn(
-                KeptValuesWarning(
-                    f"the file keeps values of the data, the levels of the categories {shown}{more}:",
-                    advice="pass column_values='keep' to accept this, 'hash' to write digests, "
-                    "rare_values=20 to leave out values of fewer than 20 rows.",
-                    command="give --column-values keep to accept this, --column-values hash to write "
-                    "digests, --rare-values 20 to leave out values of fewer than 20 rows.",
-                )
+            KeptValuesWarning.issue(
+                f"the file keeps values of the data, the levels of the categories {shown}{more}:",
+                advice="pass column_values='keep' to accept this, 'hash' to write digests, "
+                "rare_values=20 to leave out values of fewer than 20 rows.",
+                command="give --column-values keep to accept this, --column-values hash to write "
+                "digests, --rare-values 20 to leave out values of fewer than 20 rows.",
             )
         return table
 
@@ -101,7 +99,8 @@ class Record(Kept, ABC):
 
     def module(self) -> Any:
         """What makes the torch module that the user gave to the classifier, or None."""
-        return None
+        given = getattr(self, "given", None)  # the model, if the record has it
+        return getattr(given, "module", given)
 
     @abstractmethod
     def trial(self, classifier: Any) -> FloatArray | None:
@@ -153,9 +152,7 @@ class PUClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy of ``predict`` against the labels ``y``, in which a missing one means not positive."""
         positive, found = labelled_flags(y, self.classes_), self.predict(X) == self.classes_[1]
-        if len(positive) != len(found):
-            sizes = f"{len(found)} and {len(positive)}"
-            raise DataError(f"X and y must have the same number of rows, got {sizes}.")
+        check_same_rows(len(found), len(positive))
         weight = None if sample_weight is None else check_weights("sample_weight", sample_weight, len(found))
         return float(np.average(positive == found, weights=weight))
 

@@ -13,10 +13,11 @@ from sklearn.pipeline import Pipeline
 
 from drpu._checks import check_fraction, check_prior
 from drpu._typing import BoolArray, IntArray, Rows
+from drpu.classifier.audit import check_same_rows
 from drpu.classifier.validation import Classes, read_labels
 from drpu.core.bregman import bregman_risk
 from drpu.core.decision import Costs
-from drpu.exceptions import DataError, ParameterError, PriorError
+from drpu.exceptions import ParameterError, PriorError
 
 
 def ratio_risk_scorer(estimator: Any, X: Rows, y: Any) -> float:
@@ -48,15 +49,14 @@ def ratio_risk_scorer(estimator: Any, X: Rows, y: Any) -> float:
     >>> bool(cross_val_score(clf, X, y, cv=2, scoring=ratio_risk_scorer).mean() > 0.5)
     True
     """
-    X, classifier = _last_step(estimator, X)
+    X, classifier, positive, _ = _parts(estimator, X, y)
     if not hasattr(classifier, "ratio"):
         raise ParameterError(
             f"estimator must have a ratio method, got {type(classifier).__name__}: "
             "ratio_risk_scorer is for density-ratio classifiers."
         )
     ratio = classifier.ratio(X)
-    positive, _ = _labels(classifier, y)
-    _check_length(positive, len(ratio))
+    check_same_rows(len(ratio), len(positive))
     single = getattr(classifier, "scenario", "case-control") == "single-sample"
     population = ratio if single else ratio[~positive]
     return -float(bregman_risk(ratio[positive], population))
@@ -101,10 +101,9 @@ class AUCScorer:
 
     def __call__(self, estimator: Any, X: Rows, y: Any) -> float:
         """Score of a fitted classifier on rows that were not used for training."""
-        X, classifier = _last_step(estimator, X)
-        positive, classes = _labels(classifier, y)
+        X, classifier, positive, classes = _parts(estimator, X, y)
         scores = _scores(classifier, X, classes[1])
-        _check_length(positive, len(scores))
+        check_same_rows(len(scores), len(positive))
         area = float(roc_auc_score(positive, scores))
         return (area - self.prior / 2) / (1 - self.prior)
 
@@ -153,12 +152,11 @@ class CostScorer:
 
     def __call__(self, estimator: Any, X: Rows, y: Any) -> float:
         """Score of a fitted classifier on rows that were not used for training."""
-        X, classifier = _last_step(estimator, X)
-        positive, classes = _labels(classifier, y)
+        X, classifier, positive, classes = _parts(estimator, X, y)
         if hasattr(classifier, "at_prior"):
             classifier = classifier.at_prior(self.prior, cost=self.cost)
         flagged = np.asarray(classifier.predict(X) == classes[1])
-        _check_length(positive, len(flagged))
+        check_same_rows(len(flagged), len(positive))
         recall, share = float(flagged[positive].mean()), float(flagged[~positive].mean())
         misses, alarms = self.prior * (1 - recall), max(share - self.prior * recall, 0.0)
         cost = (1 - self.cost) * misses + self.cost * alarms
@@ -208,20 +206,11 @@ class PUStratifiedKFold(StratifiedKFold):  # type: ignore[misc]
         yield from StratifiedGroupKFold(self.n_splits, **settings).split(X, positive, groups)
 
 
-def _last_step(estimator: Any, X: Rows) -> tuple[Rows, Any]:
-    """The classifier at the end of a pipeline, and the rows as its input."""
+def _parts(estimator: Any, X: Rows, y: Any) -> tuple[Rows, Any, BoolArray, Classes]:
+    """The rows as the classifier at the end of a pipeline gets them, this classifier, and the labels."""
     if isinstance(estimator, Pipeline):
-        return estimator[:-1].transform(X), estimator[-1]
-    return X, estimator
-
-
-def _labels(classifier: Any, y: Any) -> tuple[BoolArray, Classes]:
-    return read_labels(y, getattr(classifier, "pos_label", None), warn=False)
-
-
-def _check_length(positive: BoolArray, rows: int) -> None:
-    if len(positive) != rows:
-        raise DataError(f"X and y must have the same number of rows, got {rows} and {len(positive)}.")
+        X, estimator = estimator[:-1].transform(X), estimator[-1]
+    return X, estimator, *read_labels(y, getattr(estimator, "pos_label", None), warn=False)
 
 
 def _scores(classifier: Any, X: Rows, positive: Any) -> Any:

@@ -16,6 +16,7 @@ from drpu._arrays import as_numpy
 from drpu._checks import LARGEST, check_numbers, check_weights, one_line, refuse_mask, unit_weights
 from drpu._samples import Sample, SamplePair, is_sparse, n_rows, stack_rows, take_rows
 from drpu._typing import BoolArray, FloatArray, IntArray, Rows
+from drpu.classifier.audit import check_same_rows
 from drpu.core.audit.labelling import inverse_weights
 from drpu.exceptions import (
     CopiedPositivesWarning,
@@ -26,7 +27,6 @@ from drpu.exceptions import (
     MorePositivesWarning,
     ParameterError,
     PositiveLabelWarning,
-    warn,
 )
 from drpu.functions.base import Accepts, Function, as_rows, check_pixels, check_shape
 from drpu.ratios.base import RatioLearner
@@ -80,12 +80,10 @@ def read_labels(y: Any, pos_label: Any = None, *, warn: bool = True) -> tuple[Bo
 def warn_of_more_positives(positive: int, unlabeled: int) -> None:
     """Warn if there are more labelled positives than unlabeled rows, which is rarely intended."""
     if positive > unlabeled:
-        warn(
-            MorePositivesWarning(
-                f"there are more labelled positives ({positive:,}) than unlabeled rows ({unlabeled:,}):",
-                advice="check whether the two labels were exchanged (pos_label).",
-                command="check whether the two labels were exchanged (--pos-label).",
-            )
+        MorePositivesWarning.issue(
+            f"there are more labelled positives ({positive:,}) than unlabeled rows ({unlabeled:,}):",
+            advice="check whether the two labels were exchanged (pos_label).",
+            command="check whether the two labels were exchanged (--pos-label).",
         )
 
 
@@ -155,13 +153,11 @@ def warn_of_guess(classes: Classes, n_positive: int, n_rest: int) -> None:
     rest, positive = classes.tolist()
     if not isinstance(positive, str) or not isinstance(rest, str) or not rest.strip():
         return
-    warn(
-        PositiveLabelWarning(
-            f"the labels are strings, and none was named as positive: {positive!r} ({n_positive:,} rows) is "
-            f"taken as the label of the positives and {rest!r} ({n_rest:,} rows) as unlabeled.",
-            advice="Set pos_label.",
-            command="Give --pos-label.",
-        )
+    PositiveLabelWarning.issue(
+        f"the labels are strings, and none was named as positive: {positive!r} ({n_positive:,} rows) is "
+        f"taken as the label of the positives and {rest!r} ({n_rest:,} rows) as unlabeled.",
+        advice="Set pos_label.",
+        command="Give --pos-label.",
     )
 
 
@@ -181,10 +177,14 @@ def _wrong_number_of_labels(values: np.ndarray[Any, Any]) -> str:
 def read_tables(estimator: Any, parts: Sequence[Any], *, model: Accepts, reset: bool) -> list[Rows]:
     """The rows of data frames in the form that ``model`` accepts, with the columns of training."""
     frames = [read_frame(part) for part in parts]
-    if accepts(model, "frames"):
-        return _raw_rows(estimator, frames, reset=reset)
+    if model.accepts_frames:  # a pipeline that encodes them: the tables themselves, with columns in order
+        if reset:
+            _remember(estimator, frames[0], None)
+        names = getattr(estimator, "feature_names_in_", None)
+        known = [str(j) for j in range(estimator.n_features_in_)] if names is None else list(names)
+        return [FrameRows.of(aligned(frame, known, named=names is not None)) for frame in frames]
     if reset:
-        encoder, matrix = TableEncoder.fit(frames, expand=not accepts(model, "categories"))
+        encoder, matrix = TableEncoder.fit(frames, expand=not model.accepts_categories)
         _remember(estimator, frames[0], encoder)
         matrices = np.split(matrix, np.cumsum([len(frame) for frame in frames])[:-1])
     else:
@@ -206,14 +206,9 @@ def _encoded_rows(estimator: Any, matrix: FloatArray, model: Accepts) -> Rows:
         raise type(error)(f"{error} Columns with such values: {shown}.") from error
 
 
-def accepts(model: Any, rows: str) -> bool:
-    """Whether a model accepts ``frames`` or ``categories``; score models accept neither."""
-    return bool(getattr(model, f"accepts_{rows}", False))
-
-
 def with_categories(model: RatioLearner, table: TableEncoder | None) -> RatioLearner:
     """The model with the positions of the encoded columns that hold category codes."""
-    if table is None or not accepts(model, "categories") or not table.categories:
+    if table is None or not model.accepts_categories or not table.categories:
         return model
     if len(model.get_params()["categories"]):
         raise ParameterError(
@@ -222,16 +217,6 @@ def with_categories(model: RatioLearner, table: TableEncoder | None) -> RatioLea
         )
     told: RatioLearner = model.set_params(categories=table.categories)
     return told
-
-
-def _raw_rows(estimator: Any, frames: list[Frame], *, reset: bool) -> list[Rows]:
-    """The tables themselves with their columns in order, for a pipeline that encodes them."""
-    if reset:
-        _remember(estimator, frames[0], None)
-    names = getattr(estimator, "feature_names_in_", None)
-    known = [str(j) for j in range(estimator.n_features_in_)] if names is None else list(names)
-    found = [aligned(frame, known, named=names is not None) for frame in frames]
-    return [FrameRows.of(frame) for frame in found]
 
 
 def _remember(estimator: Any, frame: Frame, table: TableEncoder | None) -> None:
@@ -261,8 +246,7 @@ def split_pu(
     indexes = _index_of(X), _index_of(y)
     X = check_rows(estimator, X, model=model, reset=True)
     positive, classes = read_labels(y, getattr(estimator, "pos_label", None))
-    if len(positive) != n_rows(X):
-        raise DataError(f"X and y must have the same number of rows, got {n_rows(X)} and {len(positive)}.")
+    check_same_rows(n_rows(X), len(positive))
     _warn_of_index(*indexes)
     warn_of_more_positives(int(positive.sum()), int((~positive).sum()))
     weight = None
@@ -287,11 +271,9 @@ def _warn_of_index(rows: Any, labels: Any) -> None:
     if rows is None or labels is None or rows.equals(labels):
         return
     if rows.is_unique and len(rows) == len(labels) and rows.isin(labels).all():
-        warn(
-            IndexWarning(
-                "X and y have the same index in two orders, and are matched by position, not by the index: "
-                "pass y.loc[X.index] to match them by it, or y.to_numpy() if the positions are right."
-            )
+        IndexWarning.issue(
+            "X and y have the same index in two orders, and are matched by position, not by the index: "
+            "pass y.loc[X.index] to match them by it, or y.to_numpy() if the positions are right."
         )
 
 
@@ -315,20 +297,14 @@ def pair_pu(
         positive = check_rows(estimator, positive, model=model, reset=True, name="positive")
         unlabeled = check_rows(estimator, unlabeled, model=model, name="unlabeled", like=positive)
     warn_of_more_positives(n_rows(positive), n_rows(unlabeled))
-    n = n_rows(positive)
-    rows = stack_rows(positive, unlabeled)  # the same array type for both
-    weights = _both_weights(n, n_rows(unlabeled), positive_weight, unlabeled_weight)
-    whole = Sample(rows, weights)
+    n, n_unlabeled, weights = n_rows(positive), n_rows(unlabeled), None
+    if positive_weight is not None or unlabeled_weight is not None:
+        given = (("positive_weight", positive_weight, n), ("unlabeled_weight", unlabeled_weight, n_unlabeled))
+        parts = [np.ones(k) if w is None else unit_weights(check_weights(name, w, k)) for name, w, k in given]
+        weights = np.concatenate(parts)
+    whole = Sample(stack_rows(positive, unlabeled), weights)  # the same array type for both
     first = np.arange(len(whole)) < n
     return SamplePair(_some(whole, first), _some(whole, ~first)), np.array([0, 1])
-
-
-def _both_weights(n_positive: int, n_unlabeled: int, positive: Any, unlabeled: Any) -> FloatArray | None:
-    if positive is None and unlabeled is None:
-        return None
-    given = (("positive_weight", positive, n_positive), ("unlabeled_weight", unlabeled, n_unlabeled))
-    parts = [np.ones(n) if w is None else unit_weights(check_weights(name, w, n)) for name, w, n in given]
-    return np.concatenate(parts)
 
 
 def read_groups(name: str, groups: Any, n: int) -> IntArray:
@@ -365,11 +341,10 @@ def check_rows(
     ``like`` are training rows, which a learner does not know; a fitted model knows their shape and scale.
     """
     if not reset and _is_plain(estimator, X, model):
-        plain: Rows = X
-        return plain
+        return X
     refuse_frame(X, name)
     table = None if reset else getattr(estimator, "table_", None)
-    if is_frame(X) and (reset or table is not None or accepts(model, "frames")):
+    if is_frame(X) and (reset or table is not None or model.accepts_frames):
         return read_tables(estimator, [X], model=model, reset=reset)[0]
     if reset:
         estimator.table_ = None
@@ -440,13 +415,11 @@ def grouped_copies(pair: SamplePair) -> SamplePair:
     if groups is None:
         return pair
     positive = Sample(pair.positive.rows, pair.positive.weight, groups)
-    warn(
-        CopiedPositivesWarning(
-            f"{len(positive) - positive.n_independent} of the {len(positive)} labelled positives are copies "
-            "of others. Copies stay in one fold and count once in intervals.",
-            advice="If they are different cases with equal values, pass groups with a value for each row.",
-            command="",
-        )
+    CopiedPositivesWarning.issue(
+        f"{len(positive) - positive.n_independent} of the {len(positive)} labelled positives are copies "
+        "of others. Copies stay in one fold and count once in intervals.",
+        advice="If they are different cases with equal values, pass groups with a value for each row.",
+        command="",
     )
     return SamplePair(positive, pair.unlabeled)
 
@@ -463,7 +436,7 @@ def copied_positives(pair: SamplePair, rng: np.random.RandomState) -> IntArray |
     n = len(pair.positive)
     if n < 2:
         return None
-    _, groups, counts = np.unique(_keys(pair.positive.rows), return_inverse=True, return_counts=True)
+    keys, groups, counts = np.unique(_keys(pair.positive.rows), return_inverse=True, return_counts=True)
     repeated = n - len(counts)
     if repeated < _LEAST_EXCESS:
         return None
@@ -471,7 +444,9 @@ def copied_positives(pair: SamplePair, rng: np.random.RandomState) -> IntArray |
     unlabeled = pair.unlabeled.rows
     if len(pair.unlabeled) > _MOST_ROWS:
         unlabeled = take_rows(unlabeled, np.sort(rng.permutation(len(pair.unlabeled))[:_MOST_ROWS]))
-    met = _matches(pair.positive.rows, unlabeled)
+    others, other_counts = np.unique(_keys(unlabeled), return_counts=True)
+    _, at, other_at = np.intersect1d(keys, others, assume_unique=True, return_indices=True)
+    met = int((counts[at].astype(np.int64) * other_counts[other_at]).sum())  # pairs of equal rows
     by_chance = (met + 1) / (n * unlabeled.shape[0]) / _LEAST_PRIOR * n * (n - 1) / 2
     return groups.ravel() if pairs > by_chance + _LEAST_EXCESS else None
 
@@ -492,14 +467,6 @@ def copies_of_labelled(pair: SamplePair) -> IntArray:
     place[known] = first
     found = np.flatnonzero(place[others] >= 0)
     return np.column_stack([found, place[others[found]]])
-
-
-def _matches(positive: Rows, unlabeled: Rows) -> int:
-    """Number of pairs of a positive and an unlabeled row that are equal."""
-    keys, counts = np.unique(_keys(positive), return_counts=True)
-    others, other_counts = np.unique(_keys(unlabeled), return_counts=True)
-    _, at, other_at = np.intersect1d(keys, others, assume_unique=True, return_indices=True)
-    return int((counts[at].astype(np.int64) * other_counts[other_at]).sum())
 
 
 def _keys(rows: Rows) -> np.ndarray[Any, Any]:
@@ -536,7 +503,7 @@ def split_negatives(
     if not known.any():
         shown = ", ".join(map(repr, dict.fromkeys(labels[~gaps].tolist())))
         text = f"no row has the label {negative_label!r:.100} of known negatives, only {shown:.100}."
-        warn(FewNegativesWarning(text))
+        FewNegativesWarning.issue(text)
         return y, None, None
     if not gaps.any():
         rest = read_labels(labels[~known], pos_label, warn=False)[1][0]

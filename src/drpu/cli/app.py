@@ -72,7 +72,9 @@ def _expand(command: Callable[..., Result]) -> Callable[..., None]:
         if is_dataclass(kind):
             groups[name] = kind
             types = get_type_hints(kind, include_extras=True)
-            parameters += [(field.name, types[field.name], field.default) for field in fields(kind)]
+            for field in fields(kind):
+                default = Parameter.empty if field.default is MISSING else field.default
+                parameters.append((field.name, types[field.name], default))
         else:
             parameters.append((name, kind, own[name].default))
 
@@ -87,9 +89,7 @@ def _expand(command: Callable[..., Result]) -> Callable[..., None]:
     run.__annotations__ = {name: kind for name, kind, _ in parameters}
     run.__signature__ = Signature(  # type: ignore[attr-defined]
         [
-            Parameter(name, Parameter.KEYWORD_ONLY, annotation=kind)
-            if default in (MISSING, Parameter.empty)
-            else Parameter(name, Parameter.KEYWORD_ONLY, annotation=kind, default=default)
+            Parameter(name, Parameter.KEYWORD_ONLY, annotation=kind, default=default)
             for name, kind, default in parameters
         ]
     )

@@ -21,15 +21,12 @@ FIGURES = ("accuracy", "precision", "recall", "flagged", "cost")
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a command found.
-
-    ``aside``: Whether people read it on the standard error, because the standard output carries data.
-    """
+    """What a command found."""
 
     values: dict[str, Any]  # plain values, for JSON
     lines: Mapping[str, Any] | Sequence[str] = ()  # names with values, or sentences, for people
     table: tuple[list[str], list[list[str]]] | None = None  # names of columns, and lines of cells
-    aside: bool = False
+    aside: bool = False  # whether people read it on the standard error, because the output carries data
 
 
 def print_result(result: Result, *, in_json: bool) -> None:
@@ -265,10 +262,8 @@ def printable(text: str) -> str:
 def say(text: str, *, aside: bool = False) -> None:
     """Print a line for people; ``aside`` prints to the standard error, because the output is data."""
     stream = sys.stderr if aside else sys.stdout
-    line = printable(text)
     encoding = getattr(stream, "encoding", None) or "utf-8"
-    line = line.encode(encoding, "backslashreplace").decode(encoding)
-    say_above(line, stream)
+    say_above(printable(text).encode(encoding, "backslashreplace").decode(encoding), stream)
 
 
 def _table(head: list[str], lines: list[list[str]], *, aside: bool) -> None:

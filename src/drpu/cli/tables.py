@@ -376,10 +376,9 @@ def read_own(path: str) -> Loaded:
 
 def _read_columnar(path: str, ending: str) -> Any:
     if ending in ARROW:
-        table = require("pyarrow.feather", extra="cli", for_="reading Arrow").read_table(
-            path, memory_map=False
-        )
-        return _without_views(require("pyarrow", extra="cli", for_="reading Arrow"), table)
+        feather = require("pyarrow.feather", extra="cli", for_="reading Arrow")
+        pa = require("pyarrow", extra="cli", for_="reading Arrow")
+        return _without_views(pa, feather.read_table(path, memory_map=False))
     from drpu.scale.batches import check_files, open_parquet
 
     data = open_parquet(path)
@@ -508,11 +507,7 @@ def _without_formulas(table: Any) -> Any:
         return compute.if_else(compute.and_not(found, number), marked, texts)
 
     for k, field in enumerate(table.schema):
-        kind = (
-            getattr(field.type, "value_type", field.type)
-            if pa.types.is_dictionary(field.type)
-            else field.type
-        )
+        kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
         if pa.types.is_string(kind) or pa.types.is_large_string(kind):
             table = table.set_column(k, field.name, safe(table.column(k).cast(kind)))
     return table.rename_columns(safe(pa.array(table.column_names, pa.string())).to_pylist())

@@ -37,16 +37,12 @@ class Generator:
     conjugate_of_log: Callable[[Array], Array]  # f*(exp(z))
 
 
-def _exp(x: Array) -> Array:
-    return namespace(x).exp(x)
+def _function(name: str) -> Callable[[Array], Array]:
+    """The function of NumPy or of torch with this name, whichever applies to its argument."""
+    return lambda x: getattr(namespace(x), name)(x)
 
 
-def _log(x: Array) -> Array:
-    return namespace(x).log(x)
-
-
-def _log1p(x: Array) -> Array:
-    return namespace(x).log1p(x)
+_exp, _log, _log1p = map(_function, ("exp", "log", "log1p"))
 
 
 def _times_log(ratio: Array) -> Array:

@@ -93,13 +93,10 @@ def budget_outlook(
 
 @dataclass(frozen=True, slots=True)
 class Gain:
-    """Share of the positives found by the share of rows checked, from none to all.
-
-    ``recall``, ``low``, ``high``: Share of the positives among them, with limits point by point.
-    """
+    """Share of the positives found by the share of rows checked, from none to all."""
 
     share: FloatArray  # share of the rows that is checked, ascending
-    recall: FloatArray
+    recall: FloatArray  # share of the positives among them, with limits point by point
     low: FloatArray
     high: FloatArray
     prior: float  # prior of the rows: a perfect ranking finds all positives at this share

@@ -103,10 +103,8 @@ def fit_plateau(tails: ScoreTails, prior: float | None = None) -> Plateau:
     starts = [[start, -0.5, 0.7] for start in (-2.0, 0.0, 2.0)]
     if prior is not None:
         known, free = float(np.clip(logit(prior), -7.0, 7.0)), fit_plateau(tails)
-        bounds[0], starts = (
-            (known, known),
-            [[known, free.intercept, math.log(free.slope)], [known, 1.0, 0.7]],
-        )
+        bounds[0] = known, known
+        starts = [[known, free.intercept, math.log(free.slope)], [known, 1.0, 0.7]]
     fits = [minimize(loss, start, jac=True, bounds=bounds, method="L-BFGS-B") for start in starts]
     log_odds, intercept, log_slope = min(fits, key=lambda fit: float(fit.fun)).x
     return Plateau(float(expit(log_odds)), float(intercept), float(np.exp(log_slope)), c)

@@ -43,12 +43,9 @@ class FoldRates:
 
 @dataclass(frozen=True)
 class FoldedCounts:
-    """Counts in folds, and the ratios calibrated on the other folds.
+    """Counts in folds, and the ratios calibrated on the other folds."""
 
-    ``positive``, ``unlabeled``: Rows of each fold, by cell.
-    """
-
-    positive: IntArray
+    positive: IntArray  # rows of each fold, by cell
     unlabeled: IntArray
     ratios: FloatArray  # ratio at each level by the calibration on all folds but one; each line ascends
 
@@ -147,10 +144,6 @@ class Decision:
     does not depend on those counts.
     ``models``: Number of fold models. The counts are those of single ones; with several, a label comes
     from their average or from a model of all rows, and may be better than the counts say.
-    ``rows``: Size of the batch to classify, whose sampling error is included in the range; None for a
-    population.
-    ``offsets``: Added to a score before it is calibrated; the ratio of a row is the mean over them.
-    ``whole``: Whether labels come from one model of all rows.
     """
 
     reference: ScoreTails  # held-out positives, and the unlabeled training rows counted over them
@@ -158,9 +151,9 @@ class Decision:
     ratio: float | None = None
     labelled_fraction: float = 0.0  # fraction of the training population that is labelled
     models: int = 1
-    rows: float | None = None
-    offsets: tuple[float, ...] = (0.0,)
-    whole: bool = False
+    rows: float | None = None  # size of the batch to classify, whose noise is included; None for a population
+    offsets: tuple[float, ...] = (0.0,)  # added to scores before calibration; a ratio is the mean over them
+    whole: bool = False  # whether labels come from one model of all rows
 
     @property
     def doubt(self) -> float:
@@ -177,15 +170,12 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class PreparedCounts:
-    """Counts with the curves that the rates of any threshold need, computed once for all thresholds.
-
-    ``folds``: Counts in folds, for thresholds that come from calibration on the counts.
-    """
+    """Counts with the curves that the rates of any threshold need, computed once for all thresholds."""
 
     reference: ScoreTails
     prior: float  # prior of the unlabeled training rows
     curve: tuple[FloatArray, FloatArray]  # recalls of a smooth curve, and its false-positive rates over them
-    folds: FoldedCounts | None = None
+    folds: FoldedCounts | None = None  # for thresholds that come from calibration on the counts
 
     @classmethod
     def of(

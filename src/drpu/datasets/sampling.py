@@ -244,12 +244,10 @@ def _wanted(values: list[Any], pos_label: Any) -> set[Any]:
             return {max(values)}
         except TypeError as error:
             raise LabelError(f"the labels of y cannot be sorted, so pass pos_label: {error}") from error
-    several = isinstance(pos_label, (list, tuple, set, frozenset, range, np.ndarray))
-    wanted = (
-        set(np.asarray(list(pos_label)).tolist())
-        if several
-        else {np.asarray(pos_label).item() if isinstance(pos_label, np.generic) else pos_label}
-    )
+    if isinstance(pos_label, (list, tuple, set, frozenset, range, np.ndarray)):
+        wanted = set(np.asarray(list(pos_label)).tolist())
+    else:
+        wanted = {pos_label.item() if isinstance(pos_label, np.generic) else pos_label}
     unknown = wanted - set(values)
     if unknown or not wanted:
         raise LabelError(f"pos_label must be among the labels of y, got {pos_label!r}.")

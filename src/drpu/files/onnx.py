@@ -33,11 +33,9 @@ def row_inputs(graph: Graph, classifier: Any) -> tuple[str, dict[str, list[Any]]
     parts = [plan.onnx(graph, column) for plan, column in zip(table.used, inputs, strict=True)]
     texts = [column for column, (_, is_text) in zip(inputs, parts, strict=True) if is_text]
     rows = graph.op("Concat", *(part for part, _ in parts), axis=1)
-    return (
-        rows if table.indicators is None else onnx_indicators(graph, table.indicators, rows),
-        inputs,
-        texts,
-    )
+    if table.indicators is not None:
+        rows = onnx_indicators(graph, table.indicators, rows)
+    return rows, inputs, texts
 
 
 # Scores this close below a level count as equal to it. Networks are computed in float32; of the default
@@ -104,12 +102,15 @@ def _model(classifier: Any) -> Any:
     mean = graph.op("Squeeze", graph.mean(*parts), graph.constant([1], np.int64))
     ratio = graph.op("Min", mean, [1 / max(core.train_prior.value, 1e-12)], output="ratio")
     threshold = (_by_prior if classifier.findings.map is None else _by_map)(graph, core, ratio)
-    kind = _label(graph, core, graph.op("Greater", mean, threshold))
+    flagged = graph.op("Greater", mean, threshold)
+    labels = core.classes.tolist() if core.classes.dtype.kind in "iu" else (0, 1)
+    own, rest = (graph.constant([label], np.int64) for label in (labels[1], labels[0]))
+    graph.op("Where", flagged, own, rest, output="label")
 
-    double = graph.onnx.TensorProto.DOUBLE
+    double, whole = graph.onnx.TensorProto.DOUBLE, graph.onnx.TensorProto.INT64
     return graph.model(
         inputs | {"prior": [1], "cost": [1]},
-        {"ratio": double, "probability": double, "label": kind},
+        {"ratio": double, "probability": double, "label": whole},
         {
             "drpu.prior": repr(classifier._label_prior()),
             "drpu.cost": repr(float(classifier.cost_)),
@@ -162,15 +163,6 @@ def _by_map(graph: Graph, core: FittedRatio, ratio: str) -> str:
     return op("Div", op("Sigmoid", level), max(pi, 1e-12))
 
 
-def _label(graph: Graph, core: FittedRatio, flagged: str) -> int:
-    """Add the label; returns its type."""
-    whole = core.classes.dtype.kind in "iu"
-    rest, own = core.classes.tolist() if whole else (0, 1)
-    own, rest = (graph.constant([label], np.int64) for label in (own, rest))
-    graph.op("Where", flagged, own, rest, output="label")
-    return int(graph.onnx.TensorProto.INT64)
-
-
 def _ratio(graph: Graph, core: FittedRatio, scores: str) -> str:
     """Ratios against the population, of shape (rows, 1), from scores of the same shape."""
     if core.calibration is None:
@@ -192,10 +184,8 @@ def _calibrated(graph: Graph, calibration: Calibration, scores: str, tolerance: 
         last = graph.constant([[len(levels) - 2]], np.int64)
         one, zero = graph.constant([[1]], np.int64), graph.constant([[0]], np.int64)
         left = op("Min", op("Max", op("Sub", cell, one), zero), last)
-        x0, y0 = (
-            op("Gather", graph.constant(levels[:-1]), left),
-            op("Gather", graph.constant(at_levels[:-1]), left),
-        )
+        x0 = op("Gather", graph.constant(levels[:-1]), left)
+        y0 = op("Gather", graph.constant(at_levels[:-1]), left)
         slope = op("Gather", graph.constant(np.diff(at_levels) / np.diff(levels)), left)
         beyond = op("Max", op("Sub", scores, x0), [[0.0]])  # 0 for scores that count as equal to the level
         line = op("Add", y0, op("Mul", beyond, slope))

@@ -113,10 +113,8 @@ def check_signature(
 
 
 def _read_key(path: str | os.PathLike[str], *, private: bool, password: bytes | None = None) -> Any:
-    serialization, ed25519 = (
-        _crypto("hazmat.primitives.serialization"),
-        _crypto("hazmat.primitives.asymmetric.ed25519"),
-    )
+    serialization = _crypto("hazmat.primitives.serialization")
+    ed25519 = _crypto("hazmat.primitives.asymmetric.ed25519")
     kind = ed25519.Ed25519PrivateKey if private else ed25519.Ed25519PublicKey
     name = "private" if private else "public"
     pem = _read_small(path, f"{name} key")

@@ -12,7 +12,7 @@ import numpy as np
 from drpu._codec import Array, Items, kept
 from drpu._samples import Sample, SamplePair, is_sparse, n_rows
 from drpu._typing import FloatArray, Rows
-from drpu.exceptions import DataError, ImputationWarning, ParameterError, warn
+from drpu.exceptions import DataError, ImputationWarning, ParameterError
 from drpu.functions.base import Accepts, Explained, Function, Scorer, exported, within_limits
 from drpu.functions.onnx import Graph, onnx_indicators
 from drpu.functions.trees import TreeFunction, TreesTogether
@@ -58,17 +58,13 @@ class Filling:
 @kept("average")
 @dataclass(frozen=True, eq=False)
 class Average(Function):
-    """A weighted sum of the log-ratios of members, and a constant.
-
-    ``members``: The members, such as a forest, boosted trees and a smooth fit.
-    ``weights``: Their weights. They sum to 1 if the members are averaged.
-    """
+    """A weighted sum of the log-ratios of members, such as a forest and a smooth fit, and a constant."""
 
     accepts_nan = True
     accepts_categories = True
 
     members: Annotated[tuple[Function, ...], Items(low=1, dim="m")]
-    weights: Annotated[FloatArray, Array("m", low=0)]
+    weights: Annotated[FloatArray, Array("m", low=0)]  # they sum to 1 if the members are averaged
     constant: float  # added to the weighted sum; 0 if the members are averaged
     filling: Filling  # replaces missing values and category codes for members that accept none
     saw_gaps: bool = False  # whether training rows had missing values
@@ -80,14 +76,12 @@ class Average(Function):
                 raise DataError(f"members must have {columns} columns, got {member.n_columns}.")
 
     @property
-    def statistics(self) -> tuple[str, ...]:
-        """What the function has learnt from many rows, in words."""
+    def statistics(self) -> tuple[str, ...]:  # noqa: D102
         words = (word for member in self.members for word in member.statistics)
         return ("means of the six middle values of the columns", *words)
 
     @property
-    def n_columns(self) -> int:
-        """Number of columns."""
+    def n_columns(self) -> int:  # noqa: D102
         return len(self.filling.medians)
 
     @property
@@ -166,8 +160,7 @@ class Average(Function):
                 total[:, -1] += weight * member.score(rows)
         return total
 
-    def onnx(self, graph: Graph, X: str) -> str:
-        """Add the log-ratios of the rows ``X`` to the graph."""
+    def onnx(self, graph: Graph, X: str) -> str:  # noqa: D102
         filled = graph.op("Where", graph.op("IsNaN", X), self.filling.medians, X)
         if self.filling.indicators is not None:
             filled = onnx_indicators(graph, self.filling.indicators, filled)
@@ -183,9 +176,7 @@ def has_gaps(X: Rows) -> bool:
 
 def warn_of_gaps() -> None:
     """Warn that the smooth member gets medians in place of missing values."""
-    warn(
-        ImputationWarning(
-            "the rows have missing values: the trees use them as they are, the smooth member gets column "
-            "medians instead (zeros in sparse rows)."
-        )
+    ImputationWarning.issue(
+        "the rows have missing values: the trees use them as they are, the smooth member gets column "
+        "medians instead (zeros in sparse rows)."
     )

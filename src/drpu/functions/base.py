@@ -156,8 +156,7 @@ class LikeFirst(Function):
     accepts_categories = _of_first("accepts_categories")
     accepts_frames = _of_first("accepts_frames")
 
-    def check_scale(self, name: str, X: Rows) -> None:
-        """Raise or warn if checked rows are on another scale than the training rows."""
+    def check_scale(self, name: str, X: Rows) -> None:  # noqa: D102
         self.all_functions[0].check_scale(name, X)
 
     @property

@@ -28,13 +28,7 @@ from drpu.tables.frames import native_rows
 @kept("estimators")
 @dataclass(frozen=True, eq=False)
 class EstimatorFunction(Function):
-    """Log-odds of a classifier plus an offset.
-
-    ``smoothed``: Whether probabilities p are replaced by (n_seen p + 1/2) / (n_seen + 1), because some
-    were 0 or 1.
-    ``row_values``: Parts of the classifier that contain values of training rows, and what they contain.
-    ``archive``: The classifier, empty if it was fitted in this process.
-    """
+    """Log-odds of a classifier plus an offset."""
 
     statistics: ClassVar[tuple[str, ...]] = (
         "coefficients, splits and statistics of scikit-learn estimators",
@@ -43,18 +37,17 @@ class EstimatorFunction(Function):
     name: Annotated[str, Text(most=1000)]  # the type of the classifier
     offset: Annotated[float, Number(-1e3, 1e3)]  # from log-odds to log-ratios
     n_seen: Annotated[int, Whole(1)]  # number of training rows
-    smoothed: bool
+    smoothed: bool  # whether p is replaced by (n_seen p + 1/2) / (n_seen + 1), because some were 0 or 1
     columns: Annotated[int, Whole(1, 2**31)]
     accepts_sparse: bool = True
     accepts_nan: bool = False
     accepts_frames: bool = False
-    row_values: dict[str, str] = field(default_factory=dict)
-    archive: bytes = b""
+    row_values: dict[str, str] = field(default_factory=dict)  # parts with values of training rows, and which
+    archive: bytes = b""  # the classifier, empty if it was fitted in this process
     live: Annotated[Any, NotKept] = None  # the classifier, if it was fitted in this process
 
     @property
-    def n_columns(self) -> int:
-        """Number of columns."""
+    def n_columns(self) -> int:  # noqa: D102
         return self.columns
 
     @property

@@ -44,8 +44,7 @@ class Folds(LikeFirst):
         """The fold functions, and the function of all rows if there is one."""
         return self.functions if self.whole is None else (*self.functions, self.whole)
 
-    def with_module(self, module: Any) -> Self:
-        """The same functions with a custom network."""
+    def with_module(self, module: Any) -> Self:  # noqa: D102
         whole = None if self.whole is None else self.whole.with_module(module)
         return replace(self, functions=tuple(f.with_module(module) for f in self.functions), whole=whole)
 
@@ -102,10 +101,7 @@ def _scorer(functions: Sequence[Function]) -> Scorer:
 @kept("blend")
 @dataclass(frozen=True, eq=False)
 class Blend(LikeFirst):
-    """The average of a log-ratio against unlabeled rows and of one against known negatives.
-
-    ``unlabeled``, ``negative``: Log-ratios of the positives against either sample.
-    """
+    """The average of a log-ratio against unlabeled rows and of one against known negatives."""
 
     unlabeled: Function
     negative: Function
@@ -124,8 +120,7 @@ class Blend(LikeFirst):
     def _weights(self) -> tuple[float, float]:
         return 1 - self.share, self.share
 
-    def with_module(self, module: Any) -> Self:
-        """The same functions with a custom network."""
+    def with_module(self, module: Any) -> Self:  # noqa: D102
         one, other = (function.with_module(module) for function in self.all_functions)
         return replace(self, unlabeled=one, negative=other)
 
@@ -140,8 +135,7 @@ class Blend(LikeFirst):
         return np.asarray(sum(weight * function.score(X) for weight, function in parts))
 
     @classmethod
-    def together(cls, functions: Sequence[Self]) -> Scorer:
-        """The scores of several functions."""
+    def together(cls, functions: Sequence[Self]) -> Scorer:  # noqa: D102
         scorers = [
             _scorer(own) for own in zip(*(function.all_functions for function in functions), strict=True)
         ]
@@ -157,6 +151,5 @@ class Blend(LikeFirst):
         parts = zip(self._weights, self.all_functions, strict=True)
         return np.asarray(sum(weight * explained(function).contributions(X) for weight, function in parts))
 
-    def onnx(self, graph: Graph, X: str) -> str:
-        """Add the log-ratios of the rows ``X`` to the graph."""
+    def onnx(self, graph: Graph, X: str) -> str:  # noqa: D102
         return graph.mean(*(exported(one, graph, X) for one in self.all_functions), weights=self._weights)

@@ -77,23 +77,18 @@ class Trees(Kept):
     has LightGBM's bits: 1 for a split on a category, 2 if missing values go left, 4 or 8 if zeros or NaN are
     missing values. A category goes left if its bit is set. The threshold of the k-th split on a category
     is k, and its 32-bit words are ``bits[bounds[k]:bounds[k + 1]]``.
-
-    ``leaves``: Number of leaves of each tree; it has one split less.
-    ``feature``, ``threshold``, ``decision``, ``left``, ``right``: Columns, thresholds and children.
-    ``value``, ``count``: Values of the leaves, and training rows in them, which weight the contributions
-    of columns.
-    ``bounds``, ``bits``: Sets of categories.
     """
 
-    leaves: Annotated[NDArray[Any], Array("t", dtype="int32", low=1)]
-    feature: Annotated[NDArray[Any], Array("s", dtype="int32", low=0)]
+    leaves: Annotated[NDArray[Any], Array("t", dtype="int32", low=1)]  # of each tree; it has one split less
+    feature: Annotated[NDArray[Any], Array("s", dtype="int32", low=0)]  # the column of each split
     threshold: Annotated[FloatArray, Array("s", low=_LOWEST, high=np.inf)]
     decision: Annotated[NDArray[Any], Array("s", dtype="int8", low=0, high=11)]
     left: Annotated[NDArray[Any], Array("s", dtype="int32")]
     right: Annotated[NDArray[Any], Array("s", dtype="int32")]
-    value: Annotated[FloatArray, Array("l")]
+    value: Annotated[FloatArray, Array("l")]  # of the leaves
+    # training rows in the leaves, which weight the contributions of columns
     count: Annotated[NDArray[Any], Array("l", dtype="int32", low=1)]
-    bounds: Annotated[NDArray[Any], Array("b", dtype="int32", low=0)]
+    bounds: Annotated[NDArray[Any], Array("b", dtype="int32", low=0)]  # of the sets of categories
     bits: Annotated[NDArray[Any], Array("w", dtype="uint32")]
     n_columns: Annotated[int, Whole(1, 2**31)]
     averaged: bool = False  # whether the output is the mean of the trees, or their sum
@@ -356,8 +351,7 @@ class TreeFunction(Function):
     n_jobs: Annotated[int, NotKept] = 1
 
     @property
-    def n_columns(self) -> int:
-        """Number of columns."""
+    def n_columns(self) -> int:  # noqa: D102
         return self.trees.n_columns
 
     @abstractmethod
@@ -405,13 +399,9 @@ class TreeFunction(Function):
 @kept("boosted")
 @dataclass(frozen=True, eq=False)
 class BoostedFunction(TreeFunction):
-    """Log-ratio that is the sum of boosted trees and an offset.
+    """Log-ratio that is the sum of an offset and of trees, their number given or found by early stopping."""
 
-    ``trees``: The trees, whose number was chosen by early stopping or given.
-    ``holdout_risk``: Risk on the holdout rows, NaN without them.
-    """
-
-    holdout_risk: Annotated[float, Number(nan=True)] = np.nan
+    holdout_risk: Annotated[float, Number(nan=True)] = np.nan  # on the holdout rows; NaN without them
 
     @property
     def n_rounds(self) -> int:
@@ -426,8 +416,7 @@ class BoostedFunction(TreeFunction):
         """Log-ratios from sums of the trees."""
         return output + self.offset
 
-    def onnx(self, graph: Graph, X: str) -> str:
-        """Add the log-ratios of the rows ``X`` to the graph."""
+    def onnx(self, graph: Graph, X: str) -> str:  # noqa: D102
         return graph.op("Add", onnx_tree_sum(graph, self.trees, X), self.offset)
 
 
@@ -446,8 +435,7 @@ class ForestFunction(TreeFunction):
         shares = np.minimum(np.maximum(output, least), 1 - least)
         return np.asarray(np.log(shares / (1 - shares)) - self.offset)
 
-    def onnx(self, graph: Graph, X: str) -> str:
-        """Add the log-ratios of the rows ``X`` to the graph."""
+    def onnx(self, graph: Graph, X: str) -> str:  # noqa: D102
         op, n = graph.op, len(self.trees)
         least = 0.25 / n
         share = op("Div", onnx_tree_sum(graph, self.trees, X), float(n))

@@ -14,7 +14,7 @@ import numpy as np
 from drpu._codec import Array, Items, NotKept, Number, Text, Whole, kept
 from drpu._optional import require
 from drpu._typing import FloatArray, Rows
-from drpu.exceptions import ArtifactError, DataError, PixelScaleWarning, warn
+from drpu.exceptions import ArtifactError, DataError, PixelScaleWarning
 from drpu.functions.base import Function
 from drpu.functions.features import Scaling
 
@@ -131,12 +131,10 @@ class NetworkFunction(Function):
             )
         most, found = max(-low, high), max(map(abs, pixel_range(X, self.network)))
         if found > TOO_LARGE * most or 0 < found < most / TOO_SMALL:
-            warn(
-                PixelScaleWarning(
-                    f"{name} has values of up to {found:g}, and the training images had values of up to "
-                    f"{most:g}:",
-                    advice="scale them as in training. Images of uint8 are divided by 255, others are not.",
-                )
+            PixelScaleWarning.issue(
+                f"{name} has values of up to {found:g}, and the training images had values of up to "
+                f"{most:g}:",
+                advice="scale them as in training. Images of uint8 are divided by 255, others are not.",
             )
 
     @property
@@ -217,9 +215,8 @@ class NetworkFunction(Function):
                 return make_network(self.network, self.input_shape, self.widths)
 
         made = [make() for _ in range(self.members)]
-        module = (made[0] if self.members == 1 else Ensemble(made)).to(
-            dtype=dtype or weight_dtype(self.dtype)
-        )
+        module = made[0] if self.members == 1 else Ensemble(made)
+        module = module.to(dtype=dtype or weight_dtype(self.dtype))
         device = pick_device(self.device)
         module = module.to(device) if self.network == "module" else module.to_empty(device=device)
         load_weights(module, self.weights, strict=self.network == "module")

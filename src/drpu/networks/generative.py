@@ -39,18 +39,14 @@ class Game:
 @kept("generators")
 @dataclass(frozen=True, eq=False)
 class ClassGenerators(Kept):
-    """A generator of positive and one of negative rows.
-
-    ``hidden``: Widths of the layers for rows that are no images of 28 by 28 pixels.
-    ``mean``, ``scale``: Mean and scale of the standardisation.
-    ``positive``, ``negative``: The weights of the two networks.
-    """
+    """A generator of positive and one of negative rows."""
 
     noise: Annotated[int, Whole(1, 2**20)]  # dimension of the noise that they map to standardised rows
+    # widths of the layers for rows that are no images of 28 by 28 pixels
     hidden: Annotated[tuple[Annotated[int, Whole(1, 2**20)], ...], Items(high=100)]
-    mean: Annotated[FloatArray, Array("...")]
+    mean: Annotated[FloatArray, Array("...")]  # of the standardisation
     scale: Annotated[FloatArray, Array("...", low=POSITIVE)]
-    positive: Weights
+    positive: Weights  # of the two networks
     negative: Weights
     device: Annotated[Any, NotKept] = "cpu"  # where rows are generated
 

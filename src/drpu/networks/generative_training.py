@@ -31,9 +31,8 @@ class _Game:
     ) -> None:
         self.rows, self.weights, self.s = (positive, unlabeled), weights, s
         shape = tuple(positive.shape[1:])
-        self.generators = nn.ModuleList([make_generator(shape, s.noise, s.hidden) for _ in range(2)]).to(
-            s.device
-        )
+        both = [make_generator(shape, s.noise, s.hidden) for _ in range(2)]
+        self.generators = nn.ModuleList(both).to(s.device)
         critics = _Convolutions() if shape == IMAGE else _Perceptrons([math.prod(shape), *s.hidden])
         self.critics = critics.to(s.device)
         self.weights_now = [weight.detach() for weight in self.generators.parameters()]

@@ -205,8 +205,6 @@ class Stack:
     The trainable weights are one matrix with one line per network. Other registered tensors (batch-norm
     statistics, frozen weights) are stacked by name.
 
-    ``weights``, ``slopes``: The trainable weights and their gradient.
-    ``fixed``: Other tensors.
     ``batched``: Whether all networks are evaluated in one batched call. It is False for a single network,
     for modules that cannot be batched (recurrent ones), and for convolutions, because grouped
     convolutions are slower than separate calls.
@@ -223,7 +221,7 @@ class Stack:
         if not self.shapes:
             raise ParameterError("module must have weights to train, got none that require a gradient.")
         self.weights = torch.stack([self._flat(copy) for copy in copies])
-        self.slopes = torch.zeros_like(self.weights)
+        self.slopes = torch.zeros_like(self.weights)  # their gradient
         self._slope_parts = list(self._named(self.slopes).values())
         # leaves for autograd: one per parameter, views of the matrix
         self.leaves = {

@@ -86,9 +86,8 @@ class ResNet9(nn.Module):
     def standardise(self, rows: Any) -> None:
         """Set mean and spread of each channel from rows that the network will receive."""
         every = -(-len(rows) // SAMPLED)  # evenly spaced rows, because they may be sorted by class
-        images = as_floats(as_tensor(rows[::every]), torch.float32).reshape(
-            -1, self.channels, *rows.shape[-2:]
-        )
+        pixels = as_floats(as_tensor(rows[::every]), torch.float32)
+        images = pixels.reshape(-1, self.channels, *rows.shape[-2:])
         self.mean.copy_(images.mean((0, 2, 3)))
         self.spread.copy_(images.std((0, 2, 3), correction=0).clamp(min=1e-6))
 

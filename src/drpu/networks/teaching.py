@@ -17,7 +17,7 @@ from drpu._typing import FloatArray
 from drpu.core.calibration import calibrate
 from drpu.core.prior.estimate import prior_from_tails
 from drpu.core.tails import ScoreTails
-from drpu.exceptions import FewPositivesWarning, ParameterError, warn
+from drpu.exceptions import FewPositivesWarning, ParameterError
 from drpu.networks.fit import Network, Options, check_options, fit_networks, network_seed
 from drpu.networks.function import NetworkFunction
 from drpu.networks.learner import NetworkRatio
@@ -49,11 +49,9 @@ def fit_in_rounds(learner: NetworkRatio, pair: SamplePair, holdout: SamplePair |
     seeds = [int(seed) for seed in rng.randint(2**31 - 1, size=learner.teachers + rounds * students + 1)]
     split = hold_out(pair, holdout, learner.holdout, np.random.default_rng(seeds.pop(0)))
     if learner.refresh and split.held is None:
-        warn(
-            FewPositivesWarning(
-                f"{len(pair.positive)} positives are too few to hold some out, so there is no refresh: "
-                "students keep the weights of their teachers."
-            )
+        FewPositivesWarning.issue(
+            f"{len(pair.positive)} positives are too few to hold some out, so there is no refresh: "
+            "students keep the weights of their teachers."
         )
     trial = _Rounds(learner, split, len(seeds))
     with progress_bar("networks", show=learner.verbose > 0):
@@ -120,7 +118,7 @@ class _Rounds:
     ) -> Iterator[NetworkFunction]:
         """Fitted networks, one after the other; those that refresh weights are trained all at once.
 
-        The others are trained first one alone, then as many as :func:`_at_once` says.
+        The others are trained first one alone, then as many at a time as their size allows.
         """
         changes = {"alpha": 0.0, "verbose": 0, "random_state": 0, "mixup": self.learner.mixup and shared}
         learner = clone(self.learner).set_params(**changes)
@@ -132,9 +130,8 @@ class _Rounds:
             )
         if self.learner.refresh and not last:
             # these networks only give the first weights
-            enough = max(
-                TEACHING_EPOCHS, -(-TEACHING_STEPS // count_steps(len(self.rows), options.batch_size))
-            )
+            steps = count_steps(len(self.rows), options.batch_size)
+            enough = max(TEACHING_EPOCHS, -(-TEACHING_STEPS // steps))
             options = replace(options, epochs=min(options.epochs, enough))
         unlabeled_weight = np.where(self.labelled, 0, self.weight)
         sample = SamplePair(Sample(self.rows, positive_weight), Sample(self.rows, unlabeled_weight))
@@ -146,7 +143,8 @@ class _Rounds:
             with part(len(group) / self.total):
                 fitted = fit_networks(options, sample, self.held, group, shared=shared, on_epoch=on_epoch)
             for network in fitted:
-                at_once = _at_once(network)
+                size = sum(weight.numel() for weight in network.torch_module.parameters())
+                at_once = max(1, STACKED // size)
                 yield network
 
     def _refresh(self, options: Options, training: Training, epoch: int) -> None:
@@ -178,11 +176,6 @@ def student_weights(
         tails.update(held_unlabeled, held.unlabeled.weight)
     weights, ceiling = teaching_weights(scores, tails)
     return np.full(len(split.train.positive), ceiling), weights
-
-
-def _at_once(network: NetworkFunction) -> int:
-    """How many networks of this size to train at a time."""
-    return max(1, STACKED // sum(weight.numel() for weight in network.torch_module.parameters()))
 
 
 def joined(networks: Sequence[NetworkFunction]) -> NetworkFunction:

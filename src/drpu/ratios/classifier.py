@@ -92,12 +92,11 @@ class ClassifierRatio(RatioLearner):
         """The odds of checked samples."""
         _check_classifier(self.classifier)
         rows, label, weight = pair.stacked(), pair.flags().astype(np.int64), pair.weights()
-        rng = check_random_state(self.random_state)
         base = self.classifier
         if base is None:  # sparse columns are not centred
             scaler = StandardScaler(with_mean=not sparse.issparse(rows))
             base = make_pipeline(scaler, LogisticRegression(C=0.1, max_iter=1000))
-        base = seeded(base, rng)
+        base = seeded(base, check_random_state(self.random_state))
         classifier = _fit(clone(base), rows, label, weight)
         mass = np.bincount(label, weights=weight, minlength=2)
         if mass.min() <= 0:

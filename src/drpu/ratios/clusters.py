@@ -32,11 +32,7 @@ ENGINES = {"dask": "DaskBoosted", "dask_expr": "DaskBoosted", "pyspark": "SparkB
 
 @dataclass(frozen=True, slots=True)
 class FrameFit:
-    """The result of a fit on a cluster.
-
-    ``table`` reads the columns of the frame; it is None if the rows are arrays. ``ranges`` has counts of the
-    rows in ranges of the encoded columns.
-    """
+    """The result of a fit on a cluster."""
 
     folds: Folds
     tails: ScoreTails
@@ -45,8 +41,8 @@ class FrameFit:
     n_positive: int
     n_unlabeled: int
     labelled_fraction: float
-    table: TableEncoder | None = None
-    ranges: Ranges | None = None
+    table: TableEncoder | None = None  # reads the columns of the frame; None if the rows are arrays
+    ranges: Ranges | None = None  # counts of the rows in ranges of the encoded columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +175,12 @@ class FrameLearner(Accepts, BaseEstimator, ABC):  # type: ignore[misc]
         labels, sizes = _merged(found, label)
         positive, classes = read_labels(labels)
         n_positive = int(sizes[positive].sum())
-        held = settle_split(holdout, n_positive, int(sizes.sum()) - n_positive)
+        held = resolve_holdout(holdout, n_positive, int(sizes.sum()) - n_positive)
+        if held == 0:
+            raise DataError(
+                f"a fit on a cluster needs ten positives or more to hold some out, got {n_positive}: "
+                "fit so few rows in memory."
+            )
         plan = Plan(table, label, weight, self.key, labels[positive], held, self.salt())
         with self.rows(frame, plan) as rows:
             folds = 1 if isinstance(held, float) else int(held)
@@ -274,17 +275,6 @@ def held_out_tails(rows: RowsOnCluster, functions: Sequence[BoostedFunction]) ->
     for fold, function in enumerate(functions):
         total.merge(rows.count(function, fold, empty))
     return total
-
-
-def settle_split(holdout: Any, n_positive: int, n_unlabeled: int) -> int | float:
-    """Folds or the fraction to hold out, for numbers of rows over the whole cluster."""
-    split = resolve_holdout(holdout, n_positive, n_unlabeled)
-    if split == 0:
-        raise DataError(
-            f"a fit on a cluster needs ten positives or more to hold some out, got {n_positive}: "
-            "fit so few rows in memory."
-        )
-    return split
 
 
 def engine_of(X: Any) -> str | None:

@@ -42,8 +42,6 @@ def resolve_holdout(holdout: Any, n_positive: int, n_unlabeled: int, *, grouped:
     few = min(n_positive, n_unlabeled)
     if grouped and few < 2 and not isinstance(holdout, str):
         return 0
-    if grouped and isinstance(holdout, (int, np.integer)) and not isinstance(holdout, bool):
-        return min(check_integer("holdout", holdout, low=2), few)
     if isinstance(holdout, str) and holdout == "auto":
         if few < FEWEST_TO_SPLIT:
             return 0
@@ -52,6 +50,8 @@ def resolve_holdout(holdout: Any, n_positive: int, n_unlabeled: int, *, grouped:
         return min(10 if n_positive < FEW_TO_SPLIT else 5, few)
     if isinstance(holdout, (int, np.integer)) and not isinstance(holdout, bool):
         folds = check_integer("holdout", holdout, low=2)
+        if grouped:
+            return min(folds, few)
         if folds > few:
             raise ParameterError(
                 f"holdout must not ask for more folds than there are positives and unlabeled rows, "
@@ -73,15 +73,11 @@ def resolve_holdout(holdout: Any, n_positive: int, n_unlabeled: int, *, grouped:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """Rows whose class is known, beside the labelled positives. They are used in training only.
-
-    ``place``: Their positions among the unlabeled rows, so that no held-out row is used in training; -1
-    if a row is not among them.
-    """
+    """Rows whose class is known, beside the labelled positives. They are used in training only."""
 
     sample: Sample  # the rows and their weights
     positive: BoolArray  # their class
-    place: IntArray
+    place: IntArray  # among the unlabeled rows, so that no held-out row is used in training; -1 for others
 
     @property
     def n_negative(self) -> int:

@@ -35,8 +35,7 @@ class ForestRatio(RatioLearner):
     n_jobs: int = 1
     random_state: Any = None
 
-    def fit_checked(self, pair: SamplePair, holdout: SamplePair | None = None) -> ForestFunction:
-        """The density ratio of checked samples."""
+    def fit_checked(self, pair: SamplePair, holdout: SamplePair | None = None) -> ForestFunction:  # noqa: D102
         import lightgbm
 
         check_integer("n_trees", self.n_trees, low=1)

@@ -40,15 +40,12 @@ REASONS = 3  # columns that are named for and against a row
 
 @dataclass(frozen=True, slots=True)
 class RowList:
-    """The rows to check, those with the highest probabilities first.
-
-    ``reasons``: The columns that speak most for and against them; None if the model cannot tell.
-    """
+    """The rows to check, those with the highest probabilities first."""
 
     n: int  # number of rows to check, of which the first are listed
     position: IntArray  # their positions in the new rows, from 0 on
     probability: FloatArray  # their probability of being positive
-    reasons: list[tuple[str, str]] | None
+    reasons: list[tuple[str, str]] | None  # columns for and against them; None if the model cannot tell
     columns: dict[str, list[Any]]  # values that the user wants to see beside them
     groups: list[str] | None = None  # names of their groups, if there are groups
 

@@ -155,14 +155,11 @@ def _policy(css: str, js: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PageFigure:
-    """A display of the page.
-
-    ``title``, ``caption``: Heading, and a sentence below the figure.
-    """
+    """A display of the page."""
 
     name: str  # identifier, for the script
-    title: str
-    caption: str
+    title: str  # heading
+    caption: str  # a sentence below the figure
     display: Callable[[ReportData], plots.Display]  # makes the display from the data
     more: Callable[[ReportData], str] = lambda data: ""  # a sentence from the data, after the caption
     applies: Callable[[ReportData], bool] = lambda data: True  # whether the data have what the figure shows

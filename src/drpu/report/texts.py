@@ -225,15 +225,12 @@ def cautions(data: ReportData) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class TextTable:
-    """Cells of a table; a cell is a text, or a value and its range.
-
-    ``numbers`` and ``hidden`` are the columns on the right, and those that a narrow screen leaves out.
-    """
+    """Cells of a table; a cell is a text, or a value and its range."""
 
     head: tuple[str, ...]
     rows: list[tuple[Any, ...]]
-    numbers: tuple[int, ...] = ()
-    hidden: tuple[int, ...] = ()
+    numbers: tuple[int, ...] = ()  # the columns on the right
+    hidden: tuple[int, ...] = ()  # the columns that a narrow screen leaves out
 
 
 def tables(data: ReportData, by: str) -> Iterator[tuple[str, str, TextTable]]:
@@ -285,11 +282,8 @@ def tables(data: ReportData, by: str) -> Iterator[tuple[str, str, TextTable]]:
         ]
         names = ("period", "rows", "labels", "move by the labels", "move as read")
         note = f"Factors by which the odds of a positive moved. {backtest_text(data.past)}"
-        yield (
-            "How well past periods would have been read",
-            note,
-            TextTable(names, moves, (1, 2, 3, 4), (1, 2)),
-        )
+        table = TextTable(names, moves, (1, 2, 3, 4), (1, 2))
+        yield "How well past periods would have been read", note, table
     before = getattr(data.current, "before_audit_", None)
     if before is not None:
         pairs = {"new rows": (before[1], data.prior), "training": (before[0], data.train)}

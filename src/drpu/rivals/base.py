@@ -120,9 +120,9 @@ class PURival(Parameters, PUClassifier):
     def _labelled_fraction(self, pair: SamplePair) -> float:
         return pair.labelled_fraction if self.scenario == "single-sample" else 0.0
 
-    def _rows(self, X: Rows, model: Any) -> Rows:
+    def _scores(self, X: Rows) -> FloatArray:
         self._check_fitted()
-        return check_rows(self, X, model=model)
+        return self.model_.score(check_rows(self, X, model=self.model_))
 
     def _check_parameters(self) -> None:
         check_choice("scenario", self.scenario, SCENARIOS)
@@ -206,12 +206,10 @@ class RivalRecord(Record):
         return found
 
     @property
-    def title(self) -> str:
-        """Name of the class of the classifier."""
+    def title(self) -> str:  # noqa: D102
         return self.name
 
-    def classifier(self, module: Any = None) -> PURival:
-        """The fitted classifier; ``module`` makes the torch module of a custom network."""
+    def classifier(self, module: Any = None) -> PURival:  # noqa: D102
         classifier = self._class()(**read_parameters(self.parameters))
         model = self.model if module is None else self.model.with_module(module)
         fitted = self.numbers | self.priors | {"prior_": self.prior, "model_": model}
@@ -223,29 +221,22 @@ class RivalRecord(Record):
         self.columns.set_on(classifier)
         return classifier
 
-    def facts(self) -> dict[str, Any]:
-        """What the file keeps of the training rows."""
+    def facts(self) -> dict[str, Any]:  # noqa: D102
         return self.columns.facts() | {
             "training_rows": any("row" in values for values in self.model.keeps.values()),
             "values_of_rows": self.model.keeps,
             "statistics": sorted(self.model.statistics),
         }
 
-    def reduced(self, reduction: Reduction) -> RivalRecord:
-        """The record with fewer values of the training rows."""
+    def reduced(self, reduction: Reduction) -> RivalRecord:  # noqa: D102
         if reduction.levels is not None:
             raise ParameterError(
                 f"levels must be None for a {self.name}, which keeps no scores of held-out positives."
             )
         return replace(self, columns=self.columns.reduced(reduction))
 
-    def trial(self, classifier: PURival) -> FloatArray | None:
-        """Scores of two artificial rows."""
+    def trial(self, classifier: PURival) -> FloatArray | None:  # noqa: D102
         return try_rows(classifier.model_)
-
-    def module(self) -> Any:
-        """What makes the torch module that the user gave."""
-        return getattr(self.given, "module", self.given)
 
 
 def open_prior(name: str, prior: float | PriorEstimate) -> PriorEstimate:
@@ -289,7 +280,3 @@ class ScoredRival(PURival):
         if model.random_state is None:
             model.set_params(random_state=int(rng.randint(2**31 - 1)))
         return model
-
-    def _scores(self, X: Rows) -> FloatArray:
-        self._check_fitted()
-        return self.model_.score(self._rows(X, self.model_))

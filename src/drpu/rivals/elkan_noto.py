@@ -82,8 +82,7 @@ class ElkanNotoClassifier(PosteriorRival):
     prior: Any = "elkan-noto"
 
     def _log_posterior(self, X: Rows) -> FloatArray:
-        self._check_fitted()
-        log_odds = self.model_.score(self._rows(X, self.model_)) + self._log_odds
+        log_odds = self._scores(X) + self._log_odds
         if self.scenario == "single-sample":
             return np.asarray(-np.logaddexp(0, -log_odds) - np.log(self.constant_))
         return np.asarray(log_odds + np.log1p(-self.constant_) - np.log(self.constant_))

@@ -13,6 +13,7 @@ from drpu._checks import check_integer, check_random_state, check_real, is_auto
 from drpu._samples import Sample, SamplePair
 from drpu._typing import FloatArray, Rows
 from drpu.classifier.models import resolve_score
+from drpu.classifier.validation import check_rows
 from drpu.core.prior.estimate import PriorEstimate
 from drpu.core.risks import LOSSES, ShiftedRisk, sigmoid
 from drpu.exceptions import DataError, ParameterError
@@ -144,7 +145,7 @@ class GenPUClassifier(ScoredRival):
 
     def _scores(self, X: Rows) -> FloatArray:
         self._check_fitted()
-        rows = self._rows(X, self._intake())
+        rows = check_rows(self, X, model=self._intake())
         if rows.shape[1:] != self.generators_.mean.shape:
             raise DataError(
                 f"X must have rows of shape {self.generators_.mean.shape}, as in training, "

@@ -286,8 +286,7 @@ class PUaClassifier(NNPUClassifier):
         population = self._population(pair, rng)
         if X_test is not None:
             rows = check_rows(self, X_test, model=self._intake(), name="X_test", like=pair.unlabeled.rows)
-            test = Sample(rows)
-            self.test_prior_ = shifted_prior(self.prior, population, pair, test, rng)
+            self.test_prior_ = shifted_prior(self.prior, population, pair, Sample(rows), rng)
         elif self.test_prior is not None:
             self.test_prior_ = as_prior("test_prior", self.test_prior)
         else:

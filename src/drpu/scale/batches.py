@@ -17,6 +17,7 @@ from drpu._optional import require
 from drpu._progress import progress, progress_bar
 from drpu._typing import FloatArray
 from drpu.classifier.base import RatioClassifier
+from drpu.classifier.notices import module_there
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import DataError, DataTypeError, ParameterError
 from drpu.tables.frames import collected, columns_named, warn_of_extra
@@ -145,7 +146,7 @@ def count_batches(
     True
     """
     check_classifier(classifier)
-    cluster = _cluster(source)
+    cluster = module_there(source)
     if cluster is not None:
         counted: ScoreTails = cluster.count(classifier, source, columns, weight)
         return counted
@@ -190,7 +191,7 @@ def score_batches(
     True
     """
     check_classifier(classifier)
-    cluster = _cluster(source)
+    cluster = module_there(source)
     if cluster is not None:
         return cluster.score(classifier, source, columns)
     parts = _parts(classifier, source, columns, None, batch_size, verbose)
@@ -205,20 +206,6 @@ def check_classifier(classifier: Any) -> None:
             "only their scores can be counted."
         )
     _ = classifier.fitted_  # raises if it is not fitted
-
-
-def _cluster(source: Any) -> Any:
-    """The module for a collection on a cluster, or None."""
-    home = type(source).__module__.partition(".")[0]
-    if home in ("dask", "dask_expr"):
-        from drpu.scale import dask
-
-        return dask
-    if home == "pyspark":
-        from drpu.scale import spark
-
-        return spark
-    return None
 
 
 def _parts(
@@ -260,7 +247,8 @@ def _batches(
 
     Only the columns chosen by ``wanted`` are read from files.
     """
-    if isinstance(source, (str, os.PathLike)) or _is_paths(source):
+    parts = source if isinstance(source, (list, tuple)) else [source]
+    if parts and all(isinstance(part, (str, os.PathLike)) for part in parts):
         source = open_parquet(source)
     if hasattr(source, "get_fragments"):  # an Arrow data set
         return _scan(source, size, wanted(source.schema.names)), 0
@@ -278,14 +266,6 @@ def _batches(
     raise DataTypeError(
         f"source must be rows, a path, an iterable of batches, or a Dask or Spark collection, "
         f"got {type(source).__name__}."
-    )
-
-
-def _is_paths(source: Any) -> bool:
-    return (
-        isinstance(source, (list, tuple))
-        and bool(source)
-        and all(isinstance(part, (str, os.PathLike)) for part in source)
     )
 
 

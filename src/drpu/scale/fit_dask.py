@@ -62,7 +62,18 @@ class DaskBoosted(FrameLearner):
         client = self._client()
         if not hasattr(frame, "columns") or not hasattr(frame, "to_delayed"):
             raise DataTypeError(f"X must be a Dask data frame, got {type(frame).__name__}.")
-        return _survey(client, frame, feature_columns(list(frame.columns), label, weight, self.key), label)
+        columns = feature_columns(list(frame.columns), label, weight, self.key)
+        delayed = require("dask", extra="dask", for_="DaskBoosted").delayed
+        # Columns whose type determines their kind are not read; the others and the label, in one pass.
+        plain = {name: NUMBER for name in columns if frame.dtypes[name].kind in "fb"}
+        plain |= {name: DATE for name in columns if frame.dtypes[name].kind in "mM"}
+        open_ = [name for name in columns if name not in plain]
+        parts = frame[[*open_, label]].to_delayed()
+        found = [delayed(tasks.survey)(part, k, open_, label) for k, part in enumerate(parts)]
+        labels, table = client.compute(tasks.in_tree(found, delayed(tasks.add_surveys))).result()
+        summaries = {name: table.columns[name] if name in open_ else ColumnSummary.of_kind(plain[name])
+                     for name in columns}  # fmt: skip
+        return labels, TableEncoder.of_summaries(summaries)
 
     def rows(self, frame: Any, plan: Plan) -> _DaskRows:  # noqa: D102
         return _DaskRows(self._client(), frame, plan, self)
@@ -205,23 +216,6 @@ class _DaskRows:
         found = self.client.gather([self.client.submit(tasks.ranges, part, cells) for part in self.parts])
         unlabeled, positive = (np.sum([part[kind] for part in found], axis=0) for kind in (0, 1))
         return unlabeled, positive
-
-
-def _survey(client: Any, frame: Any, columns: list[str], label: str) -> tuple[Counts, TableEncoder]:
-    """Labels of each partition, and the encoder of the columns, from one pass over the frame.
-
-    Columns whose type determines their kind are not read.
-    """
-    delayed = require("dask", extra="dask", for_="DaskBoosted").delayed
-    plain = {name: NUMBER for name in columns if frame.dtypes[name].kind in "fb"}
-    plain |= {name: DATE for name in columns if frame.dtypes[name].kind in "mM"}
-    open_ = [name for name in columns if name not in plain]
-    parts = frame[[*open_, label]].to_delayed()
-    found = [delayed(tasks.survey)(part, k, open_, label) for k, part in enumerate(parts)]
-    labels, table = client.compute(tasks.in_tree(found, delayed(tasks.add_surveys))).result()
-    summaries = {name: table.columns[name] if name in open_ else ColumnSummary.of_kind(plain[name])
-                 for name in columns}  # fmt: skip
-    return labels, TableEncoder.of_summaries(summaries)
 
 
 def _mean_quantiles(parts: list[tuple[int, FloatArray]]) -> FloatArray:

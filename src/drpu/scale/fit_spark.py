@@ -170,8 +170,7 @@ class _SparkRows:
             grown = grower.fit(seen.withColumn(MASS, self.F.col(WEIGHT) * factor))
         except Exception as error:  # a stage of Spark can fail with any error
             raise ClusterError(f"XGBoost failed on the Spark cluster: {error}") from error
-        raw = grown.get_booster().save_raw("json")
-        return trees_from_xgboost(raw, self.table.width)
+        return trees_from_xgboost(grown.get_booster().save_raw("json"), self.table.width)
 
     def positive_scores(
         self, function: BoostedFunction, fold: int, most: int
@@ -256,8 +255,7 @@ def _smooth_quantiles(frame: Any, columns: list[str]) -> FloatArray:
 
 
 def _rows(batch: Any, columns: list[str]) -> FloatArray:
-    parts = [np.asarray(batch.column(name), dtype=np.float64) for name in columns]
-    return np.column_stack(parts)
+    return np.column_stack([np.asarray(batch.column(name), dtype=np.float64) for name in columns])
 
 
 def _types(frame: Any, columns: list[str]) -> dict[str, str]:

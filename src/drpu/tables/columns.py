@@ -94,14 +94,13 @@ class ColumnPlan(Kept, ABC):
 
 def _read(plan: ColumnPlan, series: nw.Series[Any]) -> FloatArray:
     """Numbers or dates of rows whose type is not the declared one."""
-    kind = plan.kind
     try:
-        return mapped(plan.name, series.to_list(), READERS[kind], math.nan)
+        return mapped(plan.name, series.to_list(), READERS[plan.kind], math.nan)
     except DataTypeError:
         raise
     except (TypeError, ValueError) as error:
         raise DataError(
-            f"column {plan.name!r} had {kind}s in training; here {error} Correct it, or make it missing."
+            f"column {plan.name!r} had {plan.kind}s in training; here {error} Correct it, or make it missing."
         ) from error
 
 

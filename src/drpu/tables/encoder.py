@@ -14,7 +14,7 @@ import numpy as np
 from drpu._codec import Items, Kept, Whole, kept
 from drpu._typing import FloatArray
 from drpu.core.shift.columns import Cells
-from drpu.exceptions import DataError, DataTypeError, IdColumnWarning, UnseenLevelsWarning, warn
+from drpu.exceptions import DataError, DataTypeError, IdColumnWarning, UnseenLevelsWarning
 from drpu.tables.columns import (
     MISSING,
     OTHER,
@@ -133,14 +133,9 @@ PLAIN = (nw.Float64, nw.Float32, nw.Int64, nw.Int32, nw.Int16, nw.Int8)
 @kept("table")
 @dataclass(frozen=True)
 class TableEncoder(Kept):
-    """Reads the columns of a table by name and returns numbers and category codes.
+    """Reads the columns of a table by name and returns numbers and category codes. Labels are not used."""
 
-    Labels are not used.
-
-    ``columns``: All columns of the training table, in their order.
-    """
-
-    columns: Annotated[tuple[ColumnPlan, ...], Items(1)]
+    columns: Annotated[tuple[ColumnPlan, ...], Items(1)]  # all columns of the training table, in their order
     named: bool  # whether columns are found by name; otherwise by position
     salt: str | None = None  # if given, levels are salted SHA-256 digests of the values
     indicators: Indicators | None = None  # if given, categories become indicator columns instead of codes
@@ -182,13 +177,11 @@ class TableEncoder(Kept):
             plans[-1] = _plan(last, summaries[last], leave_out=False)
         encoder = cls(tuple(plans), named)
         if encoder.left_out:
-            warn(
-                IdColumnWarning(
-                    f"{columns_named(encoder.left_out)}: every row has a different value, as in an "
-                    "identifier, which says nothing about new rows. It is left out:",
-                    advice="drop it from X, or declare it a category to keep it.",
-                    command="name it in --drop.",
-                )
+            IdColumnWarning.issue(
+                f"{columns_named(encoder.left_out)}: every row has a different value, as in an "
+                "identifier, which says nothing about new rows. It is left out:",
+                advice="drop it from X, or declare it a category to keep it.",
+                command="name it in --drop.",
             )
         if not expand or not encoder.categories:
             return encoder
@@ -337,11 +330,9 @@ class TableEncoder(Kept):
                 if share - plan.rare > MANY_UNSEEN:
                     many.append(f"{plan.name!r} ({share:.0%})")
         if many:
-            warn(
-                UnseenLevelsWarning(
-                    f"many rows have levels that training did not keep, in {', '.join(many[:8])}: they count "
-                    "as rare levels. Check whether the coding of the column has changed."
-                )
+            UnseenLevelsWarning.issue(
+                f"many rows have levels that training did not keep, in {', '.join(many[:8])}: they count "
+                "as rare levels. Check whether the coding of the column has changed."
             )
 
 

@@ -16,7 +16,7 @@ from narwhals.exceptions import NarwhalsError
 
 from drpu._checks import one_line
 from drpu._typing import IntArray
-from drpu.exceptions import CollectedWarning, DataError, ExtraColumnsWarning, warn
+from drpu.exceptions import CollectedWarning, DataError, ExtraColumnsWarning
 from drpu.tables.values import as_bytes
 
 
@@ -124,11 +124,9 @@ def collected(X: Any) -> Any:
     frame = nw.from_native(X, pass_through=True)
     if not isinstance(frame, nw.LazyFrame):
         return X
-    warn(
-        CollectedWarning(
-            "X is a lazy frame: all of its rows were collected into memory. "
-            "For tables that do not fit into memory, pass Parquet files to count_batches."
-        )
+    CollectedWarning.issue(
+        "X is a lazy frame: all of its rows were collected into memory. "
+        "For tables that do not fit into memory, pass Parquet files to count_batches."
     )
     return frame.collect().to_native()
 
@@ -195,10 +193,8 @@ def aligned(
 def warn_of_extra(names: Sequence[str]) -> None:
     """Warn of columns that training did not have, if there are any."""
     if names:
-        warn(
-            ExtraColumnsWarning(
-                f"X has columns that training did not have: {columns_named(names)}. They are ignored."
-            )
+        ExtraColumnsWarning.issue(
+            f"X has columns that training did not have: {columns_named(names)}. They are ignored."
         )
 
 

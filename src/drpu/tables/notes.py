@@ -85,14 +85,9 @@ _TEXTS = {
 @kept("note")
 @dataclass(frozen=True)
 class Note(Kept):
-    """One finding about a training table.
+    """One finding about a training table."""
 
-    ``code``: What was found: "gives-away", "missing-by-label", "time", "identifier", "other-scenario",
-    "copies", "other-dates", "constant", "rare", "case-control", "left-out" or "text". There is something to
-    do about the first nine.
-    """
-
-    code: Annotated[str, Text(pattern="|".join(_TEXTS))]
+    code: Annotated[str, Text(pattern="|".join(_TEXTS))]  # what was found, a key of ``_TEXTS``
     column: str = ""  # the column, or an empty string if the note is about rows
     number: Annotated[float, Number(0)] = 0.0  # an AUC, a share or a count, depending on the code
 

@@ -51,10 +51,6 @@ class Run:
 class ColumnSummary:
     """A summary of some rows of a column, from which its kind is determined; summaries of parts are added.
 
-    ``sources``: Kinds by the types of the parts; ``"values"`` if the kind depends on the values.
-    ``rows``, ``present``: Number of rows, and of rows without a missing value.
-    ``texts``, ``whole``: Whether all values are strings, are whole numbers.
-    ``runs``: Whole numbers that are all different and in order, in each part; None if they are not.
     ``levels``: Rows of the most frequent values. Up to ``most`` different values it is complete; beyond,
     every value of more than one row in ``most`` is there, and its rows are counted too low by at most
     that share (the summary of Misra and Gries).
@@ -62,13 +58,13 @@ class ColumnSummary:
     largest of these hashes gives the number of different values to about 1 %.
     """
 
-    sources: frozenset[str]
+    sources: frozenset[str]  # kinds by the types of the parts; "values" if the kind depends on the values
     rows: int = 0
-    present: int = 0
+    present: int = 0  # number of rows without a missing value
     readable: frozenset[str] = frozenset(READERS)  # kinds that all values can be read as: numbers, dates
-    texts: bool = True
-    whole: bool = True
-    runs: tuple[Run, ...] | None = ()
+    texts: bool = True  # whether all values are strings
+    whole: bool = True  # whether all values are whole numbers
+    runs: tuple[Run, ...] | None = ()  # whole numbers, all different and in order in each part; None if not
     levels: Mapping[str, int] = field(default_factory=dict)
     sample: Mapping[int, str] | None = None
     example: Any = None  # a value that is neither a string nor a number nor a date, if there is one

@@ -48,11 +48,10 @@ class TextColumn(ColumnPlan):
     with length 1), and these are projected on the main directions of the training texts (latent semantic
     analysis). Four more columns describe the shape of the text: its length, and the shares of digits,
     capitals and punctuation.
-
-    ``words``: Hashes of the words and their parts, in ascending order.
     """
 
     kind: ClassVar[str] = TEXT
+    # hashes of the words and their parts, in ascending order
     words: Annotated[IntArray, Array("w", dtype="int64", low=0, high=BUCKETS - 1)]
     weights: Annotated[FloatArray, Array("w", low=POSITIVE, high=100)]  # their weights for rarity
     directions: Annotated[FloatArray, Array("wk", low=-2, high=2)]  # the projection

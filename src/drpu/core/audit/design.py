@@ -391,15 +391,11 @@ def carried_prior(
         found = negative_growth(tails, reference, guess)
         growth = Growth(1.0) if found is None else found
     scale = float(ndtri((1 - level) / 2) / ndtri((1 - prior_level) / 2))
-    return carry_share(_at_level(prior, scale), growth, both_tails(level))
-
-
-def _at_level(share: Figure, scale: float) -> Figure:
-    """The share with the distances of its limits multiplied by ``scale``."""
-    negative = max(1 - share.value, 1e-9)
-    ends = (negative * (max(1 - end, 1e-9) / negative) ** scale for end in (share.low, share.high))
+    negative = max(1 - prior.value, 1e-9)
+    ends = (negative * (max(1 - end, 1e-9) / negative) ** scale for end in (prior.low, prior.high))
     low, high = (min(max(1 - end, 0.0), 1.0) for end in ends)
-    return Figure(share.value, low, high if share.high < 1 else 1.0, share.variance * scale**2)
+    scaled = Figure(prior.value, low, high if prior.high < 1 else 1.0, prior.variance * scale**2)
+    return carry_share(scaled, growth, both_tails(level))
 
 
 def combine_figures(figures: list[Figure]) -> Figure:

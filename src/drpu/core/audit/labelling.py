@@ -134,20 +134,15 @@ def negative_share(
 
 @dataclass(frozen=True, slots=True)
 class Sensitivity:
-    """What changes if positives are labelled at different rates.
-
-    ``prior``, ``prior_low``, ``prior_high``: Share of positives as estimated, and its bounds.
-    ``flagged``, ``flagged_low``, ``flagged_high``: Share of the rows that is flagged as estimated, under
-    all rates, and under some rates.
-    """
+    """What changes if positives are labelled at different rates."""
 
     k: float  # the factor by which the rate of any positive may differ from the estimated one
-    prior: float
+    prior: float  # share of positives as estimated, and its bounds
     prior_low: float
     prior_high: float
-    flagged: float
-    flagged_low: float
-    flagged_high: float
+    flagged: float  # share of the rows that is flagged as estimated
+    flagged_low: float  # under all rates
+    flagged_high: float  # under some rates
 
     def __str__(self) -> str:
         return (

@@ -227,17 +227,12 @@ def _with_covariance(found: LogOddsMap) -> LogOddsMap:
 
 @dataclass(frozen=True, slots=True)
 class DesignedSample:
-    """Answers with trained log-odds and the design by which their rows were chosen.
+    """Answers with trained log-odds and the design by which their rows were chosen."""
 
-    ``z``, ``positive``: Trained log-odds, clipped, and the answers.
-    ``weight``: Weight of each answer in estimates: the share of its stratum over the number of answers in
-    it. The weights sum to 1.
-    """
-
-    z: FloatArray
-    positive: BoolArray
+    z: FloatArray  # trained log-odds, clipped
+    positive: BoolArray  # the answers
     stratum: IntArray  # stratum of each answer; rows were chosen at random within it
-    weight: FloatArray
+    weight: FloatArray  # in estimates, with the sum 1: share of the stratum over the number of its answers
     unseen: float = 0.0  # share of the rows in strata without answers
 
     @classmethod

@@ -43,22 +43,13 @@ _REACH = ((0.6, 4.0), (0.45, 8.0), (0.0, 16.0))
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Confidence limits of a prior, and their derivation.
-
-    ``low``, ``high``: The limits, in [0, 1].
-    ``recall``: Fraction of the positives above the threshold that determined ``high``; 1 if no single
-    threshold did.
-    ``separation``: Smallest Youden index of the score, positives against negatives, that the counts
-    allow, minus its noise.
-    ``identified``: False if the counts give only an upper bound
-    (:func:`drpu.core.prior.central.central_prior`).
-    """
+    """Confidence limits of a prior, in [0, 1], and their derivation."""
 
     low: float
     high: float
-    recall: float
-    separation: float
-    identified: bool = True
+    recall: float  # share of the positives above the threshold that decided ``high``; 1 if no single one did
+    separation: float  # smallest Youden index of the score that the counts allow, minus its noise
+    identified: bool = True  # False if the counts give only an upper bound, see ``central_prior``
 
     def lowered(self, impurity: float) -> Limits:
         r"""The limits if there may be negatives among the best-scored rows.

@@ -98,15 +98,11 @@ def reading_spread(strength: float, n_positive: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class CentralPrior:
-    """A prior of unlabeled rows with its limits.
-
-    ``limits``: Confidence limits; ``low`` needs no assumption about the classes where the prior is not
-    identified.
-    """
+    """A prior of unlabeled rows with its limits."""
 
     value: float  # the reading if it is identified, and otherwise the central value
     upper: float  # the reading: the prior if the best-scored rows are all positive
-    limits: Limits
+    limits: Limits  # where the prior is not identified, ``low`` needs no assumption about the classes
 
 
 def central_prior(

@@ -20,7 +20,6 @@ from drpu.core.prior.mixture import PROPORTIONS, adaptive
 from drpu.core.shift.matching import SHIFTS, efficient, em_on_ratios
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import DataError, ParameterError, PriorError, SeparationWarning
-from drpu.exceptions import warn as give_warning
 
 PriorMethod: TypeAlias = str | Callable[[ScoreTails], float]
 
@@ -222,9 +221,7 @@ def prior_from_tails(
         raise ParameterError(
             f"reference must be given for method={method!r}: the tails of the training unlabeled sample."
         )
-    base = train_prior
-    if base is None:
-        base = prior_from_tails(reference, level=level, warn=warn)
+    base = prior_from_tails(reference, level=level, warn=warn) if train_prior is None else train_prior
     return _shifted(tails, reference, method, level, as_prior("train_prior", base), warn)
 
 
@@ -321,14 +318,12 @@ def warn_if_not_identified(prior: PriorEstimate, *, again: bool = True) -> None:
     shares = {"value": prior.value, "low": prior.low, "high": prior.high}
     shares |= {} if prior.upper is None else {"upper": prior.upper}
     bound = "" if prior.upper is None else "it is at most {upper} by the best-scored rows, and "
-    give_warning(
-        SeparationWarning(
-            f"the prior is not identified: {{value}} is used, {bound}anything from {{low}} to {{high}} is "
-            "possible. The score may separate the classes too weakly to tell:",
-            advice="give the prior if you know it (at_prior), flag as many rows as can be checked "
-            "(at_budget), or label about 50 rows (plan_audit).",
-            command="give --prior if you know it, flag as many rows as can be checked (--budget), or "
-            "label about 50 rows (drpu audit).",
-            **shares,
-        )
+    SeparationWarning.issue(
+        f"the prior is not identified: {{value}} is used, {bound}anything from {{low}} to {{high}} is "
+        "possible. The score may separate the classes too weakly to tell:",
+        advice="give the prior if you know it (at_prior), flag as many rows as can be checked "
+        "(at_budget), or label about 50 rows (plan_audit).",
+        command="give --prior if you know it, flag as many rows as can be checked (--budget), or "
+        "label about 50 rows (drpu audit).",
+        **shares,
     )

@@ -19,7 +19,7 @@ from drpu._checks import check_choice, check_integer
 from drpu._samples import is_sparse
 from drpu._typing import FloatArray, IntArray, Rows
 from drpu.core.prior.estimate import PriorEstimate
-from drpu.exceptions import DataError, DataTypeError, PriorBoundaryWarning, warn
+from drpu.exceptions import DataError, DataTypeError, PriorBoundaryWarning
 
 
 class LowRank:
@@ -123,8 +123,7 @@ def nearest(kernel: LowRank | Dense, b: FloatArray, constant: float, tolerance: 
         length = min(1.0, 0.99 * min(_room(v, dv, 2.0), _room(z, dz, 2.0)))
         v, m, z = v + length * dv, m + length * dm, z + length * dz
         g = b - kernel.times(v)
-    share: FloatArray = v / v.sum()
-    return share
+    return np.asarray(v / v.sum())
 
 
 def _newton(
@@ -249,11 +248,9 @@ class KernelMeanPrior:
         guess = _bend(curve.rough_distance, stop, CELLS // 2, CELLS)
         cell = _bend(curve.distance, stop, min(guess, CELLS - 1), 1)
         if cell == CELLS:
-            warn(
-                PriorBoundaryWarning(
-                    "the unlabeled rows cannot be distinguished from positives: kernel means cannot estimate "
-                    f"priors above {1 - 1 / LARGEST:g}, so the estimate is a lower bound."
-                )
+            PriorBoundaryWarning.issue(
+                "the unlabeled rows cannot be distinguished from positives: kernel means cannot estimate "
+                f"priors above {1 - 1 / LARGEST:g}, so the estimate is a lower bound."
             )
         lam = _at(cell - 0.5)
         return PriorEstimate((lam - 1) / lam, 0.0, 1.0, 0.95, self.method)
@@ -365,12 +362,10 @@ class DistanceCurve:
     approximation of the kernel by low rank plus diagonal and is cheap. An exact one starts
     from the rows with positive weight in the rough solution, or at a neighbouring lambda,
     and adds rows until the bounds from the full kernel agree.
-
-    ``scale``: Distance between the kernel means of U and P.
     """
 
     def __init__(self, U: FloatArray, P: FloatArray) -> None:
-        self.kernel, self.scale = _best_kernel(U, P)
+        self.kernel, self.scale = _best_kernel(U, P)  # scale: distance between the means
         self._unlabeled = np.concatenate([np.full(len(U), 1 / len(U)), np.zeros(len(P))])
         self._positive = np.concatenate([np.zeros(len(U)), np.full(len(P), 1 / len(P))])
         self._model = pivoted_cholesky(self.kernel, RANK, 1e-10)

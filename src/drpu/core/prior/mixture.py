@@ -17,7 +17,7 @@ from drpu._typing import FloatArray, IntArray
 from drpu.core.calibration import fit_plateau
 from drpu.core.limits.evidence import evidence_of, plateau_profile, slide
 from drpu.core.tails import ScoreTails
-from drpu.exceptions import FewPositivesWarning, warn
+from drpu.exceptions import FewPositivesWarning
 
 STEP = math.log(2) / 4  # thresholds keep n 2^(-1/4), n 2^(-1/2), ... positives
 FEWEST = 5  # with fewer positives there are no limits
@@ -323,11 +323,9 @@ def infimum(tails: ScoreTails, *, gamma: float = 1.0, sizes: str = "positive") -
         least = max(least, _epsilon(tails.n))
     found = _lowest_ratio(tails, least / gamma)
     if found is None:
-        warn(
-            FewPositivesWarning(
-                f"{tails.n_positive:g} held-out positives are too few for prior='paper', which needs a "
-                f"recall above {least / gamma:.2f}: best-bin is used instead."
-            )
+        FewPositivesWarning.issue(
+            f"{tails.n_positive:g} held-out positives are too few for prior='paper', which needs a "
+            f"recall above {least / gamma:.2f}: best-bin is used instead."
         )
         return best_bin(tails)
     return found

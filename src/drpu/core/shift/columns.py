@@ -43,13 +43,12 @@ NEIGHBOURS = 6
 class Cells:
     """The division of the values of a column.
 
-    ``edges``: Limits between K + 1 ranges of numbers; one more cell is for missing values.
     ``codes``: For a category, the cell of each code instead: 0 for missing values, 1 for rare levels, and
     more for the others. Which levels are rare depends on the training rows, so new rows have more of them
     than training had, and that cell is not tested.
     """
 
-    edges: Annotated[FloatArray, Array("e")]
+    edges: Annotated[FloatArray, Array("e")]  # between ranges of numbers; one more cell is for missing values
     codes: Annotated[IntArray, Array("k", dtype="int", low=0, high=1000)] | None = None
 
     def __post_init__(self) -> None:
@@ -82,10 +81,7 @@ class Cells:
 @kept("column-profile")
 @dataclass(frozen=True)
 class ColumnProfile:
-    """Counts of positive and unlabeled training rows in the ranges of one column.
-
-    ``positive``, ``unlabeled``: Counts in the cells.
-    """
+    """Counts of positive and unlabeled training rows in the ranges of one column."""
 
     name: str  # name of the column, or its position
     cells: Cells  # each limit is the mean of six values, so that it is not the value of a row

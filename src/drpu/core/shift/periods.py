@@ -53,8 +53,6 @@ class Pooled:
 
     ``python -m benchmarks.months --choose`` computes them from tables with a calendar.
 
-    ``doubt``: Log of the factor by which a reading that assumes pure prior shift must explain the past
-    better.
     ``rate_drift``: Standard deviation of the log of the labelling rate from period to period. It cannot
     be learnt from labels alone; it keeps a large number of labels from being taken as exact.
     """
@@ -63,7 +61,7 @@ class Pooled:
     slope_spread: float = 0.5  # standard deviation of that slope over tables
     spread: float = 0.5  # standard deviation of the move of the prior that a reading misses, over periods
     spread_weight: float = 3.0  # number of past periods with the weight of the pooled spread
-    doubt: float = 1.0
+    doubt: float = 1.0  # log of the factor by which assuming pure prior shift must explain the past better
     rate_drift: float = 0.05
 
 
@@ -151,17 +149,14 @@ class LabelCount(Kept):
 class Arrived:
     """Labels of a new period, and those of training.
 
-    ``now``, ``before``: Labels of the period that have arrived, and labels of the training periods whose
-    labels are complete.
     ``complete``: False if more labels of the period are still to come, or if those of training are all
     incomplete: their number is then a lower bound only.
-    ``trained``: The prior in training, if moves are counted from another one, that of answers.
     """
 
-    now: LabelCount
-    before: LabelCount
+    now: LabelCount  # of the period, as far as they have arrived
+    before: LabelCount  # of the training periods whose labels are complete
     complete: bool = True
-    trained: PriorEstimate | None = None
+    trained: PriorEstimate | None = None  # the prior in training, if moves are counted from that of answers
 
     def reading(self, base: PriorEstimate) -> Reading:
         """The move of the prior since the rows with the prior ``base``, by the labelled shares."""
@@ -195,35 +190,27 @@ def labelled_reading(now: LabelCount, before: LabelCount, train_prior: float) ->
 @kept("past-period")
 @dataclass(frozen=True)
 class PastPeriod(Kept):
-    """A past period, read by a classifier that was fitted to rows before it.
-
-    ``rows``, ``labels``: Rows of the period, and labelled ones among them.
-    ``guarded``, ``matched``: Move of the prior that the rows alone show, with the guard and as if only
-    the prior had moved (:class:`Evidence`).
-    """
+    """A past period, read by a classifier that was fitted to rows before it."""
 
     name: str
     rows: Annotated[int, Whole(0)]
-    labels: Annotated[int, Whole(0)]
+    labels: Annotated[int, Whole(0)]  # labelled ones among them
     seen: float  # move of the prior by the labelled share, from the rows of that fit to the period
     noise: Annotated[float, Number(0)]  # variance of ``seen`` by the noise of both counts
-    guarded: float
-    matched: float
+    guarded: float  # move of the prior that the rows alone show, with the guard (:class:`Evidence`)
+    matched: float  # the same as if only the prior had moved
     used: bool = True  # false if its labels may be late, or if there are too few of them
 
 
 @kept("backtest")
 @dataclass(frozen=True)
 class Backtest(Kept):
-    """How well rows of past periods were read without labels.
-
-    ``spread``: Standard deviation of the move that is not explained by slope and noise.
-    """
+    """How well rows of past periods were read without labels."""
 
     periods: tuple[PastPeriod, ...]  # the past periods, in the order of time
     kind: Kind  # the reading that explains the past moves better
     slope: float  # how far the prior moved when this reading moved by one
-    spread: Annotated[float, Number(0)]
+    spread: Annotated[float, Number(0)]  # standard deviation of the move that slope and noise do not explain
 
     def reading(self, rows: Evidence | PastPeriod) -> Reading:
         """The move to expect from what the rows of a period show."""
@@ -280,14 +267,11 @@ def _fitted_past(
 
 @dataclass(frozen=True, slots=True)
 class BacktestPlan:
-    """Which past periods a backtest reads.
-
-    ``read``: Positions of the periods to read, each by a fit to the rows of the periods before it.
-    """
+    """Which past periods a backtest reads."""
 
     names: tuple[Any, ...]  # the periods in the order of time
     number: IntArray  # position of each row's period in ``names``; -1 for a row without a period
-    read: tuple[int, ...]
+    read: tuple[int, ...]  # positions of the periods to read, each by a fit to the rows before it
     settled: int  # number of periods whose labels are complete: all but the last ``label_delay``
     reason: str = ""  # why there is nothing to read; empty otherwise
 
@@ -378,20 +362,15 @@ def late_periods(periods: Sequence[PastPeriod]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What rows of a period show without labels.
+    """What rows of a period show without labels."""
 
-    ``train``, ``adapted``: Prior of the training population, and prior of the rows if only the prior moved.
-    ``labelled_share``: Share of the training population that is labelled; 0 in case-control, where it
-    says nothing.
-    """
-
-    train: PriorEstimate
-    adapted: PriorEstimate
+    train: PriorEstimate  # prior of the training population
+    adapted: PriorEstimate  # prior of the rows if only the prior moved
     moved: Moved  # what moved, by the tests
     probability: FloatArray  # P(positive) as trained in each cell of the counts
     before: float  # mean of that probability over the training population, held out
     counts: IntArray | FloatArray  # rows of the period in each cell
-    labelled_share: float = 0.0
+    labelled_share: float = 0.0  # of the training population; 0 in case-control, where it says nothing
     rows: float = math.inf  # number of rows of the period
 
     @property
@@ -438,18 +417,13 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class PeriodDecision:
-    """The prior of a period, and the prior at which its labels are made.
-
-    ``labels_at``: Prior to which the trained classifier is moved for labels and probabilities; the
-    training prior if labels stay as trained.
-    ``late``: Whether there are far fewer labels than rows and past suggest: labels may arrive late.
-    """
+    """The prior of a period, and the prior at which its labels are made."""
 
     moved: Moved
     prior: PriorEstimate  # prior of the period; not identified if more than the prior moved
-    labels_at: float
+    labels_at: float  # of labels and probabilities; the training prior if these stay as trained
     sources: tuple[str, ...]  # what the move is based on: ``"rows"``, ``"backtest"``, ``"labels"``
-    late: bool = False
+    late: bool = False  # whether there are far fewer labels than rows and past suggest: they may arrive late
 
 
 def decide(
