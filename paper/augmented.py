@@ -54,9 +54,8 @@ class Model:
         """Scores of the held-out positive and unlabeled rows, in the precision of training."""
         pairs = list(zip(self.functions, self.splits, strict=True))
         positive = [one.fast_score(images.train[part.positive[1]]) for one, part in pairs]
-        return np.concatenate(positive), np.concatenate(
-            [one.fast_score(images.train[part.unlabeled[1]]) for one, part in pairs]
-        )
+        unlabeled = [one.fast_score(images.train[part.unlabeled[1]]) for one, part in pairs]
+        return np.concatenate(positive), np.concatenate(unlabeled)
 
     def scores(self, rows: Any) -> Floats:
         """Scores of other rows, with a column for each fold."""
@@ -233,4 +232,8 @@ def _judge(
         np.savez_compressed(path, held_positive=p, held_unlabeled=u, judges=scores, labels=positive)
     what = f"{experiment} {data.name} {made.flavour} {seed} {made.strategy}"
     print(f"{what}: {found} {took:.1f} s", file=sys.stderr, flush=True)
-    return found | {"seconds": round(took, 1), "options": made.options, "versions": versions(options.device)}
+    return found | {
+        "seconds": None if options.shared else round(took, 1),
+        "options": made.options,
+        "versions": versions(options.device),
+    }

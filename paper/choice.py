@@ -104,7 +104,7 @@ entirely blind.
 """
 
 TRIED = """
-More was tried for `beyond` than was used (`paper/results/tried`):
+More was tried for `beyond` than was used (`paper/results/tried`, where each line has the options):
 
 {risks}
 

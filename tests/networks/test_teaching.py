@@ -258,6 +258,9 @@ def test_refresh_counts_epochs(refresh):
 def test_a_refresh_that_cannot_happen_is_told():
     with pytest.raises(ParameterError, match="refresh must be below the number of epochs, 3, got 3"):
         taught(1, refresh=3, epochs=3).fit_ratio(DATA.positive, DATA.unlabeled)
+    # 8 steps an epoch: the automatic number of epochs is more than 20, so that there are 300 steps
+    with pytest.raises(ParameterError, match="number of epochs, 38, got 38"):
+        taught(1, refresh=38, epochs="auto", batch_size=120).fit_ratio(DATA.positive, DATA.unlabeled)
     with pytest.warns(FewPositivesWarning, match="6 positives are too few to hold some out"):
         taught(1, refresh=1, epochs=3).fit_ratio(DATA.positive[:6], DATA.unlabeled)
 

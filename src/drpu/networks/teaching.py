@@ -123,14 +123,15 @@ class _Rounds:
         changes = {"alpha": 0.0, "verbose": 0, "random_state": 0, "mixup": self.learner.mixup and shared}
         learner = clone(self.learner).set_params(**changes)
         options = check_options(learner, self.rows.shape[1:], len(self.rows))
-        if self.learner.refresh >= options.epochs:
+        steps = count_steps(len(self.rows), options.batch_size)
+        epochs = max(options.epochs, -(-options.least_steps // steps))
+        if self.learner.refresh >= epochs:
             raise ParameterError(
-                f"refresh must be below the number of epochs, {options.epochs}, got "
-                f"{self.learner.refresh}: the weights would never be replaced."
+                f"refresh must be below the number of epochs, {epochs}, got {self.learner.refresh}: the "
+                "weights would never be replaced."
             )
         if self.learner.refresh and not last:
             # these networks only give the first weights
-            steps = count_steps(len(self.rows), options.batch_size)
             enough = max(TEACHING_EPOCHS, -(-TEACHING_STEPS // steps))
             options = replace(options, epochs=min(options.epochs, enough))
         unlabeled_weight = np.where(self.labelled, 0, self.weight)
