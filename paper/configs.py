@@ -268,6 +268,7 @@ CANDIDATES: dict[str, dict[str, dict[str, dict[str, Any]]]] = {
             "three folds": _DIGITS | {"folds": 3, "students": 1, "epochs": 20},
             "three folds, labelled share .3": _DIGITS | _FOLDS | {"epochs": 30},
             "three folds, labelled share .5": _DIGITS | _FOLDS | {"epochs": 30, "labelled_share": 0.5},
+            "five folds, labelled share .3": _DIGITS | _FOLDS | {"folds": 5, "epochs": 30},
         },
         "fashion_mnist": {
             "refresh": _FASHION,
@@ -275,6 +276,7 @@ CANDIDATES: dict[str, dict[str, dict[str, dict[str, Any]]]] = {
             "three teachers": _FASHION | {"teachers": 3},
             "labelled share .3": _FASHION | {"labelled_share": 0.3},
             "three folds, labelled share .3": _FASHION | _FOLDS,
+            "five folds, labelled share .3": _FASHION | _FOLDS | {"folds": 5},
         },
         "kmnist": {
             "30 epochs": _KUZUSHIJI | {"epochs": 30},
