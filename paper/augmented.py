@@ -162,15 +162,15 @@ def choose_candidate(tried: dict[str, list[dict[str, Any]]]) -> str:
 
 
 def comparable(tried: dict[str, list[dict[str, Any]]]) -> dict[str, list[dict[str, Any]]]:
-    """The candidates among which the risk decides: those with the most folds and, of these, the most trials.
+    """The candidates among which the risk decides: those with folds, if any, and of these the most trials.
 
-    The risk of a candidate with folds is that of single networks, which were trained on fewer rows, so it
+    The risk of a candidate with folds is that of single networks, each trained without its fold, so it
     cannot be compared with that of other candidates. Folds hold out every labelled row once, so priors and
     thresholds are better known; that is why they come first. A candidate that was left out after fewer trials
     than the others cannot be chosen.
     """
     folds = {name: own[0].get("options", {}).get("folds", 1) for name, own in tried.items()}
-    kept = {name: own for name, own in tried.items() if folds[name] == max(folds.values())}
+    kept = {name: own for name, own in tried.items() if folds[name] > 1} or tried
     most = max(len(own) for own in kept.values())
     return {name: own for name, own in kept.items() if len(own) == most}
 

@@ -47,10 +47,10 @@ flavours:
   with `network="resnet9"`, augmented images, teachers and students, in one call for each trial. Except on
   Kuzushiji-MNIST, students also replace the weights of the rows by their own ratio while they train. On
   CIFAR-10 the options are those of `effort="high"`. The mean output of the last students is the model, its
-  ratio is calibrated, and both priors are the library's default estimates. On MNIST a trial has three such
-  calls: its rows are divided into three folds, each model is fitted without one of them, and the mean
-  calibrated ratio of the three is used. `DRPUClassifier` with `holdout=3` does the same, except that it stops
-  the training by other rows than those of the fold.
+  ratio is calibrated, and both priors are the library's default estimates. On MNIST and
+  Fashion-MNIST a trial has five such calls: its rows are divided into five folds, each model is fitted
+  without one of them, and the mean calibrated ratio of the five is used. `DRPUClassifier` with `holdout=5`
+  does the same, except that it stops the training by other rows than those of the fold.
 """
 
 
@@ -223,10 +223,11 @@ def _times(results: Sequence[dict[str, Any]]) -> str:
     if ours:
         text.append(f"A trial of ours, eleven networks of 20 epochs and their scores: {ours}.")
     for flavour in AUGMENTED:
-        found = measured_seconds(results, flavour, protocols=("full", "reduced"))
-        if found:
-            each = ", ".join(f"{NAMES[d]} {s:.0f} s" for (d, _), s in found.items())
-            text.append(f"A trial of {flavour}, all its networks: {each}.")
+        for shared, where in ((False, ""), (True, ", beside other trials on the same GPU")):
+            found = measured_seconds(results, flavour, protocols=("full", "reduced"), shared=shared)
+            if found:
+                each = ", ".join(f"{NAMES[d]} {s:.0f} s" for (d, _), s in found.items())
+                text.append(f"A trial of {flavour}, all its networks{where}: {each}.")
     text.append(
         f"Four methods, ten trials and four data sets take about {sum(minutes.values()):.0f} minutes "
         f"({parts}). This is a projection: ten times the seconds of one trial. Methods that were not run on "

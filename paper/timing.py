@@ -17,15 +17,19 @@ LIKE = {"drpu": 1.0, "nnpu": 1.0, "pua": float(len(TEST_PRIORS)), "vpu": 1500 / 
 
 
 def measured_seconds(
-    results: Sequence[dict[str, Any]], flavour: str = "as-run", protocols: Sequence[str] = ("full",)
+    results: Sequence[dict[str, Any]],
+    flavour: str = "as-run",
+    protocols: Sequence[str] = ("full",),
+    *,
+    shared: bool = False,
 ) -> dict[tuple[str, str], float]:
     """Seconds of one trial of each method, by data set, without the time that error curves took.
 
-    Trials that shared the device with other work are left out.
+    Trials that ``shared`` the device with other work are left out, or on request only they are used.
     """
     found: dict[tuple[str, str], list[float]] = {}
     for r in results:
-        wanted = (r["experiment"], r["flavour"]) == ("benchmark", flavour) and not r.get("shared")
+        wanted = (r["experiment"], r["flavour"], r.get("shared", False)) == ("benchmark", flavour, shared)
         if wanted and r["protocol"] in protocols:
             found.setdefault((r["dataset"], r["method"]), []).append(r["seconds"])
     return {key: float(np.mean(values)) for key, values in found.items()}

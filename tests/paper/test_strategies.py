@@ -246,6 +246,11 @@ def test_the_risk_without_labels_chooses_among_candidates_with_all_trials():
     assert choose_candidate({"a": [line(None, -3)], "b": [line(None, -1)]}) == "a"
     folds = {"d": [line(-0.5, -1) | {"options": {"folds": 3}}]}
     assert choose_candidate(tried | folds) == "d"  # its risk is that of models trained on fewer rows
+    more = {
+        "e": [line(-0.6, -1) | {"options": {"folds": 2}}],
+        "f": [line(-0.4, -1) | {"options": {"folds": 5}}],
+    }
+    assert choose_candidate(tried | folds | more) == "e"  # among folds the risk decides, not their number
 
 
 @pytest.mark.parametrize("level", configs.LADDER[::2])  # the lowest and the highest
