@@ -342,7 +342,7 @@ def supervised(old: pd.DataFrame, y: np.ndarray, new: pd.DataFrame) -> np.ndarra
     """P(positive) of the rows ``new`` by boosted trees trained with true labels."""
     coded: dict[bool, dict[str, Any]] = {True: {}, False: {}}
     text = []
-    for name in old.columns:
+    for name in old.columns[old.notna().any()]:  # the trees need a value in every column
         numeric = pd.api.types.is_numeric_dtype(old[name]) or pd.api.types.is_bool_dtype(old[name])
         text.append(not numeric)
         levels: Any = None if numeric else old[name].astype(str).value_counts().index[:200]

@@ -8,7 +8,14 @@ from sklearn import config_context
 from sklearn.model_selection import GridSearchCV, KFold
 
 from drpu import Audit, DRPUClassifier, KernelRatio, load, ratio_risk_scorer, save
-from drpu.exceptions import BacktestWarning, DataError, LabelError, ParameterError, ShiftWarning
+from drpu.exceptions import (
+    BacktestWarning,
+    DataError,
+    LabelError,
+    ParameterError,
+    SeparationWarning,
+    ShiftWarning,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore::drpu.exceptions.LabelledSampleWarning")
 
@@ -250,3 +257,16 @@ def test_bounds_of_the_prior_widen_with_the_factor(clf):
     assert two.flagged_low <= one.flagged <= two.flagged_high
     with pytest.raises(ParameterError, match="k must"):
         clf.sensitivity(0.5)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_scores_that_tell_nothing_hardly_move_the_prior(seed):
+    rng = np.random.default_rng(seed)
+    X, label = rng.normal(size=(900, 3)), rng.random(900) < 0.2
+    with pytest.warns(SeparationWarning):
+        clf = DRPUClassifier(KernelRatio(), scenario="single-sample", random_state=0).fit(X, label)
+    with pytest.warns(SeparationWarning):
+        later = clf.adapt(rng.normal(size=(600, 3)))
+    assert clf.fitted_.explained_share() < 0.1
+    assert not later.prior_.identified
+    assert abs(later.prior_.value - clf.train_prior_.value) < 0.1

@@ -1,5 +1,7 @@
 """Laws of priors and labels in later periods."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -258,6 +260,30 @@ def test_pure_prior_shift_is_adapted_to_fully(after):
     assert decision.moved == "prior"
     assert decision.prior == rows.adapted
     assert decision.labels_at == after
+
+
+@given(after=priors, explained=st.floats(0, 1))
+def test_the_less_scores_explain_the_less_of_a_move_is_believed(after, explained):
+    rows = replace(evidence(shares(after), adapted=after, moved="prior", width=10.0), explained=explained)
+    decision, weight = decide(rows), rows.belief
+    assert weight == 1 if explained >= POOLED.telling else 0 <= weight < 1
+    assert replace(rows, explained=explained / 2).belief <= weight
+    expected = weight * rows.matched if weight < 1 else odds_move(0.3, after)
+    assert_allclose(odds_move(0.3, decision.prior.value), expected, atol=1e-9)
+    assert decision.labels_at == decision.prior.value
+    assert decision.prior.identified == (weight >= 0.5)
+    assert (decision.prior.low, decision.prior.high) == (rows.adapted.low, rows.adapted.high)
+
+
+@pytest.mark.parametrize("separation", [0.3, 0.8, 1.6, 3.0])
+def test_a_small_change_of_the_rows_looks_like_a_large_move_of_the_prior_where_scores_are_weak(separation):
+    before, trained = probability_at(0.3, separation), shares(0.3, separation)
+    mean = mean_probability(before, trained)
+    explained = (mean_probability(before, classes(separation)[0]) - mean) / (1 - mean)
+    assert_allclose(explained, (before**2 @ trained - mean**2) / (mean * (1 - mean)), rtol=1e-3)
+    after = 0.32
+    moved = odds_move(mean, mean_probability(before, shares(after, separation)))
+    assert_allclose(moved / odds_move(0.3, after), explained, rtol=0.05)
 
 
 @given(after=priors, adapted=priors)

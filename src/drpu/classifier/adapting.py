@@ -160,6 +160,7 @@ def evidence_of(fitted: FittedRatio, seen: ScoreTails, adapted: PriorEstimate, m
         seen.counts,
         fitted.labelled_fraction,
         seen.n,
+        fitted.explained_share(),
     )
 
 

@@ -106,7 +106,8 @@ class RatioClassifier(RatioDecisions):
             these rows.
         shift : {"auto", "prior", "none"}, default="auto"
             What may have changed since training. ``"auto"`` decides by two tests: where nothing but the prior
-            changed, prior and labels are adapted to it; otherwise they move only as far as the backtest of
+            changed, prior and labels are adapted to it, with scores that hardly separate the classes
+            only in part (see docs/months.md); otherwise they move only as far as the backtest of
             ``fit(..., periods=...)``, labels that arrived or answers support it, and without any of them
             labels stay as trained. ``"prior"`` assumes that only the prior changed, as the paper
             does. ``"none"`` keeps prior and labels.

@@ -282,6 +282,18 @@ class FittedRatio:
             ratio = self.calibration.cell_ratios()
         return np.clip(self.train_prior.value * ratio, 0, 1)
 
+    def explained_share(self) -> float:
+        """Share of the variance of the classes that this probability explains in training.
+
+        For calibrated probabilities it is how far their mean over positives lies between that over all rows
+        and 1; held-out positives show it without the optimism of the fit.
+        """
+        probability = self.cell_probability()
+        top = mean_probability(probability, self.tails.positive_counts)
+        mean = mean_probability(probability, self.tails.counts)
+        mean += self.labelled_fraction * (top - mean)
+        return (top - mean) / max(1 - mean, 1e-9)
+
     def mean_probability_before(self) -> float:
         """Mean of that probability over the training population, or over audited rows."""
         probability = self.cell_probability()

