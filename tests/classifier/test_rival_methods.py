@@ -107,6 +107,10 @@ def test_genpu_plays_less_where_there_are_few_rows(toy):
     for name in ("steps", "batch_size"):
         with pytest.raises(ParameterError, match=f"{name} must be one of 'auto'"):
             fitted(GenPUClassifier(), toy, **{name: "many"})
+    wrong = {"learning_rate": 0, "hidden": 8, "strengths": (1, np.inf, 1)}
+    for name, value in wrong.items():
+        with pytest.raises(ParameterError, match=f"{name} must"):
+            fitted(GenPUClassifier(), toy, **{name: value})
 
 
 def test_genpu_generates_images_of_28_by_28():

@@ -15,11 +15,14 @@ from sklearn.base import clone
 
 from drpu._checks import (
     check_choice,
+    check_flag,
     check_fraction,
     check_integer,
+    check_learning_rate,
     check_prior,
     check_random_state,
     check_real,
+    check_widths,
     is_auto,
     one_line,
 )
@@ -350,15 +353,15 @@ def check_options(learner: NetworkRatio, shape: Sequence[int], n_unlabeled: int)
         batch_size=_batch(n_unlabeled // BATCHES, name, shape)
         if is_auto("batch_size", learner.batch_size)
         else check_integer("batch_size", learner.batch_size, low=1),
-        learning_rate=check_real("learning_rate", learner.learning_rate, low=0),
-        weight_decay=check_real("weight_decay", learner.weight_decay, low=0),
+        learning_rate=check_learning_rate(learner.learning_rate),
+        weight_decay=_weight_decay(learner),
         optimizer=check_choice("optimizer", learner.optimizer, OPTIMIZERS),
         betas=(betas[0], betas[1]),
         decay=check_choice("decay", learner.decay, DECAYS),
         ema=None if learner.ema is None else check_fraction("ema", learner.ema),
-        early_stopping=bool(learner.early_stopping),
-        accumulate_gradients=bool(learner.accumulate_gradients),
-        mixup=bool(learner.mixup),
+        early_stopping=check_flag("early_stopping", learner.early_stopping),
+        accumulate_gradients=check_flag("accumulate_gradients", learner.accumulate_gradients),
+        mixup=check_flag("mixup", learner.mixup),
         dtype=check_choice("dtype", learner.dtype, PRECISIONS),
         verbose=int(learner.verbose),
     )
@@ -405,8 +408,19 @@ def network_seed(random_state: Any) -> int:
     return int(check_random_state(random_state).randint(2**31 - 1))
 
 
+def _weight_decay(learner: NetworkRatio) -> float:
+    decay = check_real("weight_decay", learner.weight_decay, low=0)
+    rate = check_learning_rate(learner.learning_rate)
+    if learner.optimizer == "adamw" and rate * decay >= 1:
+        raise ParameterError(
+            f"weight_decay times learning_rate must be below 1, got {decay:g} times {rate:g}: "
+            "a step multiplies the weights by 1 minus this product. Lower one of them."
+        )
+    return decay
+
+
 def _views(learner: NetworkRatio) -> str | None:
-    if not learner.average_views:
+    if not check_flag("average_views", learner.average_views):
         return None
     if not isinstance(learner.augment, str):
         raise ParameterError(
@@ -453,12 +467,10 @@ def _widths(learner: NetworkRatio, network: str) -> tuple[int, ...]:
     if network == "module":
         return ()
     default = HIDDEN if network != "resnet9" else AUTO_CHANNELS if learner.network == "auto" else CHANNELS
-    widths = default if learner.hidden is None else learner.hidden
-    if isinstance(widths, str) or not hasattr(widths, "__len__"):
-        raise ParameterError(f"hidden must be a tuple of integers, as in (8,), got {widths!r}.")
+    widths = check_widths(default if learner.hidden is None else learner.hidden)
     if network == "resnet9" and len(widths) != 1:
         raise ParameterError(
             "hidden must hold one number for network='resnet9', the channels of its first layer, "
             f"got {widths!r}."
         )
-    return tuple(check_integer("hidden", width, low=1) for width in widths)
+    return widths

@@ -71,8 +71,8 @@ class NetworkRatio(RatioLearner):
         than 300 steps.
     batch_size : int or "auto", default="auto"
         Unlabeled rows in a step; ``"auto"`` is a hundredth of them, but between 100
-        and 500. An epoch has ``n_unlabeled // batch_size`` steps, and the positive
-        rows are divided among as many.
+        and 500. An epoch has ``n_unlabeled // batch_size`` steps, at least one, and the
+        positive rows are divided among as many.
     learning_rate : float, default=3e-3
         Step size of the optimiser, before its decay.
     optimizer : {"adamw", "adam"}, default="adamw"
