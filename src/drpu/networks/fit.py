@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import torch
-from sklearn.base import clone
 
 from drpu._checks import (
     check_choice,
@@ -78,6 +77,13 @@ EFFORTS: dict[str, dict[str, Any]] = {
 }
 RATES, STEPS_AN_EPOCH = {32: 2e-3, 64: 1e-3}, 80  # learning rate by channels, and least number of steps
 BATCH_PIXELS = 2**21  # two networks of 64 channels and their gradients then need less than 16 GiB
+
+# Options that are None unless the user or an effort sets them.
+PLAIN: dict[str, Any] = {
+    "average_views": False, "learning_rate": 3e-3, "teachers": 0, "students": 1, "refresh": 0, "mixup": False,
+    "dtype": "float32",
+}  # fmt: skip
+OF_STUDENTS = {"students", "refresh", "mixup"}
 
 OnEpoch: TypeAlias = Callable[[Training, int], None]
 
@@ -322,6 +328,7 @@ def _pools(
 
 def check_options(learner: NetworkRatio, shape: Sequence[int], n_unlabeled: int) -> Options:
     """The checked options of a learner, for so many unlabeled rows of a shape."""
+    learner = with_effort(learner, shape, n_unlabeled)
     generator = check_choice("generator", learner.generator, GENERATORS)
     head = check_choice("head", learner.head, HEADS)
     if head in ("relu", "identity") and generator != "lsif":
@@ -368,7 +375,9 @@ def check_options(learner: NetworkRatio, shape: Sequence[int], n_unlabeled: int)
 
 
 def with_effort(learner: NetworkRatio, shape: Sequence[int], n_unlabeled: int) -> NetworkRatio:
-    """The learner with the options of its effort in place of those that have their defaults."""
+    """The learner with the options of its effort, or without one the plain ones, for those left open."""
+    if learner.effort is None:
+        return replace(learner, **{k: v for k, v in PLAIN.items() if getattr(learner, k) is None})
     effort = check_choice("effort", learner.effort, EFFORTS)
     if _network(learner, shape) != "resnet9":
         raise ParameterError(
@@ -381,12 +390,13 @@ def with_effort(learner: NetworkRatio, shape: Sequence[int], n_unlabeled: int) -
     wanted["learning_rate"] = RATES[wanted["hidden"][0]]
     if isinstance(learner.epochs, int) and learner.epochs <= wanted.get("refresh", 0):
         del wanted["refresh"]  # too few epochs to replace weights
+    if learner.teachers == 0:  # then there are no students
+        wanted = {name: value for name, value in wanted.items() if name not in OF_STUDENTS}
     wanted["average_views"] = effort != "low" and len(views_of(learner.augment)) > 1
     wanted["dtype"] = "bfloat16" if pick_device(learner.device).type == "cuda" else "float32"
-    plain = type(learner)().get_params(deep=False)
-    changes = {name: value for name, value in wanted.items() if getattr(learner, name) == plain[name]}
-    made: NetworkRatio = clone(learner).set_params(effort=None, **changes)
-    return made
+    plain = type(learner)()  # None or "auto" in all these options
+    left = {k: v for k, v in wanted.items() if getattr(learner, k) == getattr(plain, k)}
+    return with_effort(replace(learner, effort=None, **left), shape, n_unlabeled)
 
 
 def _batch(wanted: int, network: str, shape: Sequence[int]) -> int:
