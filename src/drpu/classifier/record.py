@@ -183,9 +183,9 @@ class Columns(Kept):
         if self.names is not None:
             classifier.feature_names_in_ = np.array(self.names, dtype=object)
 
-    def check_model(self, model: Function) -> None:
-        """Raise unless ``model`` scores rows with these columns."""
-        width = self.n if self.table is None else self.table.width
+    def check_model(self, model: Function, *, width: int | None = None) -> None:
+        """Raise unless ``model`` scores rows with these columns; ``width`` is that of flattened images."""
+        width = width or (self.n if self.table is None else self.table.width)
         if model.n_columns != width:
             raise DataError(f"the model must have {width} columns, as the rows do, got {model.n_columns}.")
 
