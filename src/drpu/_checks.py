@@ -74,8 +74,8 @@ def check_flag(name: str, value: Any) -> bool:
     return bool(value)
 
 
-def check_learning_rate(value: Any) -> float:
-    """``value`` as the first step size of a network."""
+def check_rate(value: Any) -> float:
+    """``value`` as the learning rate of a network."""
     rate = check_real("learning_rate", value)
     if not 1e-9 <= rate <= 1e9:  # a smaller step is lost in the rounding of 32 bits
         why = "no weight would change in training" if 0 <= rate < 1 else "training cannot converge"

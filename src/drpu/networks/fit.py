@@ -17,9 +17,9 @@ from drpu._checks import (
     check_flag,
     check_fraction,
     check_integer,
-    check_learning_rate,
     check_prior,
     check_random_state,
+    check_rate,
     check_real,
     check_widths,
     is_auto,
@@ -360,7 +360,7 @@ def check_options(learner: NetworkRatio, shape: Sequence[int], n_unlabeled: int)
         batch_size=_batch(n_unlabeled // BATCHES, name, shape)
         if is_auto("batch_size", learner.batch_size)
         else check_integer("batch_size", learner.batch_size, low=1),
-        learning_rate=check_learning_rate(learner.learning_rate),
+        learning_rate=check_rate(learner.learning_rate),
         weight_decay=_weight_decay(learner),
         optimizer=check_choice("optimizer", learner.optimizer, OPTIMIZERS),
         betas=(betas[0], betas[1]),
@@ -420,7 +420,7 @@ def network_seed(random_state: Any) -> int:
 
 def _weight_decay(learner: NetworkRatio) -> float:
     decay = check_real("weight_decay", learner.weight_decay, low=0)
-    rate = check_learning_rate(learner.learning_rate)
+    rate = check_rate(learner.learning_rate)
     if learner.optimizer == "adamw" and rate * decay >= 1:
         raise ParameterError(
             f"weight_decay times learning_rate must be below 1, got {decay:g} times {rate:g}: "

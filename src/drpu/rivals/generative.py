@@ -9,14 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from drpu._checks import (
-    check_integer,
-    check_learning_rate,
-    check_random_state,
-    check_real,
-    check_widths,
-    is_auto,
-)
+from drpu._checks import check_integer, check_random_state, check_rate, check_real, check_widths, is_auto
 from drpu._samples import Sample, SamplePair
 from drpu._typing import FloatArray, Rows
 from drpu.classifier.models import resolve_score
@@ -211,7 +204,7 @@ class GenPUClassifier(ScoredRival):
         check_integer("noise", self.noise, low=1)
         check_integer("n_generated", self.n_generated, low=10)
         check_widths(self.hidden)
-        check_learning_rate(self.learning_rate)
+        check_rate(self.learning_rate)
         if len(self.strengths) != 3:
             raise ParameterError(f"strengths must be three numbers, got {self.strengths!r}.")
         for strength in self.strengths:
