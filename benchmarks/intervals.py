@@ -23,10 +23,11 @@ from typing import Any
 import numpy as np
 import scipy
 
+from benchmarks._exact_limits import exact_limits
 from benchmarks._families import FAMILIES, Array, Family, Mixture, draw_mixture, draw_rows, normal
 from benchmarks._results import command_line
 from drpu.core.diagnostics import mixture_test
-from drpu.core.limits.interval import Limits, exact_limits, ratio_limits, shift_limits
+from drpu.core.limits.interval import Limits, ratio_limits, shift_limits
 from drpu.core.tails import ScoreTails
 
 RESULTS = Path(__file__).parent / "results" / "intervals.json"

@@ -98,7 +98,7 @@ def fit_many(
         ``score(X)`` gives their current scores of the rows ``X``, and ``score(X, index)`` those of the rows
         ``index[i]`` by network i, shape (networks, n).
     """
-    groups: dict[tuple[float, float], list[int]] = {}
+    groups: dict[tuple[float | None, float], list[int]] = {}
     for i, learner in enumerate(learners):
         groups.setdefault((learner.learning_rate, learner.weight_decay), []).append(i)
     if on_epoch is not None and len(groups) > 1:

@@ -77,6 +77,12 @@ def test_a_real_number_lies_between_its_limits(value, fine):
             check_real("width", value, low=1, high=3)
 
 
+@pytest.mark.parametrize("value", [-1, np.inf, -np.inf, np.nan])
+def test_a_number_without_an_upper_limit_is_finite(value):
+    with pytest.raises(ParameterError, match=f"width must be finite and at least 0, got {value!r}"):
+        check_real("width", value, low=0)
+
+
 @pytest.mark.parametrize("value", [2, np.int32(2), np.uint8(2)])
 def test_integers_of_every_kind_become_int(value):
     result = check_integer("folds", value, low=2)

@@ -134,6 +134,10 @@ def test_folds_members_and_past_periods_move_the_bar(terminal, rows):
     assert labels(terminal) == {"fit"}
     assert len(set(shares(terminal))) > 12  # four fits with members, and two or more past periods
     assert shares(terminal) == sorted(shares(terminal))
-    with_bar = terminal.getvalue()
-    suspects(DRPUClassifier("classifier", holdout=2, random_state=0).fit(X, y), X, y, verbose=1)
-    assert "suspects" in terminal.getvalue()[len(with_bar) :]
+
+
+def test_suspects_move_the_bar_until_the_last_repeat(terminal, rows):
+    suspects(DRPUClassifier("classifier", holdout=2, random_state=0).fit(*rows), *rows, verbose=1)
+    assert labels(terminal) == {"suspects"}
+    assert len(set(shares(terminal))) > 12  # three repeats of five folds
+    assert shares(terminal) == sorted(shares(terminal))

@@ -17,12 +17,13 @@ LARGEST = 1e100  # largest absolute value of data, so that sums and products of 
 
 
 def check_real(name: str, value: Any, *, low: float = -np.inf, high: float = np.inf) -> float:
-    """``value`` as a float in [low, high]."""
+    """``value`` as a float in [low, high], which is finite if ``low`` is."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, Real):
         raise ParameterError(f"{name} must be a number, got {value!r}.")
     number = _as_float(value)
-    if not low <= number <= high:
-        rule = "be a number" if np.isinf([low, high]).all() else f"lie between {low:g} and {high:g}"
+    if not low <= number <= high or (np.isinf(number) and np.isfinite(low)):
+        rule = f"lie between {low:g} and {high:g}" if np.isfinite(high) else f"be finite and at least {low:g}"
+        rule = rule if np.isfinite([low, high]).any() else "be a number"
         raise ParameterError(f"{name} must {rule}, got {value!r}.")
     return number
 
@@ -64,6 +65,29 @@ def check_integer(name: str, value: Any, *, low: int) -> int:
         rule = f"at least {low}" if number < low else "less than 2**63"
         raise ParameterError(f"{name} must be {rule}, got {value!r:.100}.")
     return number
+
+
+def check_flag(name: str, value: Any) -> bool:
+    """``value`` as a bool; text is refused, because ``"no"`` would count as true."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise ParameterError(f"{name} must be True or False, got {value!r:.100}.")
+    return bool(value)
+
+
+def check_rate(value: Any) -> float:
+    """``value`` as the learning rate of a network."""
+    rate = check_real("learning_rate", value)
+    if not 1e-9 <= rate <= 1e9:  # a smaller step is lost in the rounding of 32 bits
+        why = "no weight would change in training" if 0 <= rate < 1 else "training cannot converge"
+        raise ParameterError(f"learning_rate must lie between 1e-09 and 1e+09, got {value!r}: {why}.")
+    return rate
+
+
+def check_widths(value: Any) -> tuple[int, ...]:
+    """``value`` as the widths of the layers of a network."""
+    if isinstance(value, str) or not hasattr(value, "__len__"):
+        raise ParameterError(f"hidden must be a tuple of integers, as in (8,), got {value!r}.")
+    return tuple(check_integer("hidden", width, low=1) for width in value)
 
 
 def check_random_state(random_state: Any) -> Any:

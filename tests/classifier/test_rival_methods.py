@@ -1,5 +1,7 @@
 """Properties of each of the other PU methods, their models, and their accuracy on digits."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -107,6 +109,28 @@ def test_genpu_plays_less_where_there_are_few_rows(toy):
     for name in ("steps", "batch_size"):
         with pytest.raises(ParameterError, match=f"{name} must be one of 'auto'"):
             fitted(GenPUClassifier(), toy, **{name: "many"})
+    wrong = {"learning_rate": 0, "hidden": 8, "strengths": (1, np.inf, 1)}
+    for name, value in wrong.items():
+        with pytest.raises(ParameterError, match=f"{name} must"):
+            fitted(GenPUClassifier(), toy, **{name: value})
+
+
+@pytest.mark.parametrize("model", ["kernel", "linear"])
+@pytest.mark.parametrize("shape", [(28, 28), (3, 8, 8), (5,)])
+def test_genpu_on_images_is_saved(model, shape, tmp_path):
+    rng = np.random.default_rng(0)
+    clf = GenPUClassifier(model, steps=2, batch_size=4, n_generated=20, prior=0.5, random_state=0)
+    clf.fit_pu(rng.random((12, *shape)), rng.random((20, *shape)))
+    save(clf, tmp_path / "images.drpu")
+    rows, loaded = rng.random((9, *shape)), load(tmp_path / "images.drpu")
+    assert_array_equal(loaded.predict_proba(rows), clf.predict_proba(rows))
+    assert_array_equal(
+        loaded.at_prior(0.2, random_state=1).predict_proba(rows),
+        clf.at_prior(0.2, random_state=1).predict_proba(rows),
+    )
+    other = clone(clf).fit_pu(rng.random((12, 2, 2)), rng.random((20, 2, 2)))
+    with pytest.raises(DataError, match="the model must have 4 columns"):
+        replace(other.record(), model=clf.model_)
 
 
 def test_genpu_generates_images_of_28_by_28():

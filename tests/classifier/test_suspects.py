@@ -4,9 +4,18 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from drpu import AdaptedClassifier, BoostedRatio, DRPUClassifier, load, make_gaussian_pu, save, suspects
+from drpu import (
+    AdaptedClassifier,
+    BoostedRatio,
+    ClassifierRatio,
+    DRPUClassifier,
+    load,
+    make_gaussian_pu,
+    save,
+    suspects,
+)
 from drpu.classifier.explain import _wrong_labels
-from drpu.exceptions import DataError, LabelError
+from drpu.exceptions import DataError, LabelError, ParameterError
 
 WRONG = 20
 
@@ -99,8 +108,20 @@ def test_tables_files_adaptations_and_missing_labels_are_accepted(world, tmp_pat
     assert "labels are expected to be wrong" in str(adapted)
 
 
+def test_the_number_of_fits_is_that_of_the_folds_times_the_repeats(world, monkeypatch):
+    clf, X, y, _ = world
+    fits, fit = [], ClassifierRatio.fit_checked
+    monkeypatch.setattr(ClassifierRatio, "fit_checked", lambda *args: fits.append(0) or fit(*args))
+    for repeats, number in (("auto", 15), (1, 5), (2, 10)):
+        fits.clear()
+        suspects(clf, X, y, repeats=repeats)
+        assert len(fits) == number
+
+
 def test_rows_that_cannot_be_judged_are_refused(world):
     clf, X, y, _ = world
+    with pytest.raises(ParameterError, match="repeats must be at least 1"):
+        suspects(clf, X, y, repeats=0)
     with pytest.raises(DataError, match="at least 4 labelled positives"):
         suspects(clf, X[380:500], np.r_[1, np.zeros(119, dtype=int)])
     with pytest.raises(DataError, match="same number of rows"):

@@ -12,7 +12,8 @@ from numpy.testing import assert_allclose
 from scipy.special import ndtr
 from scipy.stats import binom
 
-from drpu.core.limits.interval import Limits, exact_limits, ratio_limits, shift_limits
+from benchmarks._exact_limits import exact_limits
+from drpu.core.limits.interval import Limits, ratio_limits, shift_limits
 from drpu.core.prior.mixture import critical_value, grid, ranks
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import DataError, ParameterError, PriorError

@@ -137,7 +137,7 @@ def test_the_same_seed_gives_the_same_rows():
         ({"setting": 3}, exceptions.ParameterError, "setting must be 1, 2 or None, got 3"),
         ({"setting": True}, exceptions.ParameterError, "setting must be 1, 2 or None, got True"),
         ({"overlap": 0.5}, exceptions.ParameterError, "overlap must lie in .* got 0.5"),
-        ({"separation": -1.0}, exceptions.ParameterError, "separation must lie between 0 and inf"),
+        ({"separation": -1.0}, exceptions.ParameterError, "separation must be finite and at least 0"),
         ({"dimensions": 0}, exceptions.ParameterError, "dimensions must be at least 1"),
         ({"random_state": "seven"}, exceptions.ParameterError, "random_state must be .* got 'seven'"),
         ({"random_state": -1}, exceptions.ParameterError, "random_state must be .* got -1"),

@@ -11,6 +11,7 @@ pytest.importorskip("torch")
 
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
 from torch import nn
 
 from drpu import NetworkRatio
@@ -19,7 +20,7 @@ from drpu.exceptions import DataError, ParameterError
 from drpu.networks.augment import AUGMENTATIONS, make_augment
 from drpu.networks.augment import test_views as views_of
 from drpu.networks.device import private_random
-from drpu.networks.fit import EFFORTS, Network, check_options, fit_networks, with_effort
+from drpu.networks.fit import EFFORTS, PLAIN, Network, check_options, fit_networks, with_effort
 from drpu.networks.learner import NetworkScore
 from drpu.networks.loop import Batch, Pool, TrainingRows, as_floats, rows_at_once
 from drpu.networks.modules import ResNet9, image_shape
@@ -317,7 +318,7 @@ TINY = {"hidden": (2,), "epochs": 2, "device": "cpu", "random_state": 0}
 
 
 @pytest.mark.parametrize(("effort", "members"), [("low", 1), ("medium", 2), ("high", 2)])
-def test_an_effort_sets_the_options_that_have_their_defaults(effort, members):
+def test_an_effort_sets_the_options_that_are_left_open(effort, members):
     learner = NetworkRatio(network="resnet9", effort=effort, augment="shift", **TINY)
     model = learner.fit_ratio(POSITIVE, UNLABELED)
     assert (model.members, model.widths, len(model.history["risk"])) == (members, (2,), 2)
@@ -325,6 +326,23 @@ def test_an_effort_sets_the_options_that_have_their_defaults(effort, members):
     assert learner.effort == effort  # the learner itself is not changed
     same = with_effort(learner, (16, 16), 150).fit_ratio(POSITIVE, UNLABELED)
     assert_array_equal(same.log_ratio(TEST), model.log_ratio(TEST))
+
+
+def test_an_option_that_is_set_is_kept_whatever_the_effort():
+    given = PLAIN | {"hidden": (8,), "epochs": 7, "batch_size": 50}
+    for name, value in given.items():
+        for effort in EFFORTS:
+            learner = NetworkRatio(effort=effort, augment="flip", device="cpu", **{name: value})
+            made = with_effort(learner, (32, 32), 45_000)
+            assert getattr(made, name) == value
+            left = NetworkRatio(effort=effort, augment="flip", device="cpu", epochs="auto")
+            assert with_effort(left, (32, 32), 45_000).epochs == EFFORTS[effort]["epochs"]
+    alone = with_effort(NetworkRatio(effort="high", teachers=0, device="cpu"), (32, 32), 45_000)
+    assert (alone.students, alone.refresh, alone.mixup) == (1, 0, False)
+    plain = NetworkRatio(**TINY)
+    assert clone(plain).get_params() == plain.get_params()
+    same = NetworkRatio(**TINY, **PLAIN).fit_ratio(POSITIVE, UNLABELED)
+    assert_array_equal(plain.fit_ratio(POSITIVE, UNLABELED).log_ratio(TEST), same.log_ratio(TEST))
 
 
 def test_efforts_rise_in_cost_and_fit_into_memory():

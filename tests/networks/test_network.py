@@ -169,11 +169,11 @@ def test_a_row_has_one_score_in_any_batch():
 def test_a_module_given_is_a_start_and_stays_as_it_was():
     module = nn.Sequential(nn.Linear(2, 4), nn.BatchNorm1d(4), nn.ReLU(), nn.Linear(4, 1))
     before = {name: value.clone() for name, value in module.state_dict().items()}
-    for rate in (0.0, 0.01):
+    for rate in (1e-9, 0.01):  # steps of 1e-9 are lost in rounding
         learner = light(module=module, hidden=None, learning_rate=rate, ema=None)
         trained = learner.fit_ratio(POSITIVE, UNLABELED).torch_module
         assert all(torch.equal(value, before[name]) for name, value in module.state_dict().items())
-        assert torch.equal(trained[0].weight, module[0].weight) is (rate == 0)
+        assert torch.equal(trained[0].weight, module[0].weight) is (rate < 0.01)
 
 
 def test_integer_weights_are_repeated_rows():
@@ -222,6 +222,16 @@ def test_torch_tensors_are_rows_too():
         ({"epochs": "many"}, "epochs must be one of 'auto'"),
         ({"batch_size": 2.5}, "batch_size must be an integer"),
         ({"learning_rate": -1}, "learning_rate must lie between"),
+        ({"learning_rate": 0}, "got 0: no weight would change in training"),
+        ({"learning_rate": 1e-12}, "got 1e-12: no weight would change in training"),
+        ({"learning_rate": np.inf}, "got inf: training cannot converge"),
+        ({"weight_decay": np.inf}, "weight_decay must be finite and at least 0, got inf"),
+        ({"weight_decay": 1e3}, r"weight_decay times learning_rate must be below 1, got 1000 times 0\.01"),
+        ({"early_stopping": "no"}, "early_stopping must be True or False, got 'no'"),
+        ({"average_views": "no"}, "average_views must be True or False, got 'no'"),
+        ({"accumulate_gradients": None}, "accumulate_gradients must be True or False, got None"),
+        ({"mixup": 0.4}, r"mixup must be True or False, got 0\.4"),
+        ({"hidden": 8}, "hidden must be a tuple of integers"),
         ({"optimizer": "sgd"}, "optimizer must be one of"),
         ({"betas": (0.9, 1.0)}, "betas must lie between"),
         ({"betas": (0.9,)}, "betas must be a pair"),
@@ -238,7 +248,7 @@ def test_parameters_that_cannot_be_are_refused(changes, message):
 
 def test_training_that_diverges_is_an_error():
     line = nn.Linear(2, 1)
-    model = light(module=line, hidden=None, generator="lsif", head="exp", learning_rate=1e4)
+    model = light(module=line, hidden=None, generator="lsif", head="exp", learning_rate=1e4, weight_decay=0)
     with pytest.raises(ParameterError, match="learning_rate must let training converge"):
         model.fit_ratio(POSITIVE * 100, UNLABELED * 100)
 

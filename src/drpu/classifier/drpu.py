@@ -10,7 +10,7 @@ from typing import Annotated, Any, Self
 
 import numpy as np
 
-from drpu._checks import check_choice, check_random_state
+from drpu._checks import check_choice, check_flag, check_random_state
 from drpu._codec import NotKept, kept
 from drpu._progress import inform, part, progress_bar
 from drpu._samples import Sample, SamplePair
@@ -212,8 +212,7 @@ class DRPUClassifier(RatioClassifier):
         self : DRPUClassifier
         """
         self._check_parameters()
-        if not isinstance(backtest, (bool, np.bool_)):
-            raise ParameterError(f"backtest must be True or False, got {backtest!r:.100}.")
+        check_flag("backtest", backtest)
         model = resolve_model(self.model)
         if periods is not None and (self.scenario != "single-sample" or isinstance(model, FrameLearner)):
             raise ParameterError(
@@ -456,8 +455,7 @@ class DRPUClassifier(RatioClassifier):
             as_prior("test_prior", self.test_prior)
         if not callable(self.prior):
             check_prior_parameter("prior", self.prior)
-        if not isinstance(self.calibrate, (bool, np.bool_)):
-            raise ParameterError(f"calibrate must be True or False, got {self.calibrate!r}.")
+        check_flag("calibrate", self.calibrate)
         if self.n_jobs is not None and (not isinstance(self.n_jobs, Integral) or self.n_jobs == 0):
             raise ParameterError(f"n_jobs must be None, a number of processes or -1, got {self.n_jobs!r}.")
         if not isinstance(self.verbose, Integral):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from drpu._checks import check_fraction, check_random_state
+from drpu._checks import check_fraction, check_integer, check_random_state, is_auto
 from drpu._progress import progress_bar
 from drpu._samples import Sample, SamplePair, n_rows, take_rows
 from drpu._typing import FloatArray, IntArray, Rows
@@ -125,6 +125,7 @@ def suspects(
     y: Any,
     *,
     level: float = 0.95,
+    repeats: int | str = "auto",
     n_jobs: int | None = None,
     verbose: int = 0,
 ) -> Suspects:
@@ -145,6 +146,9 @@ def suspects(
         Their labels; a missing one means unlabeled.
     level : float, default=0.95
         Confidence level of the expected number.
+    repeats : int or "auto", default="auto"
+        How often the rows are divided into five folds, or ten below 100 positives, with one fit a fold. The
+        mean score of several repeats is a better order; ``"auto"`` makes three below 500 positives.
     n_jobs : int, optional
         Most folds fitted at the same time.
     verbose : int, default=0
@@ -176,6 +180,8 @@ def suspects(
     True
     """
     check_fraction("level", level)
+    if not is_auto("repeats", repeats):
+        check_integer("repeats", repeats, low=1)
     rows, flags = classifier._checked_rows(X), labelled_flags(y, classifier.classes_)
     check_same_rows(n_rows(rows), len(flags))
     at, others = np.flatnonzero(flags), np.flatnonzero(~flags)
@@ -193,7 +199,7 @@ def suspects(
             _learner(classifier),
             grouped,
             folds=min(10 if few < FEW_TO_SPLIT else 5, few, len(others)),
-            repeats=REPEATS if few < MANY else 1,
+            repeats=int(repeats) if not isinstance(repeats, str) else REPEATS if few < MANY else 1,
             random_state=getattr(classifier, "random_state", 0),
             n_jobs=n_jobs,
         )

@@ -18,13 +18,13 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags
 
-from drpu._checks import check_choice, check_integer, check_weights
+from drpu._checks import check_choice, check_flag, check_integer, check_weights
 from drpu._codec import Items, Kept, Number, Text, Whole, kept, kind_of
 from drpu._typing import FloatArray
 from drpu.classifier.audit import check_same_rows, labelled_flags
 from drpu.core.decision import KeptCosts
 from drpu.core.prior.estimate import PriorEstimate
-from drpu.exceptions import DataError, DataTypeError, KeptValuesWarning, ParameterError
+from drpu.exceptions import DataError, DataTypeError, KeptValuesWarning
 from drpu.functions.base import Function
 from drpu.functions.folds import Folds
 from drpu.tables.encoder import TableEncoder
@@ -46,8 +46,7 @@ class Reduction:
             check_choice("column_values", self.column_values, ("keep", "hash"))
         if self.rare_values is not None:
             check_integer("rare_values", self.rare_values, low=1)
-        if not isinstance(self.column_profiles, bool):
-            raise ParameterError(f"column_profiles must be True or False, got {self.column_profiles!r}.")
+        check_flag("column_profiles", self.column_profiles)
         if self.levels is not None:
             check_integer("levels", self.levels, low=1)
 
@@ -184,9 +183,9 @@ class Columns(Kept):
         if self.names is not None:
             classifier.feature_names_in_ = np.array(self.names, dtype=object)
 
-    def check_model(self, model: Function) -> None:
-        """Raise unless ``model`` scores rows with these columns."""
-        width = self.n if self.table is None else self.table.width
+    def check_model(self, model: Function, *, width: int | None = None) -> None:
+        """Raise unless ``model`` scores rows with these columns; ``width`` is that of flattened images."""
+        width = width or (self.n if self.table is None else self.table.width)
         if model.n_columns != width:
             raise DataError(f"the model must have {width} columns, as the rows do, got {model.n_columns}.")
 

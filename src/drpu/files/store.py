@@ -19,12 +19,12 @@ from typing import Any
 
 import numpy as np
 
-from drpu._checks import check_integer
+from drpu._checks import check_flag, check_integer
 from drpu._codec import decode, encode
 from drpu._output import output_file
 from drpu._typing import FloatArray
 from drpu.classifier.record import Record, Reduction, record_of
-from drpu.exceptions import ArtifactError, MissingExtraError, ParameterError
+from drpu.exceptions import ArtifactError, MissingExtraError
 from drpu.files.archive import MAX_BYTES, SCHEMA, Archive, open_archive, read_bytes, write_archive
 from drpu.files.signature import check_signature
 
@@ -349,8 +349,7 @@ def _read(
     signed: tuple[StrPath | None, StrPath | None] = (None, None),
 ) -> _File:
     """The file, after its digest and its signature have been compared; both make it trusted."""
-    if not isinstance(trusted, bool):
-        raise ParameterError(f"trusted must be True or False, got {trusted!r}.")
+    check_flag("trusted", trusted)
     limit = check_integer("max_bytes", max_bytes, low=1)
     content = read_bytes(path, max_bytes=limit, expected_sha256=expected_sha256)
     signature, public_key = signed

@@ -11,15 +11,17 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import torch
-from sklearn.base import clone
 
 from drpu._checks import (
     check_choice,
+    check_flag,
     check_fraction,
     check_integer,
     check_prior,
     check_random_state,
+    check_rate,
     check_real,
+    check_widths,
     is_auto,
     one_line,
 )
@@ -75,6 +77,13 @@ EFFORTS: dict[str, dict[str, Any]] = {
 }
 RATES, STEPS_AN_EPOCH = {32: 2e-3, 64: 1e-3}, 80  # learning rate by channels, and least number of steps
 BATCH_PIXELS = 2**21  # two networks of 64 channels and their gradients then need less than 16 GiB
+
+# Options that are None unless the user or an effort sets them.
+PLAIN: dict[str, Any] = {
+    "average_views": False, "learning_rate": 3e-3, "teachers": 0, "students": 1, "refresh": 0, "mixup": False,
+    "dtype": "float32",
+}  # fmt: skip
+OF_STUDENTS = {"students", "refresh", "mixup"}
 
 OnEpoch: TypeAlias = Callable[[Training, int], None]
 
@@ -319,6 +328,7 @@ def _pools(
 
 def check_options(learner: NetworkRatio, shape: Sequence[int], n_unlabeled: int) -> Options:
     """The checked options of a learner, for so many unlabeled rows of a shape."""
+    learner = with_effort(learner, shape, n_unlabeled)
     generator = check_choice("generator", learner.generator, GENERATORS)
     head = check_choice("head", learner.head, HEADS)
     if head in ("relu", "identity") and generator != "lsif":
@@ -350,22 +360,24 @@ def check_options(learner: NetworkRatio, shape: Sequence[int], n_unlabeled: int)
         batch_size=_batch(n_unlabeled // BATCHES, name, shape)
         if is_auto("batch_size", learner.batch_size)
         else check_integer("batch_size", learner.batch_size, low=1),
-        learning_rate=check_real("learning_rate", learner.learning_rate, low=0),
-        weight_decay=check_real("weight_decay", learner.weight_decay, low=0),
+        learning_rate=check_rate(learner.learning_rate),
+        weight_decay=_weight_decay(learner),
         optimizer=check_choice("optimizer", learner.optimizer, OPTIMIZERS),
         betas=(betas[0], betas[1]),
         decay=check_choice("decay", learner.decay, DECAYS),
         ema=None if learner.ema is None else check_fraction("ema", learner.ema),
-        early_stopping=bool(learner.early_stopping),
-        accumulate_gradients=bool(learner.accumulate_gradients),
-        mixup=bool(learner.mixup),
+        early_stopping=check_flag("early_stopping", learner.early_stopping),
+        accumulate_gradients=check_flag("accumulate_gradients", learner.accumulate_gradients),
+        mixup=check_flag("mixup", learner.mixup),
         dtype=check_choice("dtype", learner.dtype, PRECISIONS),
         verbose=int(learner.verbose),
     )
 
 
 def with_effort(learner: NetworkRatio, shape: Sequence[int], n_unlabeled: int) -> NetworkRatio:
-    """The learner with the options of its effort in place of those that have their defaults."""
+    """The learner with the options of its effort, or without one the plain ones, for those left open."""
+    if learner.effort is None:
+        return replace(learner, **{k: v for k, v in PLAIN.items() if getattr(learner, k) is None})
     effort = check_choice("effort", learner.effort, EFFORTS)
     if _network(learner, shape) != "resnet9":
         raise ParameterError(
@@ -378,12 +390,13 @@ def with_effort(learner: NetworkRatio, shape: Sequence[int], n_unlabeled: int) -
     wanted["learning_rate"] = RATES[wanted["hidden"][0]]
     if isinstance(learner.epochs, int) and learner.epochs <= wanted.get("refresh", 0):
         del wanted["refresh"]  # too few epochs to replace weights
+    if learner.teachers == 0:  # then there are no students
+        wanted = {name: value for name, value in wanted.items() if name not in OF_STUDENTS}
     wanted["average_views"] = effort != "low" and len(views_of(learner.augment)) > 1
     wanted["dtype"] = "bfloat16" if pick_device(learner.device).type == "cuda" else "float32"
-    plain = type(learner)().get_params(deep=False)
-    changes = {name: value for name, value in wanted.items() if getattr(learner, name) == plain[name]}
-    made: NetworkRatio = clone(learner).set_params(effort=None, **changes)
-    return made
+    plain = type(learner)()  # None or "auto" in all these options
+    left = {k: v for k, v in wanted.items() if getattr(learner, k) == getattr(plain, k)}
+    return with_effort(replace(learner, effort=None, **left), shape, n_unlabeled)
 
 
 def _batch(wanted: int, network: str, shape: Sequence[int]) -> int:
@@ -405,8 +418,19 @@ def network_seed(random_state: Any) -> int:
     return int(check_random_state(random_state).randint(2**31 - 1))
 
 
+def _weight_decay(learner: NetworkRatio) -> float:
+    decay = check_real("weight_decay", learner.weight_decay, low=0)
+    rate = check_rate(learner.learning_rate)
+    if learner.optimizer == "adamw" and rate * decay >= 1:
+        raise ParameterError(
+            f"weight_decay times learning_rate must be below 1, got {decay:g} times {rate:g}: "
+            "a step multiplies the weights by 1 minus this product. Lower one of them."
+        )
+    return decay
+
+
 def _views(learner: NetworkRatio) -> str | None:
-    if not learner.average_views:
+    if not check_flag("average_views", learner.average_views):
         return None
     if not isinstance(learner.augment, str):
         raise ParameterError(
@@ -453,12 +477,10 @@ def _widths(learner: NetworkRatio, network: str) -> tuple[int, ...]:
     if network == "module":
         return ()
     default = HIDDEN if network != "resnet9" else AUTO_CHANNELS if learner.network == "auto" else CHANNELS
-    widths = default if learner.hidden is None else learner.hidden
-    if isinstance(widths, str) or not hasattr(widths, "__len__"):
-        raise ParameterError(f"hidden must be a tuple of integers, as in (8,), got {widths!r}.")
+    widths = check_widths(default if learner.hidden is None else learner.hidden)
     if network == "resnet9" and len(widths) != 1:
         raise ParameterError(
             "hidden must hold one number for network='resnet9', the channels of its first layer, "
             f"got {widths!r}."
         )
-    return tuple(check_integer("hidden", width, low=1) for width in widths)
+    return widths

@@ -43,16 +43,16 @@ class NetworkRatio(RatioLearner):
         A level of cost and accuracy of ``resnet9``, two to three times as slow as the one before. It sets
         ``hidden``, ``epochs``, ``batch_size``, ``learning_rate``, ``teachers``, ``students``, ``refresh`` and
         ``mixup``, for named changes of images also ``average_views``, and on a GPU ``dtype``. An option
-        that you set yourself to another value than its default is kept.
+        that you set is kept; None and ``"auto"`` leave the choice to ``effort``.
     augment : str or callable, optional
         Random changes of training rows that do not change their class. One or more of ``"shift"``,
         ``"crop"``, ``"flip"``, ``"cutout"`` and ``"affine"``, joined by hyphens, as in
         ``"crop-flip"``, or a function that takes a batch of tensors and returns one of the
         same shape. It is called on the device and draws from torch's generator, which is seeded.
-    average_views : bool, default=False
+    average_views : bool, optional
         Average the network's output over fixed changes of each row: of those that ``augment``
         names, one pixel in each direction for ``shift``, ``crop`` and ``affine``, and the mirror
-        image for ``flip``.
+        image for ``flip``. False when not given.
     generator : {"bkl", "lsif", "ukl"}, default="bkl"
         Bregman generator: logistic, least squares, or unnormalised KL.
     alpha : float or "auto", default="auto"
@@ -71,10 +71,10 @@ class NetworkRatio(RatioLearner):
         than 300 steps.
     batch_size : int or "auto", default="auto"
         Unlabeled rows in a step; ``"auto"`` is a hundredth of them, but between 100
-        and 500. An epoch has ``n_unlabeled // batch_size`` steps, and the positive
-        rows are divided among as many.
-    learning_rate : float, default=3e-3
-        Step size of the optimiser, before its decay.
+        and 500. An epoch has ``n_unlabeled // batch_size`` steps, at least one, and the
+        positive rows are divided among as many.
+    learning_rate : float, optional
+        Step size of the optimiser, before its decay; 3e-3 when not given.
     optimizer : {"adamw", "adam"}, default="adamw"
         Whether weight decay is decoupled (AdamW) or an L2 term of the gradient (Adam).
     betas : pair of float, default=(0.9, 0.999)
@@ -93,20 +93,20 @@ class NetworkRatio(RatioLearner):
         Share of rows held out for that choice, and for ``alpha="auto"``, when
         ``fit_ratio`` is given none. If fewer than five of either sample would be
         held out, all rows are used for training.
-    teachers : int, default=0
-        Networks to train first. Their mean ratio gives each unlabeled row a weight, and student
-        networks are trained on all rows with these weights in place of the few labelled rows.
+    teachers : int, optional
+        Networks to train first, 0 when not given. Their mean ratio gives each unlabeled row a weight, and
+        student networks are trained on all rows with these weights in place of the few labelled rows.
         ``alpha`` applies to the teachers; a student has no correction.
     rounds : int, default=1
         How many times students are trained. The students of one round are the teachers of the next.
-    students : int, default=1
-        Networks in each round. Scores are computed from the mean output of those of the last round.
-    refresh : int, default=0
+    students : int, optional
+        Networks in each round, 1 when not given. Scores are the mean output of those of the last round.
+    refresh : int, optional
         Epochs after which students replace the weights by their own mean ratio while they train, again
-        and again; 0 keeps the weights. All networks but the last students then train for at most 20
-        epochs, or 1,500 steps if these are more.
-    mixup : bool, default=False
-        Train students on random averages of two rows and of their weights.
+        and again; 0, as when not given, keeps the weights. All networks but the last students then train
+        for at most 20 epochs, or 1,500 steps if these are more.
+    mixup : bool, optional
+        Train students on random averages of two rows and of their weights; False when not given.
     labelled_share : float, default=0.0
         Least share of the labelled rows in the positive sample of a student, in [0, 1). The rest are
         unlabeled rows with their weights.
@@ -114,9 +114,9 @@ class NetworkRatio(RatioLearner):
         Never zero the gradients. For the reproduction of published runs only.
     device : "auto" or torch device, default="auto"
         Device for training and scoring; ``"auto"`` is the GPU if there is one.
-    dtype : {"float32", "tf32", "bfloat16", "float64"}, default="float32"
-        Precision of products; ``tf32`` and ``bfloat16`` on a GPU only. Weights are kept in float32 unless it
-        is ``float64``.
+    dtype : {"float32", "tf32", "bfloat16", "float64"}, optional
+        Precision of products, ``float32`` when not given; ``tf32`` and ``bfloat16`` on a GPU only. Weights
+        are kept in float32 unless it is ``float64``.
     random_state : int, RandomState or None, default=None
         Seed of weights, batches and holdout rows. Torch's global generator is
         not used.
@@ -151,14 +151,14 @@ class NetworkRatio(RatioLearner):
     network: str = "auto"
     effort: str | None = None
     augment: str | Callable[[Tensor], Tensor] | None = None
-    average_views: bool = False
+    average_views: bool | None = None
     generator: str = "bkl"
     alpha: float | str = "auto"
     head: str = "softplus"
     hidden: Sequence[int] | None = None
     epochs: int | str = "auto"
     batch_size: int | str = "auto"
-    learning_rate: float = 3e-3
+    learning_rate: float | None = None
     optimizer: str = "adamw"
     betas: tuple[float, float] = (0.9, 0.999)
     weight_decay: float = 1.0
@@ -166,15 +166,15 @@ class NetworkRatio(RatioLearner):
     ema: float | None = 0.99
     early_stopping: bool = True
     holdout: float = 0.2
-    teachers: int = 0
+    teachers: int | None = None
     rounds: int = 1
-    students: int = 1
-    refresh: int = 0
-    mixup: bool = False
+    students: int | None = None
+    refresh: int | None = None
+    mixup: bool | None = None
     labelled_share: float = 0.0
     accumulate_gradients: bool = False
     device: Any = "auto"
-    dtype: str = "float32"
+    dtype: str | None = None
     random_state: int | np.random.RandomState | None = None
     verbose: int = 0
 
@@ -184,13 +184,12 @@ class NetworkRatio(RatioLearner):
         from drpu.networks.fit import check_options, fit_ratio, with_effort
         from drpu.networks.teaching import fit_in_rounds
 
-        if self.effort is not None:
-            made = with_effort(self, pair.positive.rows.shape[1:], len(pair.unlabeled))
-            return made.fit_checked(pair, holdout)
-        options = check_options(self, pair.positive.rows.shape[1:], len(pair.unlabeled))
-        if check_integer("teachers", self.teachers, low=0):
-            return fit_in_rounds(self, pair, holdout)
-        of_students = self.rounds, self.students, self.refresh, bool(self.mixup), self.labelled_share
+        shape, n_unlabeled = pair.positive.rows.shape[1:], len(pair.unlabeled)
+        made = with_effort(self, shape, n_unlabeled)
+        options = check_options(made, shape, n_unlabeled)
+        if check_integer("teachers", made.teachers, low=0):
+            return fit_in_rounds(made, pair, holdout)
+        of_students = made.rounds, made.students, made.refresh, made.mixup, made.labelled_share
         if of_students != (1, 1, 0, False, 0):
             raise ParameterError(
                 "rounds, students, refresh, mixup and labelled_share must be left at their defaults without "

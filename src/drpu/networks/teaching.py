@@ -43,21 +43,21 @@ def fit_in_rounds(learner: NetworkRatio, pair: SamplePair, holdout: SamplePair |
     """
     rounds = check_integer("rounds", learner.rounds, low=1)
     students = check_integer("students", learner.students, low=1)
-    check_integer("refresh", learner.refresh, low=0)
+    teachers = check_integer("teachers", learner.teachers, low=1)
     check_real("labelled_share", learner.labelled_share, low=0, high=np.nextafter(1, 0))
     rng = check_random_state(learner.random_state)
-    seeds = [int(seed) for seed in rng.randint(2**31 - 1, size=learner.teachers + rounds * students + 1)]
+    seeds = [int(seed) for seed in rng.randint(2**31 - 1, size=teachers + rounds * students + 1)]
     split = hold_out(pair, holdout, learner.holdout, np.random.default_rng(seeds.pop(0)))
-    if learner.refresh and split.held is None:
+    trial = _Rounds(learner, split, len(seeds))
+    if trial.refresh and split.held is None:
         FewPositivesWarning.issue(
             f"{len(pair.positive)} positives are too few to hold some out, so there is no refresh: "
             "students keep the weights of their teachers."
         )
-    trial = _Rounds(learner, split, len(seeds))
     with progress_bar("networks", show=learner.verbose > 0):
-        scores = trial.score(trial.teach(seeds[: learner.teachers]))
+        scores = trial.score(trial.teach(seeds[:teachers]))
         for number in range(rounds):
-            first, last = learner.teachers + number * students, number + 1 == rounds
+            first, last = teachers + number * students, number + 1 == rounds
             fitted = trial.learn(seeds[first : first + students], scores, last=last)
             if last:
                 networks = list(fitted)
@@ -71,6 +71,7 @@ class _Rounds:
 
     def __init__(self, learner: NetworkRatio, split: TrainAndHeld, total: int) -> None:
         self.learner, self.split, self.total = learner, split, total
+        self.refresh = check_integer("refresh", learner.refresh, low=0)
         held = split.held
         self.held = (
             None if held is None else SamplePair(Sample(held.positive.rows), Sample(held.unlabeled.rows))
@@ -125,18 +126,18 @@ class _Rounds:
         options = check_options(learner, self.rows.shape[1:], len(self.rows))
         steps = count_steps(len(self.rows), options.batch_size)
         epochs = max(options.epochs, -(-options.least_steps // steps))
-        if self.learner.refresh >= epochs:
+        if self.refresh >= epochs:
             raise ParameterError(
-                f"refresh must be below the number of epochs, {epochs}, got {self.learner.refresh}: the "
+                f"refresh must be below the number of epochs, {epochs}, got {self.refresh}: the "
                 "weights would never be replaced."
             )
-        if self.learner.refresh and not last:
+        if self.refresh and not last:
             # these networks only give the first weights
             enough = max(TEACHING_EPOCHS, -(-TEACHING_STEPS // steps))
             options = replace(options, epochs=min(options.epochs, enough))
         unlabeled_weight = np.where(self.labelled, 0, self.weight)
         sample = SamplePair(Sample(self.rows, positive_weight), Sample(self.rows, unlabeled_weight))
-        refreshed = shared and self.held is not None and self.learner.refresh > 0
+        refreshed = shared and self.held is not None and self.refresh > 0
         on_epoch = partial(self._refresh, options) if refreshed else None
         at_once = len(networks) if refreshed else 1
         while networks:
@@ -151,7 +152,7 @@ class _Rounds:
     def _refresh(self, options: Options, training: Training, epoch: int) -> None:
         """Weight the rows by the mean ratio of the networks in training, every ``refresh`` epochs."""
         positive = training.rows.positive
-        if epoch % self.learner.refresh or epoch == training.settings.epochs:
+        if epoch % self.refresh or epoch == training.settings.epochs:
             return
         assert training.holdout is not None
         assert positive.weight is not None

@@ -10,7 +10,7 @@ from joblib import effective_n_jobs
 from sklearn.base import clone
 
 from drpu._checks import check_fraction, check_integer, check_random_state
-from drpu._progress import part
+from drpu._progress import part, progress
 from drpu._samples import Sample, SamplePair, take_rows
 from drpu._typing import BoolArray, FloatArray, IntArray
 from drpu.core.audit.labelling import FEWEST_KNOWN, negative_share
@@ -205,7 +205,7 @@ def held_scores(
     rng = check_random_state(random_state)
     jobs = effective_n_jobs(n_jobs)
     scores = np.zeros(len(pair.positive)), np.zeros(len(pair.unlabeled))
-    for _ in range(repeats):
+    for _ in progress(range(repeats), total=repeats):
         rows = _Rows(pair, draw_splits(pair, folds, rng), None)
         if not rows.splits:
             return np.empty(0), np.empty(0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from dataclasses import dataclass, replace
 from importlib import import_module
@@ -194,7 +195,9 @@ class RivalRecord(Record):
 
     def __post_init__(self) -> None:
         cls = self._class()
-        self.columns.check_model(self.model)
+        shape = () if self.generators is None else self.generators.mean.shape
+        flattened = len(shape) > 1 and not self.model.accepts_nd
+        self.columns.check_model(self.model, width=math.prod(shape) if flattened else None)
         check_fraction("cost", self.parameters.get("cost"))
         if self.numbers.keys() != cls._numbers.keys() or self.priors.keys() != set(cls._priors):
             raise DataError(f"a fitted {self.name} must have its numbers and priors.")

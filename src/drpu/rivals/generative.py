@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from drpu._checks import check_integer, check_random_state, check_real, is_auto
+from drpu._checks import check_integer, check_random_state, check_rate, check_real, check_widths, is_auto
 from drpu._samples import Sample, SamplePair
 from drpu._typing import FloatArray, Rows
 from drpu.classifier.models import resolve_score
@@ -203,9 +203,8 @@ class GenPUClassifier(ScoredRival):
                 check_integer(name, getattr(self, name), low=1)
         check_integer("noise", self.noise, low=1)
         check_integer("n_generated", self.n_generated, low=10)
-        for width in self.hidden:
-            check_integer("hidden", width, low=1)
-        check_real("learning_rate", self.learning_rate, low=0)
+        check_widths(self.hidden)
+        check_rate(self.learning_rate)
         if len(self.strengths) != 3:
             raise ParameterError(f"strengths must be three numbers, got {self.strengths!r}.")
         for strength in self.strengths:
