@@ -285,9 +285,9 @@ def hardening() -> str:
     return _table(["what", "how many", "what could go wrong", "found"], lines, source)
 
 
-def months() -> str:
+def months(name: str = "months") -> str:
     """Priors and labels in real periods, means over tables."""
-    source = _read("months")
+    source = _read(name)
     lines = []
     for protocol, rates in source["protocols"].items():
         for rate, kinds in rates.items():
@@ -315,6 +315,26 @@ def months_by_table() -> str:
     rules = ["majority class", "as trained", "prior shift", "auto", "auto, periods", "auto, labels"]
     lines = [[name, *(f"{found[rule][name]['accuracy']:.3f}" for rule in rules)] for name in names]
     return _table(["accuracy", *rules], lines, source)
+
+
+def more_months() -> str:
+    """The same for the tables of other packages."""
+    return months("more_months")
+
+
+def belief() -> str:
+    """The error of the prior where the tests find prior shift only, with every move believed and with doubt."""
+    source = _read("more_months")
+    found = source["belief"]["by_table"]
+    lines = [
+        [name, *(f"{errors[rule]:.3f}" for rule in ("no doubt", "used"))]
+        for name, errors in found.items()
+        if abs(errors["no doubt"] - errors["used"]) > 5e-4
+    ]
+    same = len(found) - len(lines)
+    return _table(["error of the prior", "every move believed", "in part"], lines, source) + (
+        f"\n\nIn the other {same} of {len(found)} tables nothing changes."
+    )
 
 
 def month_aims() -> str:
@@ -635,6 +655,8 @@ TABLES = {
     "audit": audit,
     "mixed": mixed,
     "months": months,
+    "more_months": more_months,
+    "belief": belief,
     "months_by_table": months_by_table,
     "month_aims": month_aims,
     "moving_months": moving_months,
