@@ -77,6 +77,39 @@ def test_a_monitor_tells_labels_that_arrive_late(clf):
     assert "labels may be late" in str(late)
 
 
+def test_the_alarm_after_answers_compares_new_rows_with_the_audited_ones(clf):
+    # Scores rose between training and June, for both classes. Compared with training, rows like those of June
+    # raised the alarm. With 0.05 for a false alarm in each stream, three of ten have a probability of 0.01.
+    def later(seed, n, prior):
+        X, y, _ = rows(seed, n, prior, drift=0.0)
+        return X + np.array([0.7, 0.0, 0.0]), y
+
+    def raised(prior, seed):
+        monitor = PriorMonitor(june)
+        for k in range(8):
+            monitor.update(later(seed + k, 500, prior)[0])
+        return monitor.readings[-1].alarm
+
+    X, y = later(1, 3000, 0.3)
+    june = clf.adapt(X, audit=Audit.random(np.arange(200), y[:200]))
+    assert sum(raised(0.3, 100 + 10 * k) for k in range(10)) < 3
+    assert raised(0.5, 300)
+
+
+def test_uncertain_rows_follow_the_map_the_prior_of_labels_and_the_budget(clf, june):
+    X = rows(8, 2000, 0.45)[0]
+    july = june.adapt(X)
+    for there in (june, july):
+        ends = [there.at_prior(end).predict(X) for end in (there.prior_.low, there.prior_.high)]
+        assert (ends[0] != ends[1]).any()
+        assert_array_equal(there.uncertain(X), ends[0] != ends[1])
+    assert not june.at_budget(share=0.2).uncertain(X).any()  # no label depends on the prior
+    kept = clf.adapt(X)  # more than the prior moved: labels stay as trained, and change on both sides of that
+    assert kept.findings.labels_at is not None
+    margin = kept.decision_function(X)[kept.uncertain(X)]
+    assert margin.min() <= 0 < margin.max()
+
+
 def test_labels_after_answers_are_compared_with_those_of_training(june):
     # July has the prior and the labelled share of training; June, with the answers, had twice the prior. 360
     # labels and 480 before have a standard error of .07 of the log of the prior, or .02.
@@ -175,6 +208,14 @@ def test_labels_that_arrived_are_counted_by_rows_whatever_their_weights(clf):
     assert_allclose(clf.adapt(X, labels, sample_weight=weight).prior_.value, 0.3, atol=0.06)
     with pytest.raises(DataError, match="same number of rows, got 1000 and 999"):
         clf.adapt(X, labels[1:], sample_weight=weight)
+
+
+def test_labels_that_arrived_are_used_whether_training_had_one_table_or_two(clf):
+    X, _, labels = rows(0, 4000, 0.3, drift=0.0)
+    two = DRPUClassifier("kernel", scenario="single-sample", random_state=0)
+    two.fit_pu(X[labels == 1], X[labels == 0])
+    new, _, arrived = rows(9, 2000, 0.3)
+    assert two.adapt(new, arrived).prior_ == clf.adapt(new, arrived).prior_
 
 
 def test_an_argument_without_effect_is_refused(clf):
