@@ -125,6 +125,38 @@ def test_no_and_all_positives_are_a_prior_after_answers_too(june):
     assert june.at_prior(1.0).predict(X).all()
 
 
+def one_column(seed, n, prior):
+    rng = np.random.default_rng(seed)
+    y = rng.random(n) < prior
+    return rng.normal(size=(n, 3)) + np.array([2.5, 0.0, 0.0]) * y[:, None], y
+
+
+@pytest.fixture(scope="module")
+def separate():
+    return DRPUClassifier("kernel", random_state=0).fit_pu(
+        one_column(0, 300, 1.0)[0], one_column(1, 1500, 0.3)[0]
+    )
+
+
+def test_labels_after_answers_are_those_of_the_probabilities(separate):
+    # The map clips log-odds at 7. At low priors, 6 % of the rows, those with the highest ratios, were flagged
+    # although their probability was far below the cost.
+    X, y = one_column(2, 1000, 0.3)
+    june = separate.adapt(X, audit=Audit.random(np.arange(100), y[:100]))
+    for prior in (1e-6, 1e-4, 0.01, 0.5, 0.99, 1 - 1e-4, 1 - 1e-6):
+        for cost in (0.05, 0.5, 0.95):
+            there = june.at_prior(prior, cost=cost)
+            assert_array_equal(there.predict(X) == 1, there.predict_proba(X)[:, 1] > cost)
+
+
+@pytest.mark.parametrize("seed", [3, 12, 22])
+def test_answers_that_are_all_positive_give_a_prior_of_at_most_one(separate, seed):
+    # The upper limit was above 1 by rounding in 9 of 58 samples, and was refused.
+    X, _ = one_column(seed, 60, 0.3)
+    plan = separate.plan_audit(X, n=20, random_state=0)
+    assert separate.adapt(X, audit=plan.answer([1] * 20)).prior_.high == 1
+
+
 @pytest.mark.parametrize("reduction", [{"levels": 50}, {"column_profiles": False}])
 def test_reduced_files_adapt_from_answers(june, reduction, tmp_path):
     X = rows(7, 2000, 0.3)[0]

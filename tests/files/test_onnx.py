@@ -76,7 +76,7 @@ def test_scenarios_folds_and_calibration_are_followed(options, data, tmp_path):
     assert_same(clf, data.test, 0.3, 0.7, tmp_path)
 
 
-@pytest.mark.parametrize("prior", [None, 0.6, 0.0])
+@pytest.mark.parametrize("prior", [None, 0.6, 0.0, 1e-6, 1 - 1e-6])
 def test_the_map_of_an_audit_is_followed(prior, data, tmp_path):
     clf = DRPUClassifier(MODELS["kernel"], holdout=2, random_state=0).fit(*data.X_y())
     plan = clf.plan_audit(data.test, n=60, random_state=0)

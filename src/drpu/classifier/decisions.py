@@ -22,7 +22,7 @@ from drpu.classifier.groups import without_period
 from drpu.classifier.record import PUClassifier
 from drpu.classifier.validation import check_rows
 from drpu.core.audit.labelling import Sensitivity, sensitivity
-from drpu.core.audit.recalibration import bounded_log_odds
+from drpu.core.audit.recalibration import FARTHEST, bounded_log_odds
 from drpu.core.decision import Costs, ratio_posterior, ratio_threshold
 from drpu.core.diagnostics import Performance
 from drpu.core.limits.exact import Figure
@@ -91,6 +91,8 @@ class RatioDecisions(PUClassifier):
         if found.map is None:
             return ratio_threshold(train, self._label_prior(), cost=self.cost_)
         level = (logit(self.cost_) - found.map.intercept) / found.map.slope
+        if not -FARTHEST <= level < FARTHEST:  # the map clips log-odds there, so all rows have one label
+            return math.copysign(math.inf, level)
         return float(expit(level) / max(train, 1e-12))
 
     @property
