@@ -143,6 +143,7 @@ def test_labels_after_answers_are_those_of_the_probabilities(separate):
     # although their probability was far below the cost.
     X, y = one_column(2, 1000, 0.3)
     june = separate.adapt(X, audit=Audit.random(np.arange(100), y[:100]))
+    assert 1 - 1e-9 < june.at_prior(1 - 1e-6).expected_performance().flagged <= 1
     for prior in (1e-6, 1e-4, 0.01, 0.5, 0.99, 1 - 1e-4, 1 - 1e-6):
         for cost in (0.05, 0.5, 0.95):
             there = june.at_prior(prior, cost=cost)
