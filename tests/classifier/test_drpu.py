@@ -21,6 +21,7 @@ from drpu.core.prior.estimate import _TOLD
 from drpu.exceptions import (
     AlphaWarning,
     FewPositivesWarning,
+    ParameterError,
     PriorError,
     SeenPositivesWarning,
     SeparationWarning,
@@ -144,6 +145,8 @@ def test_an_adaptation_is_frozen(toy):
     before = adapted.predict_proba(toy.test)
     clf.set_params(cost=0.9).fit(X[::-1] + 1, y[::-1])
     assert_array_equal(adapted.predict_proba(toy.test), before)
+    with pytest.raises(ParameterError, match="at_prior"):
+        adapted.set_params(cost=0.9)
     assert adapted.cost == 0.5
 
 

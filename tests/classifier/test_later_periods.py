@@ -77,6 +77,39 @@ def test_a_monitor_tells_labels_that_arrive_late(clf):
     assert "labels may be late" in str(late)
 
 
+def test_the_alarm_after_answers_compares_new_rows_with_the_audited_ones(clf):
+    # Scores rose between training and June, for both classes. Compared with training, rows like those of June
+    # raised the alarm. With 0.05 for a false alarm in each stream, three of ten have a probability of 0.01.
+    def later(seed, n, prior):
+        X, y, _ = rows(seed, n, prior, drift=0.0)
+        return X + np.array([0.7, 0.0, 0.0]), y
+
+    def raised(prior, seed):
+        monitor = PriorMonitor(june)
+        for k in range(8):
+            monitor.update(later(seed + k, 500, prior)[0])
+        return monitor.readings[-1].alarm
+
+    X, y = later(1, 3000, 0.3)
+    june = clf.adapt(X, audit=Audit.random(np.arange(200), y[:200]))
+    assert sum(raised(0.3, 100 + 10 * k) for k in range(10)) < 3
+    assert raised(0.5, 300)
+
+
+def test_uncertain_rows_follow_the_map_the_prior_of_labels_and_the_budget(clf, june):
+    X = rows(8, 2000, 0.45)[0]
+    july = june.adapt(X)
+    for there in (june, july):
+        ends = [there.at_prior(end).predict(X) for end in (there.prior_.low, there.prior_.high)]
+        assert (ends[0] != ends[1]).any()
+        assert_array_equal(there.uncertain(X), ends[0] != ends[1])
+    assert not june.at_budget(share=0.2).uncertain(X).any()  # no label depends on the prior
+    kept = clf.adapt(X)  # more than the prior moved: labels stay as trained, and change on both sides of that
+    assert kept.findings.labels_at is not None
+    margin = kept.decision_function(X)[kept.uncertain(X)]
+    assert margin.min() <= 0 < margin.max()
+
+
 def test_labels_after_answers_are_compared_with_those_of_training(june):
     # July has the prior and the labelled share of training; June, with the answers, had twice the prior. 360
     # labels and 480 before have a standard error of .07 of the log of the prior, or .02.
@@ -90,6 +123,39 @@ def test_no_and_all_positives_are_a_prior_after_answers_too(june):
     X = rows(2, 500, 0.3)[0]
     assert not june.at_prior(0.0).predict(X).any()
     assert june.at_prior(1.0).predict(X).all()
+
+
+def one_column(seed, n, prior):
+    rng = np.random.default_rng(seed)
+    y = rng.random(n) < prior
+    return rng.normal(size=(n, 3)) + np.array([2.5, 0.0, 0.0]) * y[:, None], y
+
+
+@pytest.fixture(scope="module")
+def separate():
+    return DRPUClassifier("kernel", random_state=0).fit_pu(
+        one_column(0, 300, 1.0)[0], one_column(1, 1500, 0.3)[0]
+    )
+
+
+def test_labels_after_answers_are_those_of_the_probabilities(separate):
+    # The map clips log-odds at 7. At low priors, 6 % of the rows, those with the highest ratios, were flagged
+    # although their probability was far below the cost.
+    X, y = one_column(2, 1000, 0.3)
+    june = separate.adapt(X, audit=Audit.random(np.arange(100), y[:100]))
+    assert 1 - 1e-9 < june.at_prior(1 - 1e-6).expected_performance().flagged <= 1
+    for prior in (1e-6, 1e-4, 0.01, 0.5, 0.99, 1 - 1e-4, 1 - 1e-6):
+        for cost in (0.05, 0.5, 0.95):
+            there = june.at_prior(prior, cost=cost)
+            assert_array_equal(there.predict(X) == 1, there.predict_proba(X)[:, 1] > cost)
+
+
+@pytest.mark.parametrize("seed", [3, 12, 22])
+def test_answers_that_are_all_positive_give_a_prior_of_at_most_one(separate, seed):
+    # The upper limit was above 1 by rounding in 9 of 58 samples, and was refused.
+    X, _ = one_column(seed, 60, 0.3)
+    plan = separate.plan_audit(X, n=20, random_state=0)
+    assert separate.adapt(X, audit=plan.answer([1] * 20)).prior_.high == 1
 
 
 @pytest.mark.parametrize("reduction", [{"levels": 50}, {"column_profiles": False}])
@@ -175,6 +241,14 @@ def test_labels_that_arrived_are_counted_by_rows_whatever_their_weights(clf):
     assert_allclose(clf.adapt(X, labels, sample_weight=weight).prior_.value, 0.3, atol=0.06)
     with pytest.raises(DataError, match="same number of rows, got 1000 and 999"):
         clf.adapt(X, labels[1:], sample_weight=weight)
+
+
+def test_labels_that_arrived_are_used_whether_training_had_one_table_or_two(clf):
+    X, _, labels = rows(0, 4000, 0.3, drift=0.0)
+    two = DRPUClassifier("kernel", scenario="single-sample", random_state=0)
+    two.fit_pu(X[labels == 1], X[labels == 0])
+    new, _, arrived = rows(9, 2000, 0.3)
+    assert two.adapt(new, arrived).prior_ == clf.adapt(new, arrived).prior_
 
 
 def test_an_argument_without_effect_is_refused(clf):

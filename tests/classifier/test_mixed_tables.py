@@ -8,8 +8,10 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
 from sklearn.compose import make_column_transformer
 from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import GridSearchCV
@@ -23,6 +25,7 @@ from drpu.exceptions import (
     DataTypeError,
     IdColumnWarning,
     ImputationWarning,
+    LabelError,
     ParameterError,
 )
 
@@ -55,6 +58,21 @@ def train():
     positive, _ = visits(150, 1.0, 0)
     unlabeled, _ = visits(600, 0.4, 1)
     return pd.concat([positive, unlabeled], ignore_index=True), np.repeat([1, 0], [150, 600])
+
+
+@pytest.mark.parametrize("classifier", [DRPUClassifier("boosted"), NNPUClassifier(prior=0.4)])
+def test_a_fit_that_fails_leaves_no_old_model_beside_new_columns(train, classifier):
+    # The levels of a category have other codes in another table: labels would be wrong without an error.
+    X, y = train
+    classifier = clone(classifier).set_params(random_state=0).fit(X, y)
+    with pytest.raises(LabelError):
+        classifier.fit(X.assign(ward=X["ward"].replace({"north": "west", "west": "north"})), np.zeros(len(X)))
+    with pytest.raises(NotFittedError):
+        classifier.predict(X)
+    with pytest.raises(DataError):
+        classifier.fit(X, y).fit_pu(X[y == 1], X[y == 0].drop(columns="day"))
+    with pytest.raises(NotFittedError):
+        classifier.predict(X)
 
 
 @pytest.fixture(scope="module")

@@ -258,6 +258,7 @@ def test_labels_come_in_every_container(toy, wrap):
     [
         ([0, 1, 2] * 4, "Only binary classification is supported: y must hold two labels, got 3: 0, 1, 2"),
         ([1] * 12, "got one class only: 1"),
+        (np.array(["2024-01-01", "2024-01-02", "NaT"] * 4, "M8[D]"), "missing values, which mean unlabeled"),
         (
             ["a", "b", None] * 4,
             "missing values, which mean unlabeled beside a single label, got the labels 'a', 'b'",

@@ -19,6 +19,7 @@ from drpu import make_gaussian_pu
 from drpu.cli import main
 from drpu.cli.show import printable
 from drpu.cli.tables import TextFormat, read
+from drpu.exceptions import DataError
 from drpu.report.texts import share
 
 ROWS = "größe,menge,y\n" + "".join(f"{k / 7:.6f},{k % 5},{k % 3 == 0:d}\n" for k in range(60))
@@ -76,6 +77,13 @@ def test_what_cannot_be_read_is_told_with_advice(run, folder, content, advice):
     assert err.startswith("error: odd.csv")
     assert advice in err
     assert err.count("\n") == 1
+
+
+def test_the_encoding_is_named_whether_a_column_is_known_as_text_or_not(tmp_path):
+    (tmp_path / "odd.csv").write_bytes(b"a,b\n1,caf\xe9\n")
+    for texts in ((), ("b",)):  # before a fit, and with a classifier that had texts there
+        with pytest.raises(DataError, match="--encoding latin-1"):
+            read(str(tmp_path / "odd.csv"), texts=texts)
 
 
 def test_separators_decimal_marks_and_endings(tmp_path):

@@ -221,6 +221,13 @@ def test_the_shell_can_complete_commands(run, monkeypatch):
     assert out.split() == ["predict", "prior"]
 
 
+def test_without_a_command_the_help_is_shown(run):
+    code, out, err = run("")
+    assert (code, err) == (2, "")
+    assert out == run("--help")[1]
+    assert "\n  fit " in out
+
+
 def test_people_are_told_what_was_found(run):
     code, out, _ = run("inspect toy.drpu")
     assert code == 0

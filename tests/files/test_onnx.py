@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from drpu import BoostedRatio, DRPUClassifier, KernelRatio, NetworkRatio, make_gaussian_pu
+from drpu import Audit, BoostedRatio, DRPUClassifier, KernelRatio, NetworkRatio, make_gaussian_pu
 from drpu.exceptions import ArtifactError, DataTypeError, ShiftWarning
 from drpu.files.onnx import export_onnx
 
@@ -83,6 +83,14 @@ def test_the_map_of_an_audit_is_followed(prior, data, tmp_path):
     june = clf.adapt(data.test, audit=plan.answer(data.test_labels[plan.rows]))
     assert june.map_ is not None
     assert_same(june, data.test, june.prior_.value if prior is None else prior, 0.7, tmp_path)
+
+
+def test_the_map_of_an_audit_is_clipped(data, tmp_path):
+    clf = DRPUClassifier(MODELS["kernel"], calibrate=False, holdout=2, random_state=0).fit(*data.X_y())
+    june = clf.adapt(data.test, audit=Audit.random(np.arange(100), data.test_labels[:100]))
+    assert (june.ratio(data.test) * june.train_prior_.value > 1 - 1e-9).any()  # log-odds of 7 after the clip
+    (_, probability, label), _ = answers(june, data.test, 1e-6, 0.5, tmp_path)
+    np.testing.assert_array_equal(label == 1, probability > 0.5)
 
 
 def test_labels_that_stayed_as_trained_are_those_of_the_prior_in_the_metadata(data, tmp_path):

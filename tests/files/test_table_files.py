@@ -78,6 +78,24 @@ def test_values_can_be_hashed_or_left_out(clf, tmp_path):
     assert clf.table_.kept_values() == {"ward": 4}
 
 
+@pytest.mark.filterwarnings("ignore::drpu.exceptions.ShiftWarning")
+@pytest.mark.parametrize("model", ["boosted", "kernel"])  # codes of levels, and indicators
+def test_levels_that_were_left_out_have_not_moved(model, tmp_path):
+    # Two of the four levels, with about 160 rows each, are left out. June has as many of them as training.
+    least = int(X["ward"].value_counts().iloc[1])
+    own, june = X[["temperature", "ward"]], visits(1000, 0.4, 3)[["temperature", "ward"]]
+    clf = DRPUClassifier(model, holdout=2, random_state=0).fit(own, Y)
+    plan = clf.plan_audit(june, n=50, random_state=0)
+    hot = june["temperature"].to_numpy()[plan.rows] > 37.7
+    for fitted in (clf, clf.adapt(june, audit=plan.answer(hot))):
+        save(fitted, tmp_path / "few.drpu", column_values="keep", rare_values=least)
+        few = load(tmp_path / "few.drpu")
+        assert list(few.table_.kept_values().values()) == [2]
+        assert few.adapt(june).moved_columns_ == ()
+        warm = june.assign(temperature=june["temperature"] + 3.0)  # other columns are still compared
+        assert [shift.name for shift in few.adapt(warm).moved_columns_] == ["temperature"]
+
+
 @pytest.mark.parametrize("options", [{"column_values": "all"}, {"rare_values": 0}, {"rare_values": "few"}])
 def test_other_options_are_refused_and_nothing_is_written(clf, tmp_path, options):
     with pytest.raises(ParameterError, match=next(iter(options))):

@@ -19,6 +19,7 @@ from drpu.core.decision import KeptCosts, check_cost
 from drpu.core.diagnostics import MixtureTest
 from drpu.core.prior.estimate import PriorEstimate, as_prior
 from drpu.core.shift.columns import ColumnShift
+from drpu.exceptions import ParameterError
 
 
 class AdaptedClassifier(RatioClassifier):
@@ -125,8 +126,12 @@ class AdaptedClassifier(RatioClassifier):
         return AdaptedRecord(Columns.of(self), self.fitted_, self.prior, self.cost, self.findings)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The prior and the cost; parameters cannot be changed."""
+        """The prior and the cost."""
         return {"prior": self.prior, "cost": self.cost}
+
+    def set_params(self, **params: Any) -> Self:
+        """Raise an error: an adapted classifier is frozen."""
+        raise ParameterError("parameters must not be changed here: at_prior(prior, cost=cost) makes another.")
 
     def __repr__(self) -> str:
         return (

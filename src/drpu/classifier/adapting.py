@@ -231,9 +231,9 @@ def plan_periods(periods: Any, labelled: BoolArray, label_delay: int) -> Backtes
     return plan_backtest(values, labelled, label_delay=delay)
 
 
-def count_labels(labelled: BoolArray, plan: BacktestPlan | None) -> LabelCount:
+def count_labels(labelled: BoolArray, plan: BacktestPlan) -> LabelCount:
     """Labelled rows among all rows whose labels are complete."""
-    if plan is not None and plan.settled < len(plan.names):
+    if plan.settled < len(plan.names):
         labelled = labelled[(plan.number >= 0) & (plan.number < plan.settled)]
     return LabelCount(float(labelled.sum()), float(len(labelled)))
 

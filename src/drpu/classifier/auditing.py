@@ -276,7 +276,7 @@ def _recalibrated(
     samples = [DesignedSample.of(log_odds(fitted.log_ratio_of(part.scores)), part.answers) for part in parts]
     tail, centre = (1 - level) / 2, classifier.findings.map or TRAINED
     found, share = recalibrate(population, samples, centre=centre, memory=memory, tails=(tail, tail))
-    return found, PriorEstimate(share.value, share.low, share.high, level, "audit")
+    return found, _estimate(share, 1.0, level)
 
 
 @dataclass(frozen=True, slots=True)

@@ -456,7 +456,10 @@ class RatioRecord(Record):
         return self.fitted.facts() | self.columns.facts()
 
     def reduced(self, reduction: Reduction) -> Self:  # noqa: D102
-        return replace(self, columns=self.columns.reduced(reduction), fitted=self.fitted.reduced(reduction))
+        columns = self.columns.reduced(reduction)
+        lost = self.columns.compared - columns.compared  # new rows have these levels, but count as rare there
+        fitted = self.fitted.reduced(reduction, frozenset(name for name, _ in lost))
+        return replace(self, columns=columns, fitted=fitted)
 
     def trial(self, classifier: RatioClassifier) -> FloatArray | None:
         """Scores of two artificial rows by all functions."""

@@ -17,12 +17,12 @@ from drpu._typing import BoolArray, FloatArray, Rows
 from drpu.classifier.adapting import NOTHING_FOUND, Findings
 from drpu.classifier.budget import budget_threshold, share_for_precision, share_for_recall
 from drpu.classifier.explain import REST, Reasons, column_names, column_parts
-from drpu.classifier.fitted import FittedRatio, ScoredRows
+from drpu.classifier.fitted import NEAREST, FittedRatio, ScoredRows
 from drpu.classifier.groups import without_period
 from drpu.classifier.record import PUClassifier
 from drpu.classifier.validation import check_rows
 from drpu.core.audit.labelling import Sensitivity, sensitivity
-from drpu.core.audit.recalibration import bounded_log_odds
+from drpu.core.audit.recalibration import FARTHEST, bounded_log_odds
 from drpu.core.decision import Costs, ratio_posterior, ratio_threshold
 from drpu.core.diagnostics import Performance
 from drpu.core.limits.exact import Figure
@@ -91,6 +91,8 @@ class RatioDecisions(PUClassifier):
         if found.map is None:
             return ratio_threshold(train, self._label_prior(), cost=self.cost_)
         level = (logit(self.cost_) - found.map.intercept) / found.map.slope
+        if not -FARTHEST <= level < FARTHEST:  # the map clips log-odds there, so all rows have one label
+            return math.copysign(math.inf, level)
         return float(expit(level) / max(train, 1e-12))
 
     @property
@@ -220,14 +222,20 @@ class RatioDecisions(PUClassifier):
         return expect(decision, fitted.unlabeled_prior, self.test_prior_, cost=self.cost_)
 
     def uncertain(self, X: Rows) -> BoolArray:
-        """Rows whose label changes within the interval of the current prior.
+        """Rows whose label changes within the interval of the current prior; none with a budget.
 
         The uncertainty of the training prior is not taken into account.
         """
-        prior, train = self.test_prior_, self.fitted_.train_prior.value
-        level = self._log_ratio(X)
-        ends = [_finite_log(ratio_threshold(train, end, cost=self.cost_)) for end in (prior.high, prior.low)]
-        return np.asarray((level > ends[0]) & (level <= ends[1]))
+        prior, found, log_ratio = self.test_prior_, self.findings, self._log_ratio(X)
+        flags = []
+        for end in (prior.low, prior.high):
+            at = end
+            if found.labels_at is not None:  # labels move by as much as the log-odds of the prior
+                inside = np.clip([found.labels_at, end, prior.value], NEAREST, 1 - NEAREST)
+                at = float(expit(logit(inside) @ [1, 1, -1]))
+            own = replace(found, labels_at=at, map=self.fitted_.map_at(at))
+            flags.append(self._adapted_at(prior, findings=own)._margin(log_ratio) > 0)
+        return np.asarray(flags[0] != flags[1])
 
     def expected_bill(self, rows: float = 1.0) -> Figure:
         """Expected cost of classifying ``rows`` rows, in the unit of the two amounts.

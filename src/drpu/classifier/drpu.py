@@ -52,7 +52,7 @@ from drpu.core.decision import check_cost
 from drpu.core.limits.exact import Figure
 from drpu.core.prior.estimate import PriorEstimate, as_prior, prior_from_tails, warn_if_not_identified
 from drpu.core.shift.columns import ColumnProfile, profile_columns
-from drpu.core.shift.periods import Backtest
+from drpu.core.shift.periods import Backtest, LabelCount
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import DataTypeError, ParameterError, PriorBoundaryWarning, PriorError
 from drpu.functions.folds import Folds
@@ -256,7 +256,7 @@ class DRPUClassifier(RatioClassifier):
             if plan is not None and reads:
                 with part(BACKTEST_SHARE):
                     past = run_backtest(self, X, labelled, plan, sample_weight=sample_weight, groups=groups)
-        counted = count_labels(labelled, plan) if self.scenario == "single-sample" else None
+        counted = self.fitted_.label_count if plan is None else count_labels(labelled, plan)
         self.fitted_ = replace(self.fitted_, backtest=past, label_count=counted, period=column, rates=rates)
         return self
 
@@ -407,6 +407,8 @@ class DRPUClassifier(RatioClassifier):
         calibration = None
         if self.calibrate:
             calibration = calibrate(tails, unlabeled.value, labelled_share=fraction)
+        if self.scenario == "single-sample":
+            facts["label_count"] = LabelCount(float(facts["sizes"][0]), float(sum(facts["sizes"])))
         self.fitted_ = FittedRatio(folds, calibration, tails, prior, fraction, Labels.of(classes), **facts)
         return self
 

@@ -361,9 +361,10 @@ class FittedRatio:
         """The same with the torch module of a custom network that ``module`` makes, unless it is None."""
         return self if module is None else replace(self, model=self.model.with_module(module))
 
-    def reduced(self, reduction: Reduction) -> FittedRatio:
-        """The same with fewer values of the training rows."""
-        fitted, anchor = self, self.anchor
+    def reduced(self, reduction: Reduction, lost: frozenset[str] = frozenset()) -> FittedRatio:
+        """The same with fewer values of the training rows; columns ``lost`` are no longer compared."""
+        columns = tuple(column.untested() if column.name in lost else column for column in self.columns)
+        fitted, anchor = replace(self, columns=columns), self.anchor
         if not reduction.column_profiles:
             fitted = replace(self, columns=())
             anchor = anchor and replace(anchor, tails=anchor.tails.without_columns())

@@ -193,6 +193,12 @@ class Columns(Kept):
         """The columns with fewer values of the training rows."""
         return replace(self, table=reduction.table(self.table))
 
+    @property
+    def compared(self) -> frozenset[tuple[str, int]]:
+        """Columns and their levels whose shares are compared with those of new rows."""
+        plans = () if self.table is None else self.table.columns
+        return frozenset((plan.name, code) for plan in plans for code in getattr(plan, "frequent", ()))
+
     def facts(self) -> dict[str, bool]:
         """Which names of the data they keep."""
         named = self.table is not None and not self.table.plain

@@ -244,6 +244,7 @@ def split_pu(
             "with 0."
         )
     indexes = _index_of(X), _index_of(y)
+    _forget(estimator)
     X = check_rows(estimator, X, model=model, reset=True)
     positive, classes = read_labels(y, getattr(estimator, "pos_label", None))
     check_same_rows(n_rows(X), len(positive))
@@ -255,6 +256,12 @@ def split_pu(
     codes = None if groups is None else read_groups("groups", groups, n_rows(X))
     whole = Sample(X, weight, codes)
     return SamplePair(_some(whole, positive), _some(whole, ~positive)), classes
+
+
+def _forget(estimator: Any) -> None:
+    """Make an estimator unfitted: after a fit that fails, its old model would read the new columns."""
+    for name in ("_fitted", "classes_"):
+        vars(estimator).pop(name, None)
 
 
 def _index_of(values: Any) -> Any:
@@ -291,6 +298,7 @@ def pair_pu(
     The weights of each sample are scaled to mean 1, so they do not change the fraction of
     labelled rows.
     """
+    _forget(estimator)
     if is_frame(positive) and is_frame(unlabeled):
         positive, unlabeled = read_tables(estimator, [positive, unlabeled], model=model, reset=True)
     else:

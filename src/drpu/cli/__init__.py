@@ -63,7 +63,7 @@ def _command(words: list[str], with_traceback: bool, in_json: bool, *, quiet: bo
         return _fail(MissingExtraError(f'{needed} Run: pip install "drpu[cli]"'), in_json)
     try:
         with show.shown_warnings(quiet=quiet):
-            code = command(words, prog_name="drpu", standalone_mode=False)
+            code = command(words or ["--help"], prog_name="drpu", standalone_mode=False)
     except SystemExit as stop:  # shell completion exits in this way
         return stop.code if isinstance(stop.code, int) else OK if stop.code is None else FAILED
     except UsageError as error:
@@ -74,6 +74,8 @@ def _command(words: list[str], with_traceback: bool, in_json: bool, *, quiet: bo
         if with_traceback:
             raise
         return _fail(error, in_json)
+    if not words:  # no command at all: the help has been shown
+        return USAGE
     return code if isinstance(code, int) else OK
 
 
@@ -81,8 +83,6 @@ def _wrong_usage(error: Any, in_json: bool) -> int:
     from drpu.cli import show
 
     message = error.format_message()
-    if not message:  # no command at all: the help has been shown
-        return USAGE
     if in_json:
         show.error_as_json("UsageError", USAGE, message)
     context = getattr(error, "ctx", None)

@@ -18,7 +18,6 @@ from drpu.cli.show import Result, print_result
 UsageError: type[Exception] = typer.BadParameter.__mro__[2]
 
 app = typer.Typer(
-    no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # plain text: importing rich takes longer than everything else
     help="Classify from positive and unlabeled rows, and follow the share of positives when it changes.",

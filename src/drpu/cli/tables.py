@@ -36,6 +36,7 @@ KNOWN = (
     "CSV (.csv, .tsv, .txt) and JSON lines (.jsonl, .ndjson), each also with .gz, "
     "Parquet (.parquet), Arrow (.arrow, .feather) and NumPy (.npz, .npy)"
 )
+_NOT_UTF8 = "read it with --encoding latin-1 (or cp1252, or whatever wrote it)"
 _MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 _SEPARATORS = {";": "';'", "\t": "tab", "|": "'|'"}
 _WORDS = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "space": " "}
@@ -97,10 +98,8 @@ def _read_text(path: str, ending: str, form: TextFormat, texts: Sequence[str]) -
         if is_csv and any(pa.types.is_binary(kind) for kind in table.schema.types):
             raise UnicodeError("some values are not UTF-8")
     except UnicodeError as error:
-        found, advice = form.encoding or "UTF-8", "try another --encoding"
-        if form.encoding is None:
-            advice = "read it with --encoding latin-1 (or cp1252, or whatever wrote it)"
-        raise DataError(f"{name} is not {found} ({error}): {advice}.") from error
+        advice = _NOT_UTF8 if form.encoding is None else "try another --encoding"
+        raise DataError(f"{name} is not {form.encoding or 'UTF-8'} ({error}): {advice}.") from error
     except (EOFError, zlib.error, OSError) as error:
         if path != PIPE and not path.lower().endswith(".gz"):
             raise
@@ -182,6 +181,8 @@ def _unreadable(path: str, name: str, ending: str, form: TextFormat, error: Exce
     reason = " ".join(str(error).split())
     if form.encoding is not None:
         reason += f" (read as {form.encoding}: try another --encoding, or none for UTF-8)"
+    elif "UTF8" in reason:  # in a column that training had as text
+        reason += f": {_NOT_UTF8}."
     if ending in JSON_LINES:
         reason += '; write one object per line: {"a": 1, "b": 2}'
     return DataError(f"{name} cannot be read: {reason}")

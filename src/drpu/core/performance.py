@@ -244,10 +244,11 @@ def expect_mapped(
     cost: float = 0.5,
 ) -> tuple[Performance, Performance, Performance]:
     """Expected performance after answers; ``curves`` are shares above cells, at a prior and its limits."""
-    cell = int(np.searchsorted(decision.reference.levels, decision.score)) + 1
+    below = np.isneginf(decision.score)  # all rows are flagged, also those below every level
+    cell = 0 if below else int(np.searchsorted(decision.reference.levels, decision.score)) + 1
     ends = itertools.cycle((prior.value, prior.low, prior.high))
     points = [
-        _Point(end, float(positive[cell]), float(negative[cell]))
+        _Point(end, min(float(positive[cell]), 1.0), min(float(negative[cell]), 1.0))
         for end, (positive, negative) in zip(ends, curves, strict=False)
     ]
     figures = _figures(points, cost)

@@ -160,7 +160,10 @@ def _by_map(graph: Graph, core: FittedRatio, ratio: str) -> str:
     intercept = op("Add", log_odds(prior), current.intercept)
     op("Sigmoid", op("Add", op("Mul", log_odds(p), current.slope), intercept), output="probability")
     level = op("Div", op("Sub", log_odds("cost"), intercept), current.slope)
-    return op("Div", op("Sigmoid", level), max(pi, 1e-12))
+    threshold = op("Div", op("Sigmoid", level), max(pi, 1e-12))
+    # Log-odds are clipped: beyond that all rows have one label.
+    threshold = op("Where", op("GreaterOrEqual", level, FARTHEST), np.inf, threshold)
+    return op("Where", op("Less", level, -FARTHEST), -1.0, threshold)
 
 
 def _ratio(graph: Graph, core: FittedRatio, scores: str) -> str:

@@ -31,7 +31,9 @@ function Explorer(data) {
     var pi = data.trainPrior, q = prior.labelsAt, against = c * (1 - q), level = (1 - c) * q * (1 - pi) + against * pi;
     if (prior.map !== null) {
       var intercept = prior.map.intercept + logit(Math.min(1 - 1e-9, Math.max(1e-9, q)));
-      return 1 / (1 + Math.exp((intercept - logit(c)) / prior.map.slope)) / Math.max(pi, 1e-12);
+      var z = (logit(c) - intercept) / prior.map.slope, most = prior.map.farthest;
+      if (z < -most || z >= most) { return z < 0 ? -Infinity : Infinity; }
+      return 1 / (1 + Math.exp(-z)) / Math.max(pi, 1e-12);
     }
     if (q <= 0 || q >= 1) { return q <= 0 ? Infinity : -Infinity; }
     if (pi === 1) { return q > c ? 1 - Math.pow(2, -53) : 1; }

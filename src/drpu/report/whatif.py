@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from drpu._typing import FloatArray, IntArray
+from drpu.core.audit.recalibration import FARTHEST
 from drpu.core.budget import negative_survival
 from drpu.core.limits.exact import exact_limits
 from drpu.core.performance import LABEL_NOISE, decision_rates
@@ -82,7 +83,7 @@ def _known(prior: PriorEstimate, rows: int, classifier: Any, *, batch: float | N
     """A prior with limits: rows to show, those it was read from, and where the classifier makes labels."""
     limits = {"value": prior.value, "low": prior.low, "high": prior.high, "level": str(prior.level)}
     found = None if classifier.findings.map is None else classifier.fitted_.map_at(0.5)
-    answers = None if found is None else {"intercept": found.intercept, "slope": found.slope}
+    answers = found and {"intercept": found.intercept, "slope": found.slope, "farthest": FARTHEST}
     return limits | {"rows": rows, "batch": batch, "labelsAt": classifier._label_prior(), "map": answers}
 
 

@@ -161,7 +161,7 @@ class PriorMonitor:
         """Start the alarm anew from the next batch on."""
         fitted = self.classifier.fitted_
         growth = _growth(self.classifier.test_prior_, fitted)
-        self.alarm = PriorAlarm.of(fitted.tails, growth, alpha=self.alpha)
+        self.alarm = PriorAlarm.of(fitted.reference, growth, alpha=self.alpha)
 
     def update(
         self,
@@ -320,10 +320,13 @@ def _labels(batches: Iterable[Batch]) -> LabelCount | None:
 
 
 def _growth(prior: PriorEstimate, fitted: FittedRatio) -> tuple[float, float, float]:
-    """Growth of the negatives from the unlabeled training rows to ``prior``: smallest, middle, largest."""
-    if prior == fitted.train_prior:  # the population has the labelled rows in addition, which are positive
-        return (1 - fitted.labelled_fraction,) * 3
-    base = fitted.unlabeled_prior
+    """Growth of the negatives from the rows of the reference to ``prior``: smallest, middle, largest."""
+    anchor = fitted.anchor
+    if anchor is None and prior == fitted.train_prior:
+        return (1 - fitted.labelled_fraction,) * 3  # the population has the labelled positives in addition
+    base = fitted.unlabeled_prior if anchor is None else anchor.prior
+    if anchor is not None and prior == base:
+        return (1.0, 1.0, 1.0)
     # the limits of an estimate from new rows include the uncertainty of the training prior
     low, high = (base.low, base.high) if prior.method == "given" else (base.value, base.value)
     return (

@@ -86,7 +86,7 @@ def by_month(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 def missing(values: np.ndarray[Any, Any]) -> BoolArray:
     """Which values of an array are missing."""
-    if values.dtype.kind == "f":
+    if values.dtype.kind in "fmM":  # numbers, durations and dates
         return np.asarray(np.isnan(values))
     if values.dtype.kind != "O":
         return np.zeros(len(values), dtype=bool)

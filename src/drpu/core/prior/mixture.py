@@ -339,7 +339,7 @@ def _lowest_ratio(tails: ScoreTails, recall: float) -> float | None:
 
 
 def _epsilon(n: float) -> float:
-    return float(np.sqrt(4 * np.log(np.e * n / 2) / n) + np.sqrt(np.log(2 * n) / (2 * n)))
+    return float(np.sqrt(4 * np.log(math.e * n / 2) / n) + np.sqrt(np.log(2 * n) / (2 * n)))
 
 
 def best_bin(tails: ScoreTails, *, slack: float = 0.01, confidence: float = 0.9) -> float:
