@@ -323,7 +323,7 @@ def more_months() -> str:
 
 
 def belief() -> str:
-    """The error of the prior where the tests find prior shift only, with every move believed and with doubt."""
+    """Errors of the prior where the tests find prior shift only, with every move believed and in part."""
     source = _read("more_months")
     found = source["belief"]["by_table"]
     lines = [

@@ -587,12 +587,7 @@ class PrecisionRecallDisplay(Display):
 
     @classmethod
     def from_gain(
-        cls,
-        gain: Gain,
-        n_positive: float,
-        prior: PriorEstimate,
-        *,
-        point: tuple[float, float] | None = None,
+        cls, gain: Gain, n_positive: float, prior: PriorEstimate, *, point: tuple[float, float] | None = None
     ) -> Self:
         """The curve of at most 200 of the thresholds of a gain curve, as ``at_budget`` gives them."""
         some = np.flatnonzero((gain.share > 0) & (gain.recall > 0))

@@ -70,11 +70,7 @@ def estimate_population(
 
 
 def shifted_prior(
-    method: Any,
-    population: Population,
-    pair: SamplePair,
-    test: Sample,
-    rng: np.random.RandomState,
+    method: Any, population: Population, pair: SamplePair, test: Sample, rng: np.random.RandomState
 ) -> PriorEstimate:
     """Prior of unlabeled test rows, by kernel means or, for any other ``method``, by matching scores."""
     if isinstance(method, str) and method in KERNEL_MEANS:

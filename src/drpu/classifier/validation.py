@@ -335,13 +335,7 @@ def read_groups(name: str, groups: Any, n: int) -> IntArray:
 
 
 def check_rows(
-    estimator: Any,
-    X: Any,
-    *,
-    model: Accepts,
-    reset: bool = False,
-    name: str = "X",
-    like: Rows | None = None,
+    estimator: Any, X: Any, *, model: Accepts, reset: bool = False, name: str = "X", like: Rows | None = None
 ) -> Rows:
     """Rows in the form that the model accepts, with the columns of training.
 

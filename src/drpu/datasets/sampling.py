@@ -142,13 +142,7 @@ def make_pu(
 
 
 def draw_at_prior(
-    X: Rows,
-    y: Any,
-    prior: float,
-    n: int | None = None,
-    *,
-    pos_label: Any = None,
-    random_state: Any = None,
+    X: Rows, y: Any, prior: float, n: int | None = None, *, pos_label: Any = None, random_state: Any = None
 ) -> tuple[Rows, IntArray]:
     """Rows with a chosen prior, and their true labels.
 

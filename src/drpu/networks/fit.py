@@ -249,11 +249,7 @@ def _weighty(sample: Sample) -> IntArray:
 
 
 def _train(
-    options: Options,
-    rows: _Rows,
-    networks: Sequence[Network],
-    aim: Aim,
-    on_epoch: OnEpoch | None = None,
+    options: Options, rows: _Rows, networks: Sequence[Network], aim: Aim, on_epoch: OnEpoch | None = None
 ) -> list[NetworkFunction | None]:
     """A function for each network, or None if its training diverged."""
     device, dtype = options.place

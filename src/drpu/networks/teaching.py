@@ -110,12 +110,7 @@ class _Rounds:
         return [mean_log_ratio(each) for each in zip(*found, strict=True)]
 
     def _fit(
-        self,
-        networks: Sequence[Network],
-        positive_weight: FloatArray,
-        *,
-        shared: bool,
-        last: bool = False,
+        self, networks: Sequence[Network], positive_weight: FloatArray, *, shared: bool, last: bool = False
     ) -> Iterator[NetworkFunction]:
         """Fitted networks, one after the other; those that refresh weights are trained all at once.
 

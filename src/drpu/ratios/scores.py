@@ -23,11 +23,7 @@ MOST_TO_FOLD = 10_000  # with more rows a single split replaces the folds
 
 
 def choose_ridge(
-    objective: PUObjective,
-    positive: Design,
-    unlabeled: Design,
-    ridges: FloatArray,
-    rng: np.random.Generator,
+    objective: PUObjective, positive: Design, unlabeled: Design, ridges: FloatArray, rng: np.random.Generator
 ) -> float:
     """The ridge with the lowest mean criterion on held-out rows, in five folds or one split."""
     strongest_first = np.sort(ridges)[::-1]
@@ -46,12 +42,7 @@ def choose_ridge(
 
 
 def _path(
-    objective: PUObjective,
-    positive: Design,
-    unlabeled: Design,
-    ridges: Iterable[float],
-    *,
-    precision: float,
+    objective: PUObjective, positive: Design, unlabeled: Design, ridges: Iterable[float], *, precision: float
 ) -> Iterator[FloatArray]:
     """Coefficients, the intercept last, that minimise the objective plus ``ridge / 2 |w|^2``, by ridge.
 
@@ -84,10 +75,7 @@ def _minimise(
 ) -> FloatArray:
     def value(w: FloatArray) -> tuple[float, FloatArray]:
         risk, by_p, by_u = objective.gradient(
-            positive.times(w[:-1]) + w[-1],
-            unlabeled.times(w[:-1]) + w[-1],
-            positive.weight,
-            unlabeled.weight,
+            positive.times(w[:-1]) + w[-1], unlabeled.times(w[:-1]) + w[-1], positive.weight, unlabeled.weight
         )
         slope = positive.adjoint(by_p) + unlabeled.adjoint(by_u) + ridge * w[:-1]
         return risk + ridge / 2 * float(w[:-1] @ w[:-1]), np.append(slope, by_p.sum() + by_u.sum())

@@ -81,12 +81,7 @@ class PURival(Parameters, PUClassifier):
         return self._fit(*split_pu(self, X, y, sample_weight, model=self._intake()))
 
     def fit_pu(
-        self,
-        positive: Rows,
-        unlabeled: Rows,
-        *,
-        positive_weight: Any = None,
-        unlabeled_weight: Any = None,
+        self, positive: Rows, unlabeled: Rows, *, positive_weight: Any = None, unlabeled_weight: Any = None
     ) -> Self:
         """Fit the classifier to a positive and an unlabeled sample; labels are 1 and 0.
 

@@ -153,12 +153,7 @@ class Sensitivity:
 
 
 def sensitivity(
-    posterior: FloatArray,
-    *,
-    k: float,
-    weight: FloatArray | None = None,
-    rate: float = 0.0,
-    cost: float = 0.5,
+    posterior: FloatArray, *, k: float, weight: FloatArray | None = None, rate: float = 0.0, cost: float = 0.5
 ) -> Sensitivity:
     r"""Bounds of the prior and of the flagged rows if rates of labelling differ by up to a factor ``k``.
 

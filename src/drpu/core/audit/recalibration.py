@@ -140,12 +140,7 @@ def _posterior(z: FloatArray, positive: BoolArray, centre: LogOddsMap) -> tuple[
             size /= 2
         at = at - size * step
     found = _with_covariance(
-        LogOddsMap(
-            float(at[0]),
-            float(at[1]),
-            information=objective.information(at),
-            n=len(z) + centre.n,
-        )
+        LogOddsMap(float(at[0]), float(at[1]), information=objective.information(at), n=len(z) + centre.n)
     )
     gained = np.linalg.slogdet(_precision(found))[1] - np.linalg.slogdet(_precision(centre))[1]
     return found, -objective.value(at) - 0.5 * float(gained)

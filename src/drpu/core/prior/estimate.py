@@ -226,12 +226,7 @@ def prior_from_tails(
 
 
 def _shifted(
-    tails: ScoreTails,
-    reference: ScoreTails,
-    method: str,
-    level: float,
-    base: PriorEstimate,
-    warn: bool,
+    tails: ScoreTails, reference: ScoreTails, method: str, level: float, base: PriorEstimate, warn: bool
 ) -> PriorEstimate:
     """Prior of ``tails`` from the prior ``base`` of ``reference``."""
     if base.method in KNOWN:
@@ -284,13 +279,7 @@ def _blended(tails: ScoreTails, reference: ScoreTails, train_prior: PriorEstimat
 
 
 def _estimate(
-    value: float,
-    limits: Limits,
-    level: float,
-    method: str,
-    upper: float | None = None,
-    *,
-    warn: bool = True,
+    value: float, limits: Limits, level: float, method: str, upper: float | None = None, *, warn: bool = True
 ) -> PriorEstimate:
     """The estimate with its value clipped to the limits; may warn if the data give an upper bound only."""
     clipped = float(min(max(value, limits.low), limits.high))

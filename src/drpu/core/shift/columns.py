@@ -153,10 +153,7 @@ def count_columns(cells: Sequence[Cells], rows: Any) -> IntArray:
 
 
 def column_shifts(
-    profiles: Sequence[ColumnProfile],
-    counts: IntArray,
-    train_prior: PriorEstimate,
-    test_prior: PriorEstimate,
+    profiles: Sequence[ColumnProfile], counts: IntArray, train_prior: PriorEstimate, test_prior: PriorEstimate
 ) -> list[ColumnShift]:
     r"""Tests of all columns of new rows, the largest misfit first.
 
