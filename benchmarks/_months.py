@@ -156,7 +156,7 @@ class Cell:
         folds = Folds((NoRows(),) * self.facts["copies"], NoRows() if self._whole else None)
         share = self.facts["labelled_fraction"]
         found = clf._resolve_prior(self._tails, share, None, np.random.RandomState(0))
-        clf._settle(folds, self._tails, np.array([0, 1]), found, fraction=share)
+        clf._settle(folds, self._tails, np.array([0, 1]), found, fraction=share, sizes=(0, 0))
         fitted = replace(clf.fitted_, label_count=self.label_counts[1])
         moved = tuple(ColumnShift(**column) for column in self.facts[kind]["moved"])
         columns = {"moved_columns": lambda *_: moved, "__slots__": ()}  # profiles of columns are not kept

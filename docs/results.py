@@ -323,18 +323,18 @@ def more_months() -> str:
 
 
 def belief() -> str:
-    """Errors of the prior where the tests find prior shift only, with every move believed and in part."""
+    """Errors and accuracies where the tests find prior shift only, with every move believed and in part."""
     source = _read("more_months")
     found = source["belief"]["by_table"]
+    names = [f"{what}, {rule}" for what in ("error", "accuracy") for rule in ("no doubt", "used")]
     lines = [
-        [name, *(f"{errors[rule]:.3f}" for rule in ("no doubt", "used"))]
-        for name, errors in found.items()
-        if abs(errors["no doubt"] - errors["used"]) > 5e-4
+        [table, *(f"{figures[name]:.3f}" for name in names)]
+        for table, figures in found.items()
+        if abs(figures["error, no doubt"] - figures["error, used"]) > 5e-4
     ]
+    head = ["", "error, all believed", "error, in part", "accuracy, all believed", "accuracy, in part"]
     same = len(found) - len(lines)
-    return _table(["error of the prior", "every move believed", "in part"], lines, source) + (
-        f"\n\nIn the other {same} of {len(found)} tables nothing changes."
-    )
+    return f"{_table(head, lines, source)}\nIn the other {same} of {len(found)} tables nothing changes.\n"
 
 
 def month_aims() -> str:

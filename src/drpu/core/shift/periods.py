@@ -67,7 +67,7 @@ class Pooled:
     spread_weight: float = 3.0  # number of past periods with the weight of the pooled spread
     doubt: float = 1.0  # log of the factor by which assuming pure prior shift must explain the past better
     telling: float = 0.15  # from this share of explained variance on, a move of the prior is believed fully
-    unseen: float = 0.1  # moves of the mean probability that tests do not see, over usual moves of the prior
+    unseen: float = 0.04  # moves of the mean probability that tests do not see, over usual moves of the prior
     rate_drift: float = 0.05
 
 
