@@ -307,9 +307,9 @@ def months(name: str = "months") -> str:
     return _table(head, lines, source)
 
 
-def months_by_table() -> str:
+def months_by_table(name: str = "months") -> str:
     """The same for each table, with 30 % of the positives labelled."""
-    source = _read("months")
+    source = _read(name)
     found = source["protocols"]["next"]["30%"]["estimated"]
     names = [name for name in found["auto"] if name not in ("all", "left out")]
     rules = ["majority class", "as trained", "prior shift", "auto", "auto, periods", "auto, labels"]
@@ -320,6 +320,11 @@ def months_by_table() -> str:
 def more_months() -> str:
     """The same for the tables of other packages."""
     return months("more_months")
+
+
+def more_months_by_table() -> str:
+    """The same for each of them."""
+    return months_by_table("more_months")
 
 
 def belief() -> str:
@@ -656,6 +661,7 @@ TABLES = {
     "mixed": mixed,
     "months": months,
     "more_months": more_months,
+    "more_months_by_table": more_months_by_table,
     "belief": belief,
     "months_by_table": months_by_table,
     "month_aims": month_aims,
