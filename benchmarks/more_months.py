@@ -7,9 +7,9 @@
 The tables come with packages on PyPI. Figures are those of :mod:`benchmarks.months` with 30 % of the
 positives labelled. The constant is ``unseen`` of :attr:`drpu.core.shift.periods.Evidence.belief`. Its loss is
 the error of the prior in cells in which the tests find nothing but prior shift, a mean over dated and
-resampled tables, with the training prior estimated and given. Doubt must not cost accuracy where tables are
-resampled, so that only the prior moves; of the values that do not, the one with the smallest loss is chosen,
-from all tables, and from all but each one in turn. ``--others`` are caches of :mod:`benchmarks.months`, of
+resampled tables, with the training prior estimated and given. Doubt must hardly cost accuracy where tables
+are resampled, so that only the prior moves; of such values the one with the smallest loss is chosen, from all
+tables, and from all but each one in turn. ``--others`` are caches of :mod:`benchmarks.months`, of
 dated tables and of tables moved by resampling.
 """
 
