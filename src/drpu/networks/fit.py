@@ -337,7 +337,7 @@ def check_options(learner: NetworkRatio, shape: Sequence[int], n_unlabeled: int)
     if np.shape(learner.betas) != (2,):
         raise ParameterError(f"betas must be a pair of numbers, got {learner.betas!r}.")
     betas = tuple(check_real("betas", beta, low=0, high=np.nextafter(1, 0)) for beta in learner.betas)
-    name = _network(learner, shape)
+    name, rate = _network(learner, shape), check_rate(learner.learning_rate)
     return Options(
         shape=tuple(shape),
         module=learner.module,
@@ -356,8 +356,8 @@ def check_options(learner: NetworkRatio, shape: Sequence[int], n_unlabeled: int)
         batch_size=_batch(n_unlabeled // BATCHES, name, shape)
         if is_auto("batch_size", learner.batch_size)
         else check_integer("batch_size", learner.batch_size, low=1),
-        learning_rate=check_rate(learner.learning_rate),
-        weight_decay=_weight_decay(learner),
+        learning_rate=rate,
+        weight_decay=_weight_decay(learner, rate),
         optimizer=check_choice("optimizer", learner.optimizer, OPTIMIZERS),
         betas=(betas[0], betas[1]),
         decay=check_choice("decay", learner.decay, DECAYS),
@@ -414,9 +414,8 @@ def network_seed(random_state: Any) -> int:
     return int(check_random_state(random_state).randint(2**31 - 1))
 
 
-def _weight_decay(learner: NetworkRatio) -> float:
+def _weight_decay(learner: NetworkRatio, rate: float) -> float:
     decay = check_real("weight_decay", learner.weight_decay, low=0)
-    rate = check_rate(learner.learning_rate)
     if learner.optimizer == "adamw" and rate * decay >= 1:
         raise ParameterError(
             f"weight_decay times learning_rate must be below 1, got {decay:g} times {rate:g}: "

@@ -10,7 +10,7 @@ compared. Let :math:`\pi` be the prior of the training population.
 - *Weak scores.* A prior that moves by b moves the mean probability by J b only, where J is the share of the
   variance of the classes that the probabilities explain. So changes of the rows that are too small for the
   tests look like moves of the prior that are 1 / J times as large. Where J is small, only a part of such
-  a move is believed (:attr:`Evidence.belief`).
+  a move is believed (:meth:`Evidence.belief`).
 - *The past.* Where labels are given at a constant rate, their share is proportional to the prior. So labelled
   shares show how far to believe the readings of past periods, without true labels (:func:`backtest_of`).
 - *Labels that arrive* give the same kind of reading for the new period itself (:func:`labelled_reading`).
@@ -55,7 +55,9 @@ _LATE = -2.0  # a share this many standard deviations below the reading is one w
 class Pooled:
     """Values for a table without a past, to which a table with a short past is shrunk.
 
-    ``python -m benchmarks.months --choose`` computes them from tables with a calendar.
+    ``python -m benchmarks.months --choose`` computes them from tables with a calendar, and ``python -m
+    benchmarks.more_months`` computes ``unseen``. ``telling`` is about the smallest explained share of tables
+    moved by resampling, on which full moves are known to be right.
 
     ``rate_drift``: Standard deviation of the log of the labelling rate from period to period. It cannot
     be learnt from labels alone; it keeps a large number of labels from being taken as exact.
@@ -380,24 +382,23 @@ class Evidence:
     rows: float = math.inf  # number of rows of the period
     explained: float = 1.0  # share of the variance of the classes in training that the probabilities explain
 
-    @property
-    def belief(self) -> float:
+    def belief(self, pooled: Pooled = POOLED) -> float:
         r"""Weight of ``matched`` where the tests find nothing but prior shift.
 
         If moves of the prior have the variance 1 and errors of ``matched`` the variance :math:`s^2`, the best
-        weight is :math:`1/(1 + s^2)`. Here :math:`s = c (1/J - 1/J_1)` with the explained share J, and 0 from
-        :math:`J_1` on (:class:`Pooled` has both constants).
+        weight is :math:`1/(1 + s^2)`. Here :math:`s = c (1/J - 1/J_1)` with the explained share J, and s = 0
+        if J is at least :math:`J_1`. The constants c and :math:`J_1` are ``unseen`` and ``telling``.
         """
-        if self.explained >= POOLED.telling:
+        if self.explained >= pooled.telling:
             return 1.0
-        return 1 / (1 + (POOLED.unseen * (1 / max(self.explained, _EDGE) - 1 / POOLED.telling)) ** 2)
+        return 1 / (1 + (pooled.unseen * (1 / max(self.explained, _EDGE) - 1 / pooled.telling)) ** 2)
 
-    def believed(self) -> PriorEstimate:
-        """The adapted prior, with its value moved from that of training by as much as is believed.
+    def believed(self, pooled: Pooled = POOLED) -> PriorEstimate:
+        """The adapted prior, whose value has moved from that of training by the believed part only.
 
-        It counts as identified where at least half of the move is believed.
+        It counts as identified if at least half of the move is believed.
         """
-        adapted, weight = self.adapted, self.belief
+        adapted, weight = self.adapted, self.belief(pooled)
         if weight == 1:
             return adapted
         value = float(np.clip(_moved(self.train.value, weight * self.matched), adapted.low, adapted.high))
