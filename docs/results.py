@@ -399,9 +399,10 @@ def suspects() -> str:
 
 
 def effort() -> str:
-    """Cost and accuracy of the levels of effort on CIFAR-10; high is ``beyond`` of the paper's study."""
+    """Cost and accuracy of the levels of effort on CIFAR-10; high is ``beyond`` without folds."""
+    files = {"low": "effort-low", "medium": "effort-medium", "high": "one-split/benchmark-beyond"}
     lines = []
-    for level, name in (("low", "effort-low"), ("medium", "effort-medium"), ("high", "benchmark-beyond")):
+    for level, name in files.items():
         text = (RESULTS.parents[1] / "paper" / "results" / f"{name}.jsonl").read_text()
         own = [r for r in map(json.loads, text.splitlines()) if r["dataset"] == "cifar10"]
         accuracy = [sum(line["accuracy"] for line in r["tests"]) / len(r["tests"]) for r in own]

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CHOICE", "FIRST", "WITH_LABELS", "Choices", "choose_candidate", "chosen_recipe", "comparable",
-    "compare_candidates", "mean_risk", "read_choices", "run_job",
+    "compare_candidates", "folds_of", "mean_risk", "read_choices", "run_job",
 ]  # fmt: skip
 
 CHOICE = "choice"  # folder of the results of the comparison
@@ -169,10 +169,15 @@ def comparable(tried: dict[str, list[dict[str, Any]]]) -> dict[str, list[dict[st
     thresholds are better known; that is why they come first. A candidate that was left out after fewer trials
     than the others cannot be chosen.
     """
-    folds = {name: own[0].get("options", {}).get("folds", 1) for name, own in tried.items()}
-    kept = {name: own for name, own in tried.items() if folds[name] > 1} or tried
+    kept = {name: own for name, own in tried.items() if folds_of(own) > 1} or tried
     most = max(len(own) for own in kept.values())
     return {name: own for name, own in kept.items() if len(own) == most}
+
+
+def folds_of(tried: Sequence[dict[str, Any]]) -> int:
+    """Number of folds of a candidate, from the lines of its trials."""
+    folds: int = tried[0].get("options", {}).get("folds", 1)
+    return folds
 
 
 def compare_candidates(

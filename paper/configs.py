@@ -290,6 +290,7 @@ CANDIDATES: dict[str, dict[str, dict[str, dict[str, Any]]]] = {
             "two rounds, refresh": _COLOUR | {"rounds": 2},
             "three teachers, 60 epochs": _LONG,
             "three teachers, 60 epochs, affine": _LONG | {"augment": "crop-flip-cutout-affine"},
+            "four folds, labelled share .3": _LONG | _FOLDS | {"folds": 4},
         },
         "cifar10-few": {
             "three rounds": _FEW | {"rounds": 3},
