@@ -433,11 +433,12 @@ class Training:
         self.total_risk += risk.value.detach()
 
     def measure(self) -> Tensor:
-        """The criterion on the holdout rows, one value per network."""
+        """The criterion on the holdout rows, one value per network; their outputs are kept."""
         assert self.holdout is not None
         assert self.criterion is not None
         positive, unlabeled = self.holdout
-        return self.criterion(self.score(positive), self.score(unlabeled), positive.weight, unlabeled.weight)
+        self.held_outputs = self.score(positive), self.score(unlabeled)
+        return self.criterion(*self.held_outputs, positive.weight, unlabeled.weight)
 
     @torch.no_grad()
     def score(self, pool: Pool) -> Tensor:

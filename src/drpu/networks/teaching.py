@@ -149,9 +149,8 @@ class _Rounds:
         positive = training.rows.positive
         if epoch % self.refresh or epoch == training.settings.epochs:
             return
-        assert training.holdout is not None
         assert positive.weight is not None
-        outputs = (training.score(pool).cpu() for pool in (positive, *training.holdout))
+        outputs = [each.cpu() for each in (training.score(positive), *training.held_outputs)]
         own, *held = (mean_log_ratio(list(log_ratio_of(options.head, each).numpy())) for each in outputs)
         used = self.weight > 0  # the other rows are not in the pool
         scores = np.zeros(len(self.rows))
