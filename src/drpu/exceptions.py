@@ -251,7 +251,7 @@ class MorePositivesWarning(DRPUWarning, code="more-positives"):
 
 
 class IndexWarning(DRPUWarning, code="index-order", assumption=False):
-    """Rows and labels of pandas have one index in two orders; they are matched by position."""
+    """Rows and labels, weights or another column of pandas have one index in two orders; position decides."""
 
 
 class IdColumnWarning(DRPUWarning, code="id-column", assumption=False):

@@ -1,3 +1,5 @@
+import warnings
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -7,7 +9,19 @@ import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
-from drpu import BoostedRatio, DRPUClassifier, KernelRatio, NetworkRatio
+from drpu import (
+    AUCScorer,
+    Audit,
+    BoostedRatio,
+    DRPUClassifier,
+    KernelRatio,
+    NetworkRatio,
+    PUaClassifier,
+    PUStratifiedKFold,
+    UPUClassifier,
+    make_pu,
+    suspects,
+)
 from drpu.exceptions import (
     DataError,
     DataTypeError,
@@ -177,6 +191,69 @@ def test_rows_and_labels_with_one_index_in_two_orders_are_warned_of(toy):
     assert clf.prior_ == light().fit(X, y[::-1].to_numpy()).prior_  # by position, as in scikit-learn
     light().fit(X, y.set_axis(y.index + 1))  # another index says nothing about the order
     light().fit(X[::-1], y[::-1])
+
+
+POSITIVE, UNLABELED = np.linspace(1, 2, 10)[:, None] * [1, 1], np.linspace(0, 2, 30)[:, None] * [1, 1]
+RIVALS = [UPUClassifier("kernel", prior=0.3), PUaClassifier("kernel", prior=0.3, test_prior=0.4)]
+
+
+@pytest.fixture(scope="module")
+def single():
+    return single_sample()
+
+
+def single_sample(X=None, y=None, **columns):
+    flags = np.repeat([1, 0], [10, 30])
+    X = as_pandas(np.concatenate([POSITIVE, UNLABELED])) if X is None else X
+    clf = DRPUClassifier("classifier", holdout=0.5, prior=0.5, scenario="single-sample", random_state=0)
+    return clf.fit(X, flags if y is None else y, **columns)
+
+
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [
+        ("sample_weight", lambda clf, X, y: single_sample(X, sample_weight=y + 1)),
+        ("groups", lambda clf, X, y: single_sample(X, groups=y.index.to_series())),
+        ("periods", lambda clf, X, y: single_sample(X, periods=y, backtest=False)),
+        ("propensity", lambda clf, X, y: single_sample(X, propensity=y * 0 + 0.5)),
+        ("y", lambda clf, X, y: single_sample(X, y.where(y.index != 39, -1), negative_label=-1)),
+        ("y", lambda clf, X, y: clf.adapt(X, y)),
+        ("sample_weight", lambda clf, X, y: clf.adapt(X, sample_weight=y + 1)),
+        ("sample_weight", lambda clf, X, y: clf.adapt_predict(X, sample_weight=y + 1)),
+        ("sample_weight", lambda clf, X, y: clf.count(X, sample_weight=y + 1)),
+        ("y", lambda clf, X, y: clf.adapt_by(X, y, by=["a"] * 40)),
+        ("by", lambda clf, X, y: clf.adapt_by(X, by=y)),
+        ("by", lambda clf, X, y: clf.plan_audit_by(X, by=y, n=2)),
+        ("y", lambda clf, X, y: clf.evaluate(X, y)),
+        ("y", lambda clf, X, y: clf.evaluate_by(X, y, by=["a"] * 40)),
+        ("y", lambda clf, X, y: clf.score(X, y)),
+        ("sample_weight", lambda clf, X, y: clf.score(X, y.to_numpy(), y + 1)),
+        ("y", lambda clf, X, y: AUCScorer()(clf, X, y)),
+        ("y", lambda clf, X, y: suspects(clf, X, y, repeats=1)),
+        ("groups", lambda clf, X, y: list(PUStratifiedKFold(2).split(X, y.to_numpy(), y.index.to_series()))),
+        ("y", lambda clf, X, y: make_pu(X, y)),
+        ("y", lambda clf, X, y: RIVALS[0].fit(X, y)),
+        ("sample_weight", lambda clf, X, y: RIVALS[1].fit(X, y.to_numpy()[::-1], y + 1)),
+        ("positive_weight", lambda clf, X, y: light().fit_pu(X[:12], X, positive_weight=y[-12:] + 1)),
+        ("unlabeled_weight", lambda clf, X, y: RIVALS[0].fit_pu(X[:12], X, unlabeled_weight=y + 1)),
+        (
+            "positive_weight",
+            lambda clf, X, y: KernelRatio().fit_ratio(X[:12], X, positive_weight=y[-12:] + 1),
+        ),
+        ("labels", lambda clf, X, y: Audit.random(X, y)),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::drpu.exceptions.DRPUWarning")
+def test_every_column_beside_the_rows_is_warned_of_by_its_name_once(single, name, call):
+    X, y = as_pandas(np.concatenate([POSITIVE, UNLABELED])), pd.Series(np.repeat([1, 0], [10, 30]))
+    with pytest.warns(IndexWarning) as said:
+        call(single, X, y[::-1])
+    found = [str(warning.message) for warning in said if warning.category is IndexWarning]
+    assert len(found) == 1
+    assert f"and {name} have the same index in two orders" in found[0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", IndexWarning)
+        call(single, X[::-1], y[::-1])
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from drpu._checks import (
 from drpu._samples import n_rows
 from drpu._typing import FloatArray, Rows
 from drpu.classifier.adapting import adapt_to_counts, arrived_labels
-from drpu.classifier.audit import POPULATIONS, Audit, AuditPlan, GroupPlans, check_audit, labels_of
+from drpu.classifier.audit import POPULATIONS, Audit, AuditPlan, GroupPlans, check_audit, labels_of, listed
 from drpu.classifier.auditing import adapt_to_answers, averaged, bound_level, resolve_audit, rows_for_width
 from drpu.classifier.decisions import RatioDecisions
 from drpu.classifier.fitted import FittedRatio, ScoredRows, score_once
@@ -33,6 +33,7 @@ from drpu.core.decision import ratio_posterior
 from drpu.core.prior.groups import GroupPriors
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import ParameterError
+from drpu.tables.frames import warn_of_order
 from drpu.tables.values import is_missing_cell
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ class RatioClassifier(RatioDecisions):
         tails : ScoreTails
             Each row is counted once per fold model.
         """
+        warn_of_order(X, sample_weight=sample_weight)
         there = count_there(self, X, sample_weight)
         return self._counted(X, sample_weight) if there is None else there
 
@@ -133,6 +135,7 @@ class RatioClassifier(RatioDecisions):
             return adapt_to_answers(self, X, check_audit(audit), cost=cost, level=level, memory=memory)
         if memory != MEMORY:
             raise ParameterError("memory must be left out without an audit, whose answers it is about.")
+        warn_of_order(X, y=y, sample_weight=sample_weight)
         there = count_there(self, X, sample_weight)
         if there is not None:
             X, sample_weight = there, None
@@ -159,6 +162,7 @@ class RatioClassifier(RatioDecisions):
         ``labels = adapted.predict(X)``, at about half of the computing time. The options are those of
         :meth:`adapt`.
         """
+        warn_of_order(X, sample_weight=sample_weight)
         scored = score_once(self, X)
         adapted = self.adapt(scored, cost=cost, sample_weight=sample_weight, level=level, shift=shift)
         return adapted, adapted.predict(scored)
@@ -230,6 +234,7 @@ class RatioClassifier(RatioDecisions):
         ['june', 'may']
         """
         level = check_fraction("level", level)
+        warn_of_order(X, y=y)
         return priors_by_group(
             self, X, by, level, audit, y=y, label_delay=label_delay, budget=budget, cost=cost, shift=shift
         )
@@ -357,7 +362,8 @@ class RatioClassifier(RatioDecisions):
         elif y is None:
             raise ParameterError("y must be given with rows: their true labels.")
         else:
-            parts = resolve_audit(self, Audit.random(X, y), None, None)
+            warn_of_order(X, y=y)
+            parts = resolve_audit(self, Audit.random(X, listed(y, "y")), None, None)
         found = [
             evaluate_answers(part.answers, self._flags(part.scores), cost=self.cost_, level=level)
             for part in parts
@@ -427,6 +433,7 @@ class RatioClassifier(RatioDecisions):
         """
         if (audit is None) == (y is None):
             raise ParameterError("give y, the true labels of the rows, or audit, one of the two.")
+        warn_of_order(X, y=y)
         names, member, scored = group_members(self, X, by)
         check_audits(audit, names)
         if audit is not None:

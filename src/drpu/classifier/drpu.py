@@ -60,6 +60,7 @@ from drpu.ratios.base import RatioLearner, seeded
 from drpu.ratios.clusters import FrameLearner, Ranges
 from drpu.ratios.crossfit import Known, cross_fit, resolve_holdout, tails_of
 from drpu.tables.encoder import fixed_cells
+from drpu.tables.frames import warn_of_order
 from drpu.tables.notes import Note, table_notes
 
 BACKTEST_SHARE = 0.8  # of the time of a fit with a backtest, which makes up to six fits to fewer rows
@@ -221,8 +222,8 @@ class DRPUClassifier(RatioClassifier):
             )
         if isinstance(model, FrameLearner):
             names = ("negative_label", "audits", "labelled_by", "propensity", "label_delay")
-            given = (negative_label, audits, labelled_by, propensity, label_delay or None)
-            for name in (name for name, value in zip(names, given, strict=True) if value is not None):
+            values = (negative_label, audits, labelled_by, propensity, label_delay or None)
+            for name in (name for name, value in zip(names, values, strict=True) if value is not None):
                 raise ParameterError(f"{name} must be left out on a cluster: it needs the rows in memory.")
             if groups is not None:
                 raise ParameterError(
@@ -230,6 +231,8 @@ class DRPUClassifier(RatioClassifier):
                     "whose equal values share a fold."
                 )
             return self._fit_frame(seeded(model, check_random_state(self.random_state)), X, y, sample_weight)
+        given = {"sample_weight": sample_weight, "groups": groups, "propensity": propensity}
+        warn_of_order(X, y=y, periods=periods, **given)
         column = periods if isinstance(periods, str) else None
         X, periods = without_periods(X, periods)
         y, negative, both = split_negatives(y, negative_label, self.pos_label)

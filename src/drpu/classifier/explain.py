@@ -24,6 +24,7 @@ from drpu.exceptions import DataError, silent
 from drpu.ratios.base import seeded
 from drpu.ratios.clusters import FrameLearner
 from drpu.ratios.crossfit import FEW_TO_SPLIT, FEWEST_TO_SPLIT, held_scores
+from drpu.tables.frames import warn_of_order
 
 if TYPE_CHECKING:
     from drpu.classifier.decisions import RatioDecisions
@@ -182,6 +183,7 @@ def suspects(
     check_fraction("level", level)
     if not is_auto("repeats", repeats):
         check_integer("repeats", repeats, low=1)
+    warn_of_order(X, y=y)
     rows, flags = classifier._checked_rows(X), labelled_flags(y, classifier.classes_)
     check_same_rows(n_rows(rows), len(flags))
     at, others = np.flatnonzero(flags), np.flatnonzero(~flags)

@@ -30,7 +30,7 @@ from drpu.exceptions import (
     heard,
     silent,
 )
-from drpu.tables.frames import is_frame, read_frame
+from drpu.tables.frames import is_frame, read_frame, warn_of_order
 from drpu.tables.values import by_month, flat_values, is_missing
 
 if TYPE_CHECKING:
@@ -190,6 +190,7 @@ def group_members(classifier: Any, X: Any, by: Any) -> tuple[list[Any], IntArray
 def group_values(classifier: Any, X: Any, by: Any) -> tuple[np.ndarray[Any, Any], Any]:
     """One value per row, and the rows without the column ``by`` if it was not a column of training."""
     if not isinstance(by, str):
+        warn_of_order(X, by=by)
         return flat_values("by", by), X
     table = nw.from_native(X, eager_only=True, pass_through=True)
     names = table.columns if isinstance(table, nw.DataFrame) else []

@@ -28,6 +28,7 @@ from drpu.exceptions import DataError, DataTypeError, KeptValuesWarning
 from drpu.functions.base import Function
 from drpu.functions.folds import Folds
 from drpu.tables.encoder import TableEncoder
+from drpu.tables.frames import warn_of_order
 
 MOST_VALUES = 1_000_000  # most values of an artificial row; longer rows are not made
 
@@ -150,6 +151,7 @@ class PUClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy of ``predict`` against the labels ``y``, in which a missing one means not positive."""
+        warn_of_order(X, y=y, sample_weight=sample_weight)
         positive, found = labelled_flags(y, self.classes_), self.predict(X) == self.classes_[1]
         check_same_rows(len(found), len(positive))
         weight = None if sample_weight is None else check_weights("sample_weight", sample_weight, len(found))

@@ -18,6 +18,7 @@ from drpu.classifier.validation import Classes, read_labels
 from drpu.core.bregman import bregman_risk
 from drpu.core.decision import Costs
 from drpu.exceptions import ParameterError, PriorError
+from drpu.tables.frames import warn_of_order
 
 
 def ratio_risk_scorer(estimator: Any, X: Rows, y: Any) -> float:
@@ -198,6 +199,7 @@ class PUStratifiedKFold(StratifiedKFold):  # type: ignore[misc]
 
     def split(self, X: Any, y: Any, groups: Any = None) -> Iterator[tuple[IntArray, IntArray]]:
         """Positions of training and of held-out rows of each fold; rows of a group stay together."""
+        warn_of_order(X, y=y, groups=groups)
         positive, _ = read_labels(y, self.pos_label, warn=False)
         if groups is None:
             yield from super().split(X, positive)
@@ -208,6 +210,7 @@ class PUStratifiedKFold(StratifiedKFold):  # type: ignore[misc]
 
 def _parts(estimator: Any, X: Rows, y: Any) -> tuple[Rows, Any, BoolArray, Classes]:
     """The rows as the classifier at the end of a pipeline gets them, this classifier, and the labels."""
+    warn_of_order(X, y=y)
     if isinstance(estimator, Pipeline):
         X, estimator = estimator[:-1].transform(X), estimator[-1]
     return X, estimator, *read_labels(y, getattr(estimator, "pos_label", None), warn=False)

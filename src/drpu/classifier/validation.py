@@ -8,7 +8,6 @@ from typing import Any
 
 import narwhals as nw
 import numpy as np
-from narwhals.exceptions import NarwhalsError
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
@@ -22,7 +21,6 @@ from drpu.exceptions import (
     CopiedPositivesWarning,
     DataError,
     FewNegativesWarning,
-    IndexWarning,
     LabelError,
     MorePositivesWarning,
     ParameterError,
@@ -32,7 +30,7 @@ from drpu.functions.base import Accepts, Function, as_rows, check_pixels, check_
 from drpu.ratios.base import RatioLearner
 from drpu.ratios.clusters import refuse_frame
 from drpu.tables.encoder import TableEncoder
-from drpu.tables.frames import Frame, FrameRows, aligned, is_frame, read_frame
+from drpu.tables.frames import Frame, FrameRows, aligned, is_frame, read_frame, warn_of_order
 from drpu.tables.values import is_missing, missing
 
 Classes = np.ndarray[Any, Any]  # the two labels: (unlabeled or negative, positive)
@@ -243,12 +241,10 @@ def split_pu(
             "y should be a 1d array of labels, got None: mark labelled positives with 1 and unlabeled rows "
             "with 0."
         )
-    indexes = _index_of(X), _index_of(y)
     _forget(estimator)
     X = check_rows(estimator, X, model=model, reset=True)
     positive, classes = read_labels(y, getattr(estimator, "pos_label", None))
     check_same_rows(n_rows(X), len(positive))
-    _warn_of_index(*indexes)
     warn_of_more_positives(int(positive.sum()), int((~positive).sum()))
     weight = None
     if sample_weight is not None:
@@ -262,26 +258,6 @@ def _forget(estimator: Any) -> None:
     """Make an estimator unfitted: after a fit that fails, its old model would read the new columns."""
     for name in ("_fitted", "classes_"):
         vars(estimator).pop(name, None)
-
-
-def _index_of(values: Any) -> Any:
-    """The index of a frame or series of pandas; None for others."""
-    try:
-        found = nw.from_native(values, allow_series=True, pass_through=True)
-    except NarwhalsError:  # a frame that check_rows refuses
-        return None
-    return nw.maybe_get_index(found) if isinstance(found, (nw.DataFrame, nw.Series)) else None
-
-
-def _warn_of_index(rows: Any, labels: Any) -> None:
-    """Warn if rows and labels have the same index in two orders, as after one of them was sorted."""
-    if rows is None or labels is None or rows.equals(labels):
-        return
-    if rows.is_unique and len(rows) == len(labels) and rows.isin(labels).all():
-        IndexWarning.issue(
-            "X and y have the same index in two orders, and are matched by position, not by the index: "
-            "pass y.loc[X.index] to match them by it, or y.to_numpy() if the positions are right."
-        )
 
 
 def pair_pu(
@@ -299,6 +275,8 @@ def pair_pu(
     labelled rows.
     """
     _forget(estimator)
+    warn_of_order(positive, rows="positive", positive_weight=positive_weight)
+    warn_of_order(unlabeled, rows="unlabeled", unlabeled_weight=unlabeled_weight)
     if is_frame(positive) and is_frame(unlabeled):
         positive, unlabeled = read_tables(estimator, [positive, unlabeled], model=model, reset=True)
     else:

@@ -15,6 +15,7 @@ from drpu._arrays import as_numpy
 from drpu._checks import check_choice, check_integer, check_prior
 from drpu._typing import BoolArray, IntArray, Rows
 from drpu.exceptions import DataError, DataTypeError, LabelError, ParameterError
+from drpu.tables.frames import warn_of_order
 
 SCENARIOS = ("single-sample", "case-control")
 
@@ -206,6 +207,7 @@ def as_generator(random_state: Any) -> np.random.Generator:
 
 def _positives(X: Rows, y: Any, pos_label: Any) -> BoolArray:
     """Mask of the positive rows of labelled data."""
+    warn_of_order(X, y=y)
     try:
         rows = _num_samples(X)
     except TypeError as error:

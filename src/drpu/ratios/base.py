@@ -14,6 +14,7 @@ from drpu._typing import Rows
 from drpu.core.risks import PUObjective
 from drpu.exceptions import DataError, ParameterError
 from drpu.functions.base import Accepts, Function, check_pixels, read_rows
+from drpu.tables.frames import warn_of_order
 
 
 def seeded(model: Any, rng: np.random.RandomState) -> Any:
@@ -89,6 +90,7 @@ class RatioLearner(Accepts, BaseEstimator, ABC):  # type: ignore[misc]
 
     def _sample(self, name: str, X: Any, weight: Any = None) -> Sample:
         rows = read_rows(self, name, X)
+        warn_of_order(X, rows=name, **{f"{name}_weight": weight})
         if weight is None:
             return Sample(rows)
         return Sample(rows, unit_weights(check_weights(f"{name}_weight", weight, rows.shape[0])))

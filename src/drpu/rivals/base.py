@@ -35,6 +35,7 @@ from drpu.exceptions import DataError, ParameterError, PriorError
 from drpu.functions.base import Function
 from drpu.networks.generative import ClassGenerators
 from drpu.ratios.base import ScoreLearner
+from drpu.tables.frames import warn_of_order
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -78,6 +79,7 @@ class PURival(Parameters, PUClassifier):
         self : classifier
         """
         self._check_parameters()
+        warn_of_order(X, y=y, sample_weight=sample_weight)
         return self._fit(*split_pu(self, X, y, sample_weight, model=self._intake()))
 
     def fit_pu(

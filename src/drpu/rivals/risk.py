@@ -19,6 +19,7 @@ from drpu.core.risks import ShiftedRisk, get_loss
 from drpu.exceptions import ParameterError
 from drpu.ratios.base import ScoreLearner
 from drpu.rivals.base import ScoredRival, open_prior
+from drpu.tables.frames import warn_of_order
 
 # Training options of the default network of nnPU and PUa. The correction already prevents the overfitting
 # that early stopping is for, the unbiased risk on a few hundred held-out positives is too noisy to choose
@@ -264,6 +265,7 @@ class PUaClassifier(NNPUClassifier):
         """
         self._check_parameters()
         self._check_one(X_test)
+        warn_of_order(X, y=y, sample_weight=sample_weight)
         pair = split_pu(self, X, y, sample_weight, model=self._intake())
         return self._fit(*pair, X_test=X_test)
 
