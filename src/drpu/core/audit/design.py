@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 import sys
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy as np
 from scipy.optimize import brentq
@@ -104,17 +104,18 @@ class _Sample:
             return 0.0
         if len(self.weight) == 1:
             return float(self.weight[0]) * exact_limit(self.hits[0], self.sizes[0], tail, upper=False)
+        as_large = cache(self._as_large)  # the root is searched for between positions that were looked at
         near, far = 0.0, _NEAR
-        while self._as_large(far) > tail:
+        while as_large(far) > tail:
             if far >= _FAR:
                 return 0.0
             near, far = far, 1.5 * far
-        if near == 0 and self._as_large(0.0) <= tail:
+        if near == 0 and as_large(0.0) <= tail:
             return float(self.weight @ (self.hits / self.sizes))
 
         # The logarithm of the probability is nearly a parabola, so it needs fewer steps.
         def excess(position: float) -> float:
-            return math.log(max(self._as_large(position), 1e-12) / tail)
+            return math.log(max(as_large(position), 1e-12) / tail)
 
         found = float(brentq(excess, near, far, xtol=1e-3))
         return float(self.weight @ self._likeliest(found))
@@ -135,7 +136,8 @@ class _Sample:
         mass = np.exp(ways + xlogy(k, p[stratum]) + xlogy(n - k, 1 - p[stratum]))
         laws = np.bincount(place, weights=mass, minlength=len(p) * size).reshape(len(p), size)
         spectrum = np.fft.rfft(laws, axis=1).prod(axis=0)
-        spectrum *= np.exp(-0.5 * self._between(p) * (2 * math.pi * np.fft.rfftfreq(size) / unit) ** 2)
+        if self.rows < math.inf:
+            spectrum *= np.exp(-0.5 * self._between(p) * (2 * math.pi * np.fft.rfftfreq(size) / unit) ** 2)
         law = np.fft.irfft(spectrum, size)
         # Rounding changes the sum of each stratum by at most half a step: include all that may be as large.
         first = max(math.ceil(float(self.weight @ (self.hits / self.sizes)) / unit - len(p) / 2), 0)
