@@ -4,6 +4,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
 
 from drpu import (
     AdaptedClassifier,
@@ -147,7 +151,18 @@ def test_an_adaptation_is_frozen(toy):
     assert_array_equal(adapted.predict_proba(toy.test), before)
     with pytest.raises(ParameterError, match="at_prior"):
         adapted.set_params(cost=0.9)
+    with pytest.raises(ParameterError, match="fit a DRPUClassifier and adapt it"):
+        adapted.fit(X, y)
     assert adapted.cost == 0.5
+
+
+def test_scikit_learn_can_freeze_an_adaptation_in_a_pipeline_and_calibrate_it(toy, fitted):
+    X, y = toy.test, toy.test_labels
+    adapted = fitted.adapt(X)
+    pipeline = make_pipeline(FunctionTransformer(), FrozenEstimator(adapted)).fit(X, y)
+    assert_array_equal(pipeline.predict(X), adapted.predict(X))
+    calibrated = CalibratedClassifierCV(FrozenEstimator(adapted)).fit(X, y)
+    assert calibrated.score(X, y) > adapted.score(X, y) - 0.02
 
 
 def test_every_adaptation_starts_from_training(toy, fitted):

@@ -133,6 +133,12 @@ class AdaptedClassifier(RatioClassifier):
         """Raise an error: an adapted classifier is frozen."""
         raise ParameterError("parameters must not be changed here: at_prior(prior, cost=cost) makes another.")
 
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Raise an error: an adapted classifier is frozen. ``FrozenEstimator`` of scikit-learn accepts it."""
+        raise ParameterError(
+            "fit must not be called here: fit a DRPUClassifier and adapt it, or use FrozenEstimator(adapted)."
+        )
+
     def __repr__(self) -> str:
         return (
             f"AdaptedClassifier(prior={self.prior}, train_prior={self.train_prior_}, cost={self.cost:g}, "
