@@ -1,4 +1,6 @@
 import warnings
+from decimal import Decimal
+from enum import StrEnum
 
 import numpy as np
 import pandas as pd
@@ -19,7 +21,9 @@ from drpu import (
     PUaClassifier,
     PUStratifiedKFold,
     UPUClassifier,
+    load,
     make_pu,
+    save,
     suspects,
 )
 from drpu.exceptions import (
@@ -155,6 +159,49 @@ def test_any_two_labels_will_do_and_come_back(toy, fitted, positive, rest):
     answer = clf.predict(toy.test)
     assert answer.dtype == labels.dtype
     assert_array_equal(answer == positive, fitted.predict(toy.test) == 1)
+
+
+class Kind(StrEnum):
+    FRAUD = "fraud"
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        (lambda y: y.astype(np.longdouble), np.array([0.0, 1.0])),
+        (lambda y: pd.Series(y, dtype="Int64"), np.array([0, 1])),
+        (lambda y: pd.Series(y == 1, dtype="boolean"), np.array([False, True])),
+        (lambda y: np.array([np.bool_(flag) for flag in y], dtype=object), np.array([False, True])),
+        (lambda y: np.array([Kind.FRAUD if f else None for f in y], dtype=object), np.array([None, "fraud"])),
+    ],
+)
+def test_labels_of_rarer_types_come_back_in_a_plain_one_also_from_a_file(toy, tmp_path, kind, expected):
+    X, y = toy.X_y()
+    clf = DRPUClassifier("kernel", holdout=0.3, random_state=0).fit(X, kind(y))
+    save(clf, tmp_path / "labels.drpu")
+    for labels in (clf.classes_, load(tmp_path / "labels.drpu").predict(X)):
+        assert labels.dtype == expected.dtype
+        assert {(type(label), label) for label in labels.tolist()} == {
+            (type(label), label) for label in expected.tolist()
+        }
+
+
+@pytest.mark.parametrize(
+    ("positive", "rest"),
+    [
+        (np.datetime64("2024-02-01"), np.datetime64("2024-01-01")),
+        (np.datetime64("2024-02-01"), np.datetime64("NaT")),
+        (np.timedelta64(2, "D"), np.timedelta64(1, "D")),
+        (pd.Timestamp("2024-02-01", tz="UTC"), None),
+        (Decimal(1), Decimal(0)),
+    ],
+)
+def test_labels_that_no_file_keeps_are_refused_with_the_way_out(toy, positive, rest):
+    X, y = toy.X_y()
+    labels = pd.Series([positive if flag else rest for flag in y])
+    with pytest.raises(LabelError, match=r"y must hold names, .* got .*: pass y.astype\(str\), or y.notna"):
+        light().fit(X, labels)
+    light(pos_label="True").fit(X, labels.eq(positive).astype(str))
 
 
 def test_pos_label_overrules_the_order(toy):
@@ -335,7 +382,7 @@ def test_labels_come_in_every_container(toy, wrap):
     [
         ([0, 1, 2] * 4, "Only binary classification is supported: y must hold two labels, got 3: 0, 1, 2"),
         ([1] * 12, "got one class only: 1"),
-        (np.array(["2024-01-01", "2024-01-02", "NaT"] * 4, "M8[D]"), "missing values, which mean unlabeled"),
+        (np.array(["2024-01-01", "2024-01-02", "NaT"] * 4, "M8[D]"), r"y must hold names, .* or y.notna\(\)"),
         (
             ["a", "b", None] * 4,
             "missing values, which mean unlabeled beside a single label, got the labels 'a', 'b'",

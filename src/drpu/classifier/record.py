@@ -230,7 +230,8 @@ class Labels(Kept):
     @classmethod
     def of(cls, classes: np.ndarray[Any, Any]) -> Labels:
         """The labels of a fitted classifier."""
-        negative, positive = (None if value != value else value for value in classes.tolist())
+        plain = (str.__str__(value) if isinstance(value, str) else value for value in classes.tolist())
+        negative, positive = (None if value != value else value for value in plain)
         return cls(classes.dtype.str, (negative, positive))
 
     def classes(self) -> np.ndarray[Any, Any]:

@@ -33,6 +33,7 @@ from drpu.tables.encoder import TableEncoder
 from drpu.tables.frames import Frame, FrameRows, aligned, is_frame, read_frame, warn_of_order
 from drpu.tables.values import is_missing, missing
 
+NUMBERS = (int, float, np.number, np.bool_)
 Classes = np.ndarray[Any, Any]  # the two labels: (unlabeled or negative, positive)
 
 
@@ -47,8 +48,10 @@ def read_labels(y: Any, pos_label: Any = None, *, warn: bool = True) -> tuple[Bo
     gaps = missing(labels)
     if gaps.any():
         return ~gaps, _classes_with_gaps(labels[~gaps], pos_label, _declared(y))
-    if labels.dtype == object and all(isinstance(label, (int, float, np.number)) for label in labels):
+    if labels.dtype == object and all(isinstance(label, NUMBERS) for label in labels):
         labels = np.array(labels.tolist())  # numbers in a column of objects
+    elif labels.dtype.kind == "f":  # pandas has integers and booleans that NumPy reads as floats
+        labels = labels.astype(_declared(y) or f"f{min(labels.itemsize, 8)}")
     if labels.dtype.kind == "f" and np.isinf(labels).any():
         raise LabelError("y must not hold infinite values: a label is a name, not a size.")
     try:
@@ -98,6 +101,13 @@ def _flat(y: Any) -> np.ndarray[Any, Any]:
         raise LabelError(one_line(error)) from error
     if len(labels) == 0:
         raise LabelError("y must hold at least one label, got none.")
+    dates, names = labels.dtype.kind in "mM", (str, *NUMBERS)
+    for label in labels if dates or labels.dtype == object else ():
+        if not is_missing(label) and (dates or not isinstance(label, names)):
+            raise LabelError(
+                f"y must hold names, numbers or booleans, got {label!r:.100}: pass y.astype(str), or "
+                "y.notna() if the rows with a value are the positives."
+            )
     return labels
 
 
