@@ -8,8 +8,17 @@ import types
 import numpy as np
 import pytest
 
-from drpu import DRPUClassifier, NetworkRatio, _progress, make_gaussian_pu, suspects
+from drpu import (
+    DRPUClassifier,
+    GenPUClassifier,
+    NetworkRatio,
+    _progress,
+    count_batches,
+    make_gaussian_pu,
+    suspects,
+)
 from drpu._progress import Step, part, progress, progress_bar, say_above
+from drpu.exceptions import ParameterError
 
 
 class Terminal(io.StringIO):
@@ -76,6 +85,19 @@ def test_lines_are_written_above_the_bar(terminal):
     with progress_bar("fit", show=True):
         say_above("a line", terminal)
     assert "\r\x1b[K\ra line\n\r\x1b[Kfit" in terminal.getvalue()
+
+
+@pytest.mark.parametrize("verbose", [None, "yes", 1.0])
+def test_verbose_must_be_an_integer(rows, verbose):
+    clf = DRPUClassifier("classifier", holdout=2, random_state=0).fit(*rows)
+    calls = (
+        lambda: suspects(clf, *rows, verbose=verbose),
+        lambda: count_batches(clf, rows[0], verbose=verbose),
+        lambda: GenPUClassifier("kernel", prior=0.4, steps=1, verbose=verbose).fit(*rows),
+    )
+    for call in calls:
+        with pytest.raises(ParameterError, match=f"verbose must be an integer, got {verbose!r}"):
+            call()
 
 
 def test_an_error_takes_the_bar_away(terminal):

@@ -14,7 +14,10 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
+from numbers import Integral
 from typing import Any, TextIO, TypeVar
+
+from drpu.exceptions import ParameterError
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -89,9 +92,14 @@ def _parts(items: Iterator[Item], total: int) -> Iterator[Item]:
 
 
 @contextmanager
-def progress_bar(label: str, *, show: bool) -> Iterator[None]:
-    """Show a bar while the block runs, unless one is shown already or there is no place for it."""
-    write = _place() if show and Step.current.get() is None else None
+def progress_bar(label: str, *, show: int) -> Iterator[None]:
+    """Show a bar while the block runs, unless one is shown already or there is no place for it.
+
+    ``show`` is the argument ``verbose`` of the user: 0 shows none.
+    """
+    if not isinstance(show, Integral):
+        raise ParameterError(f"verbose must be an integer, got {show!r}.")
+    write = _place() if show > 0 and Step.current.get() is None else None
     if write is None:
         yield
         return

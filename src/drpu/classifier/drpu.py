@@ -253,7 +253,7 @@ class DRPUClassifier(RatioClassifier):
         if known is not None and negative is not None and self.scenario == "case-control":
             pair, known = beside(pair, known, negative[~labelled])
         past, reads = None, plan is not None and backtest
-        with progress_bar("fit", show=self.verbose > 0):
+        with progress_bar("fit", show=self.verbose):
             with part(1 - BACKTEST_SHARE if reads else 1):
                 self._fit(model, pair, classes if both is None else both, known, prior)
             if plan is not None and reads:
@@ -328,7 +328,7 @@ class DRPUClassifier(RatioClassifier):
                 place = len(pair.unlabeled) + np.arange(len(more))
                 pair = SamplePair(pair.positive, pair.unlabeled.joined(more))
             known = Known(more, np.zeros(len(more), bool), place)
-        with progress_bar("fit", show=self.verbose > 0):
+        with progress_bar("fit", show=self.verbose):
             return self._fit(model, pair, classes, known)
 
     def _fit(
@@ -371,7 +371,7 @@ class DRPUClassifier(RatioClassifier):
 
     def _fit_frame(self, model: FrameLearner, frame: Any, label: Any, weight: Any) -> Self:
         """Fit on a cluster, where the rows are."""
-        with progress_bar("fit", show=self.verbose > 0):
+        with progress_bar("fit", show=self.verbose):
             read = partial(read_labels, pos_label=self.pos_label, warn=False)
             found = model.fit_frame(frame, label, weight, self.holdout, read)
         if self.pos_label is None:
@@ -463,8 +463,6 @@ class DRPUClassifier(RatioClassifier):
         check_flag("calibrate", self.calibrate)
         if self.n_jobs is not None and (not isinstance(self.n_jobs, Integral) or self.n_jobs == 0):
             raise ParameterError(f"n_jobs must be None, a number of processes or -1, got {self.n_jobs!r}.")
-        if not isinstance(self.verbose, Integral):
-            raise ParameterError(f"verbose must be an integer, got {self.verbose!r}.")
 
     def _resolve_prior(
         self, tails: ScoreTails, fraction: float, pair: SamplePair | None, rng: np.random.RandomState

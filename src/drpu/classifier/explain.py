@@ -194,7 +194,7 @@ def suspects(
         )
     pair = SamplePair(Sample(take_rows(rows, at)), Sample(take_rows(rows, others)))
     copies = copies_of_labelled(pair)
-    with silent(), progress_bar("suspects", show=verbose > 0):  # the fit has given its warnings
+    with silent(), progress_bar("suspects", show=verbose):  # the fit has given its warnings
         grouped = grouped_copies(pair)
         few = grouped.positive.n_independent
         positive, unlabeled = held_scores(

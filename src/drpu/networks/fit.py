@@ -366,7 +366,7 @@ def check_options(learner: NetworkRatio, shape: Sequence[int], n_unlabeled: int)
         accumulate_gradients=check_flag("accumulate_gradients", learner.accumulate_gradients),
         mixup=check_flag("mixup", learner.mixup),
         dtype=check_choice("dtype", learner.dtype, PRECISIONS),
-        verbose=int(learner.verbose),
+        verbose=learner.verbose,
     )
 
 

@@ -101,7 +101,7 @@ def play(
     device = settings.device
     rows = [torch.as_tensor(part, dtype=torch.float32, device=device) for part in (positive, unlabeled)]
     draws = [torch.as_tensor(part, dtype=torch.float32, device=device) for part in weights]
-    with private_random(seed, device), progress_bar("steps", show=settings.verbose > 0):
+    with private_random(seed, device), progress_bar("steps", show=settings.verbose):
         game = _Game(rows[0], rows[1], draws, settings, prior)
         for now in progress(range(settings.steps), total=settings.steps):
             blur = BLUR * max(0.0, 1 - 2 * now / settings.steps)

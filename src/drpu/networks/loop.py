@@ -393,7 +393,7 @@ class Training:
         best = _Best(stack) if self.holdout and settings.early_stopping else None
         risk, holdout_risk = [], []
         with (
-            progress_bar("epochs", show=settings.verbose > 0),
+            progress_bar("epochs", show=settings.verbose),
             private_random(self.seeds[0], stack.device),
             precision(settings.dtype, stack.device),
         ):

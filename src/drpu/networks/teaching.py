@@ -54,7 +54,7 @@ def fit_in_rounds(learner: NetworkRatio, pair: SamplePair, holdout: SamplePair |
             f"{len(pair.positive)} positives are too few to hold some out, so there is no refresh: "
             "students keep the weights of their teachers."
         )
-    with progress_bar("networks", show=learner.verbose > 0):
+    with progress_bar("networks", show=learner.verbose):
         scores = trial.score(trial.teach(seeds[:teachers]))
         for number in range(rounds):
             first, last = teachers + number * students, number + 1 == rounds

@@ -18,6 +18,7 @@ from joblib import Parallel, cpu_count, delayed
 from drpu._progress import Step
 from drpu._samples import SamplePair
 from drpu._typing import IntArray
+from drpu.exceptions import ParameterError
 
 MIN_HELD = 5  # with fewer rows of either kind a holdout risk is mostly noise
 
@@ -53,6 +54,9 @@ def hold_out(
     if not splits or min(held.size for _, held in splits[0]) < MIN_HELD:
         return TrainAndHeld(pair, None)
     (rest_p, held_p), (rest_u, held_u) = splits[0]
+    if min(rest_p.size, rest_u.size) == 0:
+        sizes = f"{len(pair.positive)} positive and {len(pair.unlabeled)} unlabeled rows"
+        raise ParameterError(f"holdout must leave rows for training, got {fraction!r} of {sizes}: lower it.")
     train, held = pair.take(rest_p, rest_u), pair.take(held_p, held_u)
     if min(train.smallest_total, held.smallest_total) <= 0:
         return TrainAndHeld(pair, None)

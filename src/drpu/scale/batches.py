@@ -232,7 +232,7 @@ def _parts(
         return names if weight is None else [*names, weight]
 
     batches, total = _batches(collected(source), size, wanted)
-    with progress_bar("batches", show=verbose > 0):
+    with progress_bar("batches", show=verbose):
         for batch in progress(batches, total=total):
             rows = collected(batch)
             if is_table(rows):
