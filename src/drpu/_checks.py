@@ -19,7 +19,7 @@ LARGEST = 1e100  # largest absolute value of data, so that sums and products of 
 def check_real(name: str, value: Any, *, low: float = -np.inf, high: float = np.inf) -> float:
     """``value`` as a float in [low, high], which is finite if ``low`` is."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, Real):
-        raise ParameterError(f"{name} must be a number, got {value!r}.")
+        raise ParameterError(f"{name} must be a number, got {value!r:.100}.")
     number = _as_float(value)
     if not low <= number <= high or (np.isinf(number) and np.isfinite(low)):
         rule = f"lie between {low:g} and {high:g}" if np.isfinite(high) else f"be finite and at least {low:g}"
@@ -31,7 +31,7 @@ def check_real(name: str, value: Any, *, low: float = -np.inf, high: float = np.
 def check_prior(name: str, value: Any) -> float:
     """``value`` as a class prior: a number in [0, 1]."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, Real):
-        raise PriorError(f"{name} must be a number between 0 and 1, got {value!r}.")
+        raise PriorError(f"{name} must be a number between 0 and 1, got {value!r:.100}.")
     number = _as_float(value)
     if not 0 <= number <= 1:
         raise PriorError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import csr_array
@@ -203,7 +204,6 @@ def test_rates_from_answers_win_back_half_of_the_loss():
 
 def test_known_rates_are_weights_by_level():
     X, _, label, side = unfair(0)
-    pd = pytest.importorskip("pandas")
     frame = pd.DataFrame(X, columns=list("abcd")).assign(branch=np.where(side, "north", "south"))
     told = clf("boosted").fit(
         frame, label.astype(int), labelled_by="branch", propensity={"north": 0.1, "south": 0.6}
@@ -247,6 +247,13 @@ TWICE = Audit.random(range(50), [0, 1] * 25)
         ({"labelled_by": [1], "propensity": np.ones(300)}, ParameterError, "must be a mapping"),
         ({"labelled_by": [1], "propensity": {"a": 0.5}}, DataError, "every labelled row"),
         ({"labelled_by": [], "propensity": {}}, ParameterError, "at least one column"),
+        ({"labelled_by": pd.Series(["a"]), "propensity": {}}, ParameterError, "positions of columns"),
+        ({"groups": "customer"}, DataError, "groups must have one value per row, .* got 'customer'"),
+        (
+            {"groups": np.ones((3, 2))},
+            DataError,
+            r"groups must have one value per row, .* got shape \(3, 2\)",
+        ),
         ({"labelled_by": 1.0, "propensity": {}}, ParameterError, "positions of columns"),
         ({"labelled_by": True, "propensity": {}}, ParameterError, "positions of columns"),
         ({"negative_label": np.ones(300)}, LabelError, "negative_label must be one label"),

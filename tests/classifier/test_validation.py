@@ -61,6 +61,20 @@ def as_arrow(X):
     return pa.table(dict(zip(NAMES, X.T, strict=True)))
 
 
+def as_lazy(frame):
+    return pl.from_pandas(frame).lazy()
+
+
+POSITIVE, UNLABELED = np.linspace(1, 2, 10)[:, None] * [1, 1], np.linspace(0, 2, 30)[:, None] * [1, 1]
+
+
+def single_sample(X=None, y=None, **columns):
+    flags = np.repeat([1, 0], [10, 30])
+    X = as_pandas(np.concatenate([POSITIVE, UNLABELED])) if X is None else X
+    clf = DRPUClassifier("classifier", holdout=0.5, prior=0.5, scenario="single-sample", random_state=0)
+    return clf.fit(X, flags if y is None else y, **columns)
+
+
 @pytest.mark.parametrize(
     "container",
     [as_pandas, as_polars, as_arrow, torch.from_numpy, np.ndarray.tolist, np.asfortranarray],
@@ -72,6 +86,22 @@ def test_rows_mean_the_same_in_every_container(toy, fitted, container):
     assert_allclose(
         clf.adapt(container(toy.test)).prior_.value, fitted.adapt(toy.test).prior_.value, rtol=1e-6
     )
+
+
+@pytest.mark.parametrize("container", [pl.from_pandas, pa.RecordBatch.from_pandas, as_lazy])
+@pytest.mark.filterwarnings("ignore::drpu.exceptions.DRPUWarning")
+def test_a_column_of_periods_or_labelling_is_found_in_every_table(container):
+    flags, month = np.repeat([1, 0], [10, 30]), np.tile(["2024-05", "2024-06"], 20)
+    frame = as_pandas(np.concatenate([POSITIVE, UNLABELED])).assign(month=month)
+    rates = {"labelled_by": "month", "propensity": {"2024-05": 0.2, "2024-06": 0.4}}
+    plain = [single_sample(frame, periods="month"), single_sample(frame, **rates)]
+    X = container(frame)
+    found = [single_sample(X, periods="month"), single_sample(X, **rates)]
+    for clf, other in zip(found, plain, strict=True):
+        assert_array_equal(clf.predict_proba(X), other.predict_proba(frame))
+        assert clf.adapt(X).prior_ == other.adapt(frame).prior_
+        assert clf.adapt_by(X, by="month").names == ["2024-05", "2024-06"]
+        assert clf.evaluate(X, flags).accuracy == other.evaluate(frame, flags).accuracy
 
 
 @pytest.mark.parametrize(
@@ -240,20 +270,12 @@ def test_rows_and_labels_with_one_index_in_two_orders_are_warned_of(toy):
     light().fit(X[::-1], y[::-1])
 
 
-POSITIVE, UNLABELED = np.linspace(1, 2, 10)[:, None] * [1, 1], np.linspace(0, 2, 30)[:, None] * [1, 1]
 RIVALS = [UPUClassifier("kernel", prior=0.3), PUaClassifier("kernel", prior=0.3, test_prior=0.4)]
 
 
 @pytest.fixture(scope="module")
 def single():
     return single_sample()
-
-
-def single_sample(X=None, y=None, **columns):
-    flags = np.repeat([1, 0], [10, 30])
-    X = as_pandas(np.concatenate([POSITIVE, UNLABELED])) if X is None else X
-    clf = DRPUClassifier("classifier", holdout=0.5, prior=0.5, scenario="single-sample", random_state=0)
-    return clf.fit(X, flags if y is None else y, **columns)
 
 
 @pytest.mark.parametrize(

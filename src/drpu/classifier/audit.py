@@ -18,7 +18,7 @@ from drpu.core.audit.design import Strata
 from drpu.core.audit.results import Answers
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import DataError, DataTypeError, LabelError, MissingAnswersWarning, ParameterError
-from drpu.tables.frames import FrameRows, warn_of_order
+from drpu.tables.frames import FrameRows, collected, warn_of_order
 from drpu.tables.values import NULL_WORDS, is_missing, is_missing_cell
 
 _WORDS = {
@@ -303,6 +303,7 @@ class Audit:
         -------
         audit : Audit
         """
+        rows = collected(rows)
         warn_of_order(rows, rows="rows", labels=labels)
         answers = tuple(listed(labels))
         array = None if hasattr(rows, "columns") or hasattr(rows, "tocsr") else np.atleast_1d(rows)

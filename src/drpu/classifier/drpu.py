@@ -57,10 +57,10 @@ from drpu.core.tails import ScoreTails
 from drpu.exceptions import DataTypeError, ParameterError, PriorBoundaryWarning, PriorError
 from drpu.functions.folds import Folds
 from drpu.ratios.base import RatioLearner, seeded
-from drpu.ratios.clusters import FrameLearner, Ranges
+from drpu.ratios.clusters import FrameLearner, Ranges, refuse_frame
 from drpu.ratios.crossfit import Known, cross_fit, resolve_holdout, tails_of
 from drpu.tables.encoder import fixed_cells
-from drpu.tables.frames import warn_of_order
+from drpu.tables.frames import collected, warn_of_order
 from drpu.tables.notes import Note, table_notes
 
 BACKTEST_SHARE = 0.8  # of the time of a fit with a backtest, which makes up to six fits to fewer rows
@@ -231,6 +231,8 @@ class DRPUClassifier(RatioClassifier):
                     "whose equal values share a fold."
                 )
             return self._fit_frame(seeded(model, check_random_state(self.random_state)), X, y, sample_weight)
+        refuse_frame(X)
+        X = collected(X)
         given = {"sample_weight": sample_weight, "groups": groups, "propensity": propensity}
         warn_of_order(X, y=y, periods=periods, **given)
         column = periods if isinstance(periods, str) else None

@@ -30,7 +30,8 @@ from drpu.exceptions import (
     heard,
     silent,
 )
-from drpu.tables.frames import is_frame, read_frame, warn_of_order
+from drpu.ratios.clusters import refuse_frame
+from drpu.tables.frames import collected, is_frame, read_frame, warn_of_order
 from drpu.tables.values import by_month, flat_values, is_missing
 
 if TYPE_CHECKING:
@@ -113,9 +114,11 @@ def _decided(
 def without_period(classifier: Any, X: Any) -> tuple[Any, Any]:
     """The periods of the rows, if ``X`` has the column of periods of training, and the other columns."""
     by = classifier.fitted_.period
-    if by is None or not is_frame(X) or by not in read_frame(X).names:
+    if by is None or not is_frame(X):
         return None, X
-    return group_values(classifier, X, by)
+    refuse_frame(X)
+    X = collected(X)
+    return group_values(classifier, X, by) if by in read_frame(X).names else (None, X)
 
 
 _BRACES = str.maketrans({"{": "{{", "}": "}}"})  # names are parts of a format string
@@ -192,7 +195,8 @@ def group_values(classifier: Any, X: Any, by: Any) -> tuple[np.ndarray[Any, Any]
     if not isinstance(by, str):
         warn_of_order(X, by=by)
         return flat_values("by", by), X
-    table = nw.from_native(X, eager_only=True, pass_through=True)
+    refuse_frame(X)
+    table = nw.from_native(collected(X), eager_only=True, pass_through=True)
     names = table.columns if isinstance(table, nw.DataFrame) else []
     if by not in names:
         shown = ", ".join(names[:12]) or "no names"

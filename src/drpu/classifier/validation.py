@@ -308,7 +308,8 @@ def read_groups(name: str, groups: Any, n: int) -> IntArray:
     try:
         values = column_or_1d(as_numpy(groups))
     except ValueError as error:
-        raise DataError(f"{name} must have one value per row: {error}") from error
+        given = repr(groups) if isinstance(groups, str) else f"shape {np.shape(groups)}"
+        raise DataError(f"{name} must have one value per row, as X['customer'] has, got {given}.") from error
     if len(values) != n:
         raise DataError(f"{name} must have one value per row, {n}, got {len(values)}.")
     if missing(values).any():
@@ -507,8 +508,8 @@ def split_negatives(
 
 def cells_of(X: Any, columns: Any) -> tuple[list[Any], IntArray]:
     """The cells of some columns of ``X``, values or tuples of values, and the cell of each row."""
-    columns = columns.tolist() if isinstance(columns, np.ndarray) else columns
-    names: list[Any] = list(columns) if isinstance(columns, (list, tuple)) else [columns]
+    several = hasattr(columns, "__len__") and not isinstance(columns, str)
+    names: list[Any] = list(columns) if several else [columns]
     if not names:
         raise ParameterError("labelled_by must name at least one column, got none.")
     if is_frame(X):

@@ -103,13 +103,7 @@ def is_frame(X: Any) -> bool:
 
 def read_frame(X: Any) -> Frame:
     """``X`` as a :class:`Frame`; lazy frames are collected, with a warning."""
-    if _is_record_batch(X):
-        X = sys.modules["pyarrow"].Table.from_batches([X])
-    try:
-        frame = nw.from_native(collected(X))
-    except NarwhalsError as error:
-        advice = ": give each column a name of its own." if "unique" in str(error) else ""
-        raise DataError(f"X cannot be read as a table: {one_line(error)}{advice}") from error
+    frame = nw.from_native(collected(X))
     texts = [isinstance(name, str) for name in frame.columns]
     if any(texts) and not all(texts):
         raise DataError(
@@ -120,8 +114,14 @@ def read_frame(X: Any) -> Frame:
 
 
 def collected(X: Any) -> Any:
-    """``X`` itself, or the rows of a lazy frame, with a warning."""
-    frame = nw.from_native(X, pass_through=True)
+    """``X`` itself, a batch of Arrow as a table, or the rows of a lazy frame, with a warning."""
+    if _is_record_batch(X):
+        return sys.modules["pyarrow"].Table.from_batches([X])
+    try:
+        frame = nw.from_native(X, pass_through=True)
+    except NarwhalsError as error:
+        advice = ": give each column a name of its own." if "unique" in str(error) else ""
+        raise DataError(f"X cannot be read as a table: {one_line(error)}{advice}") from error
     if not isinstance(frame, nw.LazyFrame):
         return X
     CollectedWarning.issue(
