@@ -93,10 +93,7 @@ def _parts(items: Iterator[Item], total: int) -> Iterator[Item]:
 
 @contextmanager
 def progress_bar(label: str, *, show: int) -> Iterator[None]:
-    """Show a bar while the block runs, unless one is shown already or there is no place for it.
-
-    ``show`` is the argument ``verbose`` of the user: 0 shows none.
-    """
+    """Show a bar while the block runs if ``show``, the verbose of the user, is above 0 and none is shown."""
     if not isinstance(show, Integral):
         raise ParameterError(f"verbose must be an integer, got {show!r}.")
     write = _place() if show > 0 and Step.current.get() is None else None

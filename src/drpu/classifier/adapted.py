@@ -135,9 +135,7 @@ class AdaptedClassifier(RatioClassifier):
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Raise an error: an adapted classifier is frozen. ``FrozenEstimator`` of scikit-learn accepts it."""
-        raise ParameterError(
-            "fit must not be called here: fit a DRPUClassifier and adapt it, or use FrozenEstimator(adapted)."
-        )
+        raise ParameterError("fit must not be called here: fit a DRPUClassifier and adapt it.")
 
     def __repr__(self) -> str:
         return (

@@ -208,9 +208,7 @@ def without_periods(X: Any, periods: Any) -> tuple[Any, Any]:
     if periods is None or not isinstance(periods, str):
         return X, periods
     if not is_frame(X):
-        raise ParameterError(
-            f"periods must have one value per row if X is not a table, got the name {periods!r}."
-        )
+        raise ParameterError(f"periods must have one value per row if X is no table, got {periods!r}.")
     table = nw.from_native(X, eager_only=True)
     if periods not in table.columns:
         raise DataError(f"periods must be a column of X, or one value per row, got {periods!r}.")

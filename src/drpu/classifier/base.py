@@ -129,9 +129,7 @@ class RatioClassifier(RatioDecisions):
             given = {"sample_weight": sample_weight is not None, "y": y is not None}
             given |= {"shift": shift != "auto", "label_delay": label_delay != 0}
             for name in (name for name, there in given.items() if there):
-                raise ParameterError(
-                    f"{name} must be left out with an audit, whose answers are used instead."
-                )
+                raise ParameterError(f"{name} must be left out with an audit: its answers are used instead.")
             return adapt_to_answers(self, X, check_audit(audit), cost=cost, level=level, memory=memory)
         if memory != MEMORY:
             raise ParameterError("memory must be left out without an audit, whose answers it is about.")

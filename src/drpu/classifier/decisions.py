@@ -361,13 +361,9 @@ class RatioDecisions(PUClassifier):
     def _own_counts(self, tails: ScoreTails, sample_weight: Any) -> ScoreTails:
         """``tails``, if they are counts of some rows by this classifier."""
         if sample_weight is not None:
-            raise ParameterError(
-                "sample_weight must be None with counts: rows are weighted when they are counted."
-            )
+            raise ParameterError("sample_weight must be None with counts: rows are weighted when counted.")
         if not self.fitted_.no_counts().same_cells(tails):
-            raise DataError(
-                "these counts were not made by this classifier: make them with its own count method."
-            )
+            raise DataError("these counts were not made by this classifier: make them with its count method.")
         if not tails.counts.any():
             raise DataError("these counts are empty: count at least one row before adapting to them.")
         return tails

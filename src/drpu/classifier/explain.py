@@ -206,9 +206,7 @@ def suspects(
             n_jobs=n_jobs,
         )
     if not len(positive):
-        raise DataError(
-            "the labelled positives are copies of each other: no row can be compared with others."
-        )
+        raise DataError("the labelled positives are copies of each other: no row can be compared to others.")
     wrong, expected = _wrong_labels(positive, unlabeled, level)
     order = np.argsort(positive, kind="stable")
     copies = np.column_stack([others[copies[:, 0]], at[copies[:, 1]]])

@@ -139,9 +139,7 @@ def _classes_with_gaps(present: np.ndarray[Any, Any], pos_label: Any, declared: 
         )
     label = values[0]
     if pos_label is not None and pos_label != label:
-        raise LabelError(
-            f"pos_label must be {label!r}, the only label beside missing ones, got {pos_label!r}."
-        )
+        raise LabelError(f"pos_label must be {label!r}, the only label in y, got {pos_label!r}.")
     if isinstance(label, (bool, np.bool_)):
         dtype = np.dtype(bool)
     elif isinstance(label, (int, float, np.number)):
@@ -313,9 +311,7 @@ def read_groups(name: str, groups: Any, n: int) -> IntArray:
     if len(values) != n:
         raise DataError(f"{name} must have one value per row, {n}, got {len(values)}.")
     if missing(values).any():
-        raise DataError(
-            f"{name} must not hold missing values: give a row without a group a value of its own."
-        )
+        raise DataError(f"{name} must not hold missing values: give a row without a group its own value.")
     try:
         _, codes = np.unique(values, return_inverse=True)
     except TypeError:  # values of several types cannot be sorted
@@ -546,9 +542,7 @@ def weigh_labelled(labelled: BoolArray, propensity: Any, sample_weight: Any) -> 
     if chance.shape != (n,):
         raise DataError(f"propensity must have one value per row, {n}, got shape {chance.shape}.")
     if not ((chance[labelled] > 0) & (chance[labelled] <= 1)).all():
-        raise DataError(
-            "propensity must be given for every labelled row, and lie in (0, 1]: it is a probability."
-        )
+        raise DataError("propensity must lie in (0, 1] for every labelled row: it is a probability.")
     weight = np.ones(n) if sample_weight is None else check_weights("sample_weight", sample_weight, n).copy()
     weight[labelled] *= inverse_weights(chance[labelled])
     return weight

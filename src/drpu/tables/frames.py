@@ -162,25 +162,17 @@ def _is_sparse(X: Any) -> bool:
 
 def warn_of_order(X: Any, *, rows: str = "X", **columns: Any) -> None:
     """Warn of columns with the index of ``X`` in another order, as after one of them was sorted."""
-    index = _index_of(X)
-    for name, values in columns.items() if index is not None and index.is_unique else ():
-        own = _index_of(values)
-        if own is None or len(own) != len(index) or index.equals(own) or not index.isin(own).all():
-            continue
-        IndexWarning.issue(
-            f"{rows} and {name} have the same index in two orders, and are matched by position, not by the "
-            f"index: pass {name}.loc[{rows}.index] to match them by it, or {name}.to_numpy() if the "
-            "positions are right."
-        )
-
-
-def _index_of(values: Any) -> Any:
-    """The index of a frame or series of pandas; None for others."""
-    try:
-        found = nw.from_native(values, allow_series=True, pass_through=True)
-    except NarwhalsError:  # a frame that read_frame refuses
-        return None
-    return nw.maybe_get_index(found) if isinstance(found, (nw.DataFrame, nw.Series)) else None
+    index: Any = getattr(X, "index", None)
+    for name, values in columns.items():
+        own: Any = getattr(values, "index", None)
+        if not hasattr(index, "isin") or not hasattr(own, "isin") or index.equals(own):
+            continue  # equal, or one of them is not from pandas; index is a method of lists
+        if index.is_unique and len(own) == len(index) and index.isin(own).all():
+            IndexWarning.issue(
+                f"{rows} and {name} have the same index in two orders, and are matched by position, not by "
+                f"the index: pass {name}.loc[{rows}.index] to match them by it, or {name}.to_numpy() if the "
+                "positions are right."
+            )
 
 
 SHOWN = 8  # maximum number of names in a message
