@@ -9,7 +9,7 @@ SEED = 5
 @pytest.fixture(scope="session")
 def data():
     return make_gaussian_pu(
-        250, 900, prior=0.5, test_prior=0.2, n_test=600, separation=3, dimensions=2, random_state=SEED
+        120, 600, prior=0.5, test_prior=0.2, n_test=600, separation=3, dimensions=2, random_state=SEED
     )
 
 
