@@ -60,3 +60,11 @@ def undrawn(monkeypatch):
         return f'<svg id="{figure.name}" data-x="0 1 0 1" data-y="0 1 0 1">{marks}</svg>'
 
     monkeypatch.setattr("drpu.report.page.as_svg", empty)
+
+
+@pytest.fixture
+def few_trees(monkeypatch):
+    """Boosted trees of few rounds, where a test is about the way of the rows and not about what is learnt."""
+    from drpu.ratios import boosted
+
+    monkeypatch.setattr(boosted, "_FIXED", boosted._FIXED._replace(rounds=15, learning_rate=0.3))

@@ -49,6 +49,7 @@ class Tags(HTMLParser):
         self.running += [name for name, _ in attributes if name.startswith("on")]
 
 
+@pytest.mark.usefixtures("few_trees")
 def test_hostile_texts_harm_no_output(run, folder):
     words = "all.parquet --label label --drop group --model boosted --prior 0.5 --column-values keep"
     shown = [run(f"fit {words} --out h.drpu"), run("inspect h.drpu")]
@@ -83,6 +84,7 @@ def _check_csv(text):
     assert all(re.fullmatch(r"[+-][\d.]+(e-?\d+)?", cell) for cell in risky)
 
 
+@pytest.mark.usefixtures("few_trees")
 def test_hostile_names_are_drawn_as_they_are(run, folder):
     answer(run("fit all.parquet --label label --drop group --model boosted --prior 0.5 --out d.drpu --json"))
     prior = load(folder / "d.drpu").prior_

@@ -142,6 +142,7 @@ def levels_in(path):
         ]
 
 
+@pytest.mark.usefixtures("few_trees")
 def test_levels_of_categories_are_kept_hashed_or_left_out(run, folder):
     words = "fit claims.csv --label status --pos-label fraud --model boosted --json"
     priors = []
@@ -161,6 +162,7 @@ def test_levels_of_categories_are_kept_hashed_or_left_out(run, folder):
         assert not (folder / "x.drpu").exists()
 
 
+@pytest.mark.usefixtures("few_trees")
 def test_advice_names_options_of_the_command(run):
     words = "fit claims.csv --label status --pos-label fraud"
     code, out, err = run(f"{words} --model kernel --out x.drpu")
@@ -207,6 +209,7 @@ def test_words_for_missing_labels_are_no_labels(run, folder):
     assert (fitted["positives"], fitted["unlabeled"]) == (67, 133)
 
 
+@pytest.mark.usefixtures("few_trees")
 def test_times_and_categories_mean_the_same_in_every_format(run, folder):
     rng = np.random.default_rng(1)
     labelled = rng.random(200) < 0.3
@@ -231,6 +234,7 @@ def test_times_and_categories_mean_the_same_in_every_format(run, folder):
     ("labelled", "others"),
     [("NA", "NA,US"), ("1,NA", "1,x"), ("1.10,2.0", "1.10,1.1,x"), ("12:30", "12:30,late"), ("7,8", "007,8")],
 )
+@pytest.mark.usefixtures("few_trees")
 def test_two_files_are_read_as_one_would_be(run, folder, labelled, others):
     rng = np.random.default_rng(2)
     words = [*rng.choice(labelled.split(","), 60), *rng.choice(others.split(","), 200)]

@@ -114,6 +114,7 @@ def test_a_budget_decides_before_a_cost(run):
     assert "the budget; the cost is used for expected costs only" in out
 
 
+@pytest.mark.usefixtures("few_trees")
 def test_tables_with_categories_are_evaluated_and_advice_about_their_values_works(run, folder):
     rng = np.random.default_rng(0)
     X, y = make_gaussian_pu(200, 600, prior=0.5, separation=4, random_state=0).X_y()
@@ -160,7 +161,7 @@ def monthly(folder):
     return "monthly.csv"
 
 
-@pytest.mark.usefixtures("undrawn")
+@pytest.mark.usefixtures("undrawn", "few_trees")
 def test_what_is_odd_in_a_table_is_said_at_fit_kept_and_gone_with_drop(run, monthly):
     fit = f"fit {monthly} --label y --model boosted --prior 0.3 --out months.drpu --json"
     fitted = answer(run(fit))
@@ -176,6 +177,7 @@ def test_what_is_odd_in_a_table_is_said_at_fit_kept_and_gone_with_drop(run, mont
     assert not [text for text in dropped["warnings"] if "[training-table]" in text]
 
 
+@pytest.mark.usefixtures("few_trees")
 def test_one_screen_shows_one_scenario_and_one_upper_limit(run, monthly):
     words = f"fit {monthly} --label y --drop month --model boosted --out scenario.drpu"
     shown = {}

@@ -106,6 +106,7 @@ def test_columns_that_a_large_file_lacks_are_named_with_it(run, folder):
     assert "'b'" in err
 
 
+@pytest.mark.usefixtures("few_trees")
 def test_explained_rows_name_the_columns_that_speak_most(run, folder, monkeypatch):
     run("fit train.parquet --label y --drop id --model boosted --out boosted.drpu")
     assert run("predict boosted.drpu june.parquet --explain 1 --keep id --out why.parquet")[0] == 0

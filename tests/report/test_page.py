@@ -178,7 +178,7 @@ def test_every_period_has_a_sentence_with_its_decision(classifier, data):
     assert counts == [40, 40]
 
 
-@pytest.mark.usefixtures("undrawn")
+@pytest.mark.usefixtures("undrawn", "few_trees")
 def test_the_rows_to_check_are_listed_with_reasons_and_a_download(data):
     X, y = data.X_y()
     frame = pd.DataFrame(X, columns=["<amount>", "km"])
