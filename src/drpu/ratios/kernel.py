@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 from scipy import linalg
 
 from drpu._checks import check_choice, check_fraction, check_integer, check_random_state, check_real
-from drpu._samples import Sample, SamplePair, is_sparse
-from drpu._typing import FloatArray, Rows
+from drpu._samples import Sample, SamplePair
+from drpu._typing import FloatArray
 from drpu.core.bregman import get_generator
 from drpu.functions.features import (
     MIN_ROWS,
@@ -31,7 +31,6 @@ _WIDTHS = (0.15, 0.25, 0.4, 0.65, 1.0, 1.6)  # times the median distance of two 
 _RIDGES = tuple(10.0 ** np.arange(-3.0, 1.25, 0.5))  # times the mean variance of a feature
 _PLAIN_WIDTH, _PLAIN_RIDGE = 0.65, 0.1  # if there are too few rows to choose
 _FEW, _DRAWS = 20_000, 5  # up to this number of rows, the mean risk of several splits is used to choose
-_SHARED = 2**22  # up to this number of features of all rows, 32 MiB, the splits share them
 
 
 @dataclass(eq=False, repr=False)
@@ -113,7 +112,7 @@ class KernelRatio(RatioLearner):
         unit = median_distance(unlabeled, scaling, rng) if self.width == "auto" else 1.0
         choosing = self.width == "auto" or self.ridge == "auto" or holdout is not None
         splits = _splits(pair, holdout, self.holdout, rng) if choosing else []
-        width, ridge, risk = self._choose(basis, pair, splits, unit)
+        width, ridge, risk = self._choose(basis, splits, unit)
 
         (moments,) = _moments(basis, pair, [width])
         ridge = ridge * moments.unit if self.ridge == "auto" else ridge
@@ -132,7 +131,7 @@ class KernelRatio(RatioLearner):
         return kind, size
 
     def _choose(
-        self, basis: Basis, pair: SamplePair, splits: list[_Split], unit: float
+        self, basis: Basis, splits: list[tuple[SamplePair, SamplePair]], unit: float
     ) -> tuple[float, float, float]:
         """Width and ridge of the lowest risk on held-out rows, and that risk.
 
@@ -143,40 +142,15 @@ class KernelRatio(RatioLearner):
         if not splits:
             width = unit * _PLAIN_WIDTH if self.width == "auto" else widths[0]
             return width, _PLAIN_RIDGE if self.ridge == "auto" else ridges[0], np.nan
-        if len(splits) > 1 and _can_share(basis, pair):
-            risks = self._shared_risks(basis, pair, splits, widths, ridges)
-        else:
-            risks = np.mean([self._risks(basis, *split(pair), widths, ridges) for split in splits], axis=0)
+        risks = np.mean([self._holdout_risks(basis, split, widths, ridges) for split in splits], axis=0)
         best, column = np.unravel_index(np.argmin(risks), risks.shape)
         return widths[best], ridges[column], float(risks[best, column])
 
-    def _shared_risks(
-        self, basis: Basis, pair: SamplePair, splits: list[_Split], widths: list[float], ridges: list[float]
-    ) -> FloatArray:
-        """The mean risk over splits whose rows have their features computed once."""
-        projected = [
-            np.concatenate([basis.project(part) for part, _ in blocks(sample, basis.size)])
-            for sample in (pair.positive, pair.unlabeled)
-        ]
-        risks = np.empty((len(splits), len(widths), len(ridges)))
-        for k, width in enumerate(widths):
-            positive, unlabeled = (basis.shape(part, width) for part in projected)
-            shaped = SamplePair(
-                replace(pair.positive, rows=positive), replace(pair.unlabeled, rows=unlabeled)
-            )
-            for i, split in enumerate(splits):
-                (risks[i, k],) = self._risks(_Shaped(basis.size), *split(shaped), [width], ridges)
-        return np.asarray(risks.mean(axis=0))
-
-    def _risks(
-        self,
-        basis: Basis | _Shaped,
-        train: SamplePair,
-        held: SamplePair,
-        widths: list[float],
-        ridges: list[float],
+    def _holdout_risks(
+        self, basis: Basis, split: tuple[SamplePair, SamplePair], widths: list[float], ridges: list[float]
     ) -> FloatArray:
         """Uncorrected least-squares risk on the held-out rows, (widths, ridges)."""
+        train, held = split
         fits = []
         for width, moments in zip(widths, _moments(basis, train, widths), strict=True):
             unit = moments.unit if self.ridge == "auto" else 1.0
@@ -186,24 +160,6 @@ class KernelRatio(RatioLearner):
         over_unlabeled = _means(basis, held.unlabeled, fits, f.conjugate)
         over_positive = _means(basis, held.positive, fits, f.slope)
         return np.asarray(over_unlabeled - over_positive)
-
-
-class _Shaped(NamedTuple):
-    """A basis for rows that already are features at one width."""
-
-    size: int
-
-    def project(self, X: Rows) -> FloatArray:
-        return np.asarray(X)
-
-    def shape(self, projected: FloatArray, width: float) -> FloatArray:
-        return projected
-
-
-def _can_share(basis: Basis, pair: SamplePair) -> bool:
-    """Whether the features of all rows fit into memory, and sums over blocks of them have the same terms."""
-    rows = pair.unlabeled.rows
-    return not is_sparse(rows) and rows.shape[1] <= basis.size and len(pair) * basis.size <= _SHARED
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +190,7 @@ class _Fit(NamedTuple):
     coef: FloatArray
 
 
-def _moments(basis: Basis | _Shaped, pair: SamplePair, widths: Sequence[float]) -> list[_Moments]:
+def _moments(basis: Basis, pair: SamplePair, widths: Sequence[float]) -> list[_Moments]:
     """Moments of the features at each width, computed in blocks of rows."""
     m = basis.size
     first, second, positive = (np.zeros((len(widths), *shape)) for shape in ((m,), (m, m), (m,)))
@@ -255,7 +211,7 @@ def _moments(basis: Basis | _Shaped, pair: SamplePair, widths: Sequence[float]) 
 
 
 def _means(
-    basis: Basis | _Shaped, sample: Sample, fits: Sequence[_Fit], term: Callable[[FloatArray], FloatArray]
+    basis: Basis, sample: Sample, fits: Sequence[_Fit], term: Callable[[FloatArray], FloatArray]
 ) -> FloatArray:
     """Mean over the rows of ``term`` of the ratio, for each fit and ridge."""
     sums = np.zeros((len(fits), fits[0].coef.shape[1]))
@@ -267,29 +223,10 @@ def _means(
     return sums / sample.total
 
 
-class _Split(NamedTuple):
-    """Training rows and holdout rows: positions in a pair, or the pair itself and given holdout rows."""
-
-    train: SamplePair  # whose rows are positions
-    held: SamplePair
-    given: bool
-
-    def __call__(self, pair: SamplePair) -> tuple[SamplePair, SamplePair]:
-        """The training rows and the holdout rows of a pair."""
-        if self.given:
-            return pair, self.held
-        train, held = (pair.take(part.positive.rows, part.unlabeled.rows) for part in self[:2])
-        return train, held
-
-
 def _splits(
     pair: SamplePair, holdout: SamplePair | None, fraction: float, rng: np.random.Generator
-) -> list[_Split]:
+) -> list[tuple[SamplePair, SamplePair]]:
     """Splits into training and holdout rows: the given one, a random one, or several for few rows."""
-    if holdout is not None:
-        return [_Split(pair, holdout, given=True)]
-    numbered = SamplePair(
-        *(replace(sample, rows=np.arange(len(sample))) for sample in (pair.positive, pair.unlabeled))
-    )
-    draws = [hold_out(numbered, None, fraction, rng) for _ in range(_DRAWS if len(pair) <= _FEW else 1)]
-    return [_Split(split.train, split.held, given=False) for split in draws if split.held is not None]
+    draws = 1 if holdout is not None or len(pair) > _FEW else _DRAWS
+    splits = [hold_out(pair, holdout, fraction, rng) for _ in range(draws)]
+    return [(split.train, split.held) for split in splits if split.held is not None]
