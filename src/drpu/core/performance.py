@@ -13,7 +13,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Self
 
@@ -50,21 +50,21 @@ class FoldedCounts:
     ratios: FloatArray  # ratio at each level by the calibration on all folds but one; each line ascends
 
     @cached_property
-    def _above(self) -> tuple[IntArray, FloatArray, IntArray]:
-        """In a cell or above it: rows of each fold, and the share of the rows of all other folds; all rows.
+    def _above(self) -> tuple[IntArray, FloatArray]:
+        """In a cell or above it: rows of each fold, and the share of the rows of all other folds.
 
-        The first two have the shape (2, folds, cells + 1): positive and unlabeled rows.
+        Both have the shape (2, folds, cells + 1): positive and unlabeled rows.
         """
         counts = np.stack([self.positive, self.unlabeled])
         above = np.pad(counts[..., ::-1].cumsum(axis=2)[..., ::-1], ((0, 0), (0, 0), (0, 1)))
         others = above.sum(axis=1, keepdims=True) - above
-        return above, others / others[..., :1], above[..., 0].sum(axis=1)
+        return above, others / others[..., :1]
 
     def rates(self, ratio: float) -> FoldRates:
         """Rates of the threshold ``ratio`` on the part of the counts that was not used to make it."""
-        cells = [int(ratios.searchsorted(ratio, side="right")) + 1 for ratios in self.ratios]
-        above, shares, rows = self._above
-        outside = above[:, range(len(cells)), cells].sum(axis=1) / rows
+        cells = [int(np.searchsorted(ratios, ratio, side="right")) + 1 for ratios in self.ratios]
+        above, shares = self._above
+        outside = above[:, range(len(cells)), cells].sum(axis=1) / above[..., 0].sum(axis=1)
         inside = shares[:, range(len(cells)), cells].sum(axis=1) / len(cells)
         recall, flagged = zip(outside.tolist(), inside.tolist(), strict=True)
         return FoldRates(recall, flagged, cells)
@@ -176,7 +176,6 @@ class PreparedCounts:
     prior: float  # prior of the unlabeled training rows
     curve: tuple[FloatArray, FloatArray]  # recalls of a smooth curve, and its false-positive rates over them
     folds: FoldedCounts | None = None  # for thresholds that come from calibration on the counts
-    _parts: dict[int, tuple[float, float]] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def of(
@@ -197,13 +196,6 @@ class PreparedCounts:
     def wrong_at(self, recall: float) -> float:
         """False-positive rate of the curve at a recall; proportional to it where the curve starts."""
         return max(float(np.interp(recall, *self.curve)) * recall, 1e-9)
-
-    def part(self, cell: int) -> tuple[float, float]:
-        """Rates above a cell; many thresholds are in the same cell of a fold."""
-        if cell not in self._parts:
-            recall = _above(self.reference.positive_counts, cell)
-            self._parts[cell] = recall, self.wrong_at(recall)
-        return self._parts[cell]
 
 
 def expect(
@@ -368,6 +360,7 @@ def decision_rates(decision: Decision, prior: float, prepared: PreparedCounts | 
     more = 1 + decision.gain * (1 / recall - 1)  # a model of all rows flags more rows of both classes
     recall, unlabeled, wrong, low, high = (min(x * more, 1.0) for x in (recall, unlabeled, wrong, low, high))
     tail = (1 - _LEVEL) / 2
+    parts = [_above(tails.positive_counts, cell) for cell in cells]
     return DecisionRates(
         prior,
         recall,
@@ -376,7 +369,7 @@ def decision_rates(decision: Decision, prior: float, prepared: PreparedCounts | 
         wrong,
         (low, high),
         -slope * odds,
-        [prepared.part(cell) for cell in cells],
+        [(part, prepared.wrong_at(part)) for part in parts],
         decision.models,
     )
 
@@ -394,11 +387,9 @@ def _likely_rate(
     spread = math.sqrt(noise)
     centre, doubt = math.log(curve[0]), curve[1]
     grid = np.concatenate((np.exp(centre + doubt * _STEPS), raw + spread * _STEPS))
-    grid = np.sort(grid[(grid > 0) & (grid < 1)])
-    grid = grid[np.append(True, grid[1:] != grid[:-1])]
-    logs = np.log(grid)
-    log = -(((logs - centre) / doubt) ** 2 + ((grid - raw) / spread) ** 2) / 2 - logs
-    weight = np.exp(log - log.max()) * _width(grid)
+    grid = np.unique(grid[(grid > 0) & (grid < 1)])
+    log = -(((np.log(grid) - centre) / doubt) ** 2 + ((grid - raw) / spread) ** 2) / 2 - np.log(grid)
+    weight = np.exp(log - log.max()) * np.gradient(grid)
     weight /= weight.sum()
     mean = float(weight @ grid)
     variance = float(weight @ (grid - mean) ** 2)
@@ -408,14 +399,6 @@ def _likely_rate(
     ends = np.interp([tail, 1 - tail], np.cumsum(weight) - weight / 2, grid)
     low, high = (mean + own * (ends - mean)).tolist()
     return mean, (min(low, mean), max(high, mean)), slope
-
-
-def _width(grid: FloatArray) -> FloatArray:
-    """Half the distance between the neighbours of each point: ``np.gradient`` without its checks."""
-    width = np.empty_like(grid)
-    width[1:-1] = (grid[2:] - grid[:-2]) / 2
-    width[0], width[-1] = grid[1] - grid[0], grid[-1] - grid[-2]
-    return width
 
 
 def _above(counts: IntArray | FloatArray, cell: int) -> float:

@@ -471,7 +471,7 @@ class TreesTogether:
         return np.asarray(sums.reshape(len(X), -1) / self._divisors)
 
     def _joins(self) -> bool:
-        """Whether few rows get one booster: functions have none of their own, or there were many calls."""
+        """Whether to use one booster for few rows: there is none for each function, or there were many calls."""
         self._calls += 1
         made = all("booster" in function.trees.__dict__ for function in self._functions)
         return not made or self._calls > FEW_CALLS
