@@ -17,7 +17,7 @@ from drpu import BoostedRatio, DRPUClassifier
 from drpu._samples import Sample, SamplePair
 from drpu.exceptions import ImputationWarning
 from drpu.functions.folds import Folds
-from drpu.functions.trees import FEW_CALLS, FEW_ROWS, TreesTogether
+from drpu.functions.trees import FEW_ROWS
 from drpu.ratios.auto import FOLD_TREES, AutoRatio, Size
 from drpu.ratios.forest import ForestRatio
 
@@ -37,12 +37,6 @@ def labelled(n_positive=120, n_unlabeled=400, gaps=0.0):
     y = np.repeat([1, 0], [n_positive, n_unlabeled])
     X[y == 1, 0] += 1.5
     return X, y
-
-
-@pytest.fixture(autouse=True)
-def _join_at_once(monkeypatch):
-    """Join the trees of all models for the first small batch: by default this is done after a few."""
-    monkeypatch.setattr("drpu.functions.trees.FEW_CALLS", 0)
 
 
 @pytest.fixture(scope="module")
@@ -82,17 +76,6 @@ def test_rows_with_gaps_and_unseen_categories_have_the_same_scores_in_any_batch(
     X[:5] = np.nan
     X[5:10, -1] = 1000.0
     assert_array_equal(in_batches(fitted_with_gaps.model_, X, size), each_alone(fitted_with_gaps.model_, X))
-
-
-def test_trees_are_joined_after_a_few_calls_or_if_nothing_else_is_there(monkeypatch):
-    monkeypatch.setattr("drpu.functions.trees.FEW_CALLS", FEW_CALLS)
-    X, y = labelled()
-    functions = [BoostedRatio(n_rounds=3, random_state=k).fit_ratio(X[y == 1], X[y == 0]) for k in range(2)]
-    fitted, loaded = TreesTogether(functions), TreesTogether(copy.deepcopy(functions))
-    for call in range(FEW_CALLS + 2):
-        assert ("_joined" in vars(fitted)) == (call > FEW_CALLS)
-        assert ("_joined" in vars(loaded)) == (call > 0)
-        assert_array_equal(fitted.scores(X[call:][:2]), loaded.scores(X[call:][:2]))
 
 
 def test_far_values_have_the_same_scores_in_any_batch(fitted):

@@ -334,7 +334,6 @@ def _xgboost_arrays(tree: dict[str, Any]) -> dict[str, NDArray[Any]]:
 # -- functions ------------------------------------------------------------------------------------
 
 FEW_ROWS = 32  # up to this number of rows one call for all functions is faster than one for each
-FEW_CALLS = 10  # a booster of all trees takes longer to make than it saves in so many calls
 _MANY_ROWS = 2000  # LightGBM's threads wait for each other longer than they score fewer rows
 _TINY = 1e-7  # a smaller change of the output has the slope of a change of this size
 
@@ -451,7 +450,6 @@ class TreesTogether:
     def __init__(self, functions: Sequence[TreeFunction]) -> None:
         self._functions = list(functions)
         self._divisors = np.array([len(f.trees) if f.trees.averaged else 1 for f in functions])
-        self._calls = 0  # with few rows
 
     def scores(self, X: Rows) -> FloatArray:
         """Scores of checked rows, (rows, functions)."""
@@ -465,16 +463,10 @@ class TreesTogether:
 
     def outputs(self, X: Rows) -> FloatArray:
         """Sum of the trees of each function, or their mean in forests, (rows, functions)."""
-        if not isinstance(X, np.ndarray) or len(X) > FEW_ROWS or not self._joins():
+        if not isinstance(X, np.ndarray) or len(X) > FEW_ROWS:
             return np.column_stack([function.output(X) for function in self._functions])
         sums = np.asarray(self._joined.predict(X, raw_score=True, num_threads=1), dtype=np.float64)
         return np.asarray(sums.reshape(len(X), -1) / self._divisors)
-
-    def _joins(self) -> bool:
-        """Whether to use one booster for few rows: there is none for each function, or there were many calls."""
-        self._calls += 1
-        made = all("booster" in function.trees.__dict__ for function in self._functions)
-        return not made or self._calls > FEW_CALLS
 
     @cached_property
     def _joined(self) -> Any:
