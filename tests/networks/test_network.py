@@ -220,7 +220,7 @@ def test_torch_tensors_are_rows_too():
         ({"module": dict, "hidden": None}, "module must make a torch.nn.Module"),
         ({"epochs": 0}, "epochs must be at least 1"),
         ({"verbose": None}, "verbose must be an integer, got None"),
-        ({"holdout": 0.999999, "alpha": "auto"}, "holdout must leave rows of both samples to train on, got 0.999999"),
+        ({"holdout": 0.999999, "alpha": "auto"}, "holdout must leave rows to train on, got 0.999999"),
         ({"epochs": "many"}, "epochs must be one of 'auto'"),
         ({"batch_size": 2.5}, "batch_size must be an integer"),
         ({"learning_rate": -1}, "learning_rate must lie between"),

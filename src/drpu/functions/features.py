@@ -63,10 +63,7 @@ def _rounded(A: FloatArray, bits: int, axis: int) -> FloatArray:
     """``A`` in fixed point: ``bits`` bits below the largest absolute value along ``axis``."""
     _, exponent = np.frexp(np.abs(A).max(axis=axis, keepdims=True, initial=0.0))
     unit = np.ldexp(1.0, np.maximum(exponent - bits, -1000))  # which is not 0
-    found = np.asarray(A * (1 / unit), dtype=np.float64)  # a power of two: exactly A / unit, but faster
-    np.rint(found, out=found)
-    found *= unit
-    return found
+    return np.asarray(np.rint(A / unit) * unit, dtype=np.float64)
 
 
 # -- features -----------------------------------------------------------------------------------------

@@ -55,9 +55,7 @@ def hold_out(
         return TrainAndHeld(pair, None)
     (rest_p, held_p), (rest_u, held_u) = splits[0]
     if min(rest_p.size, rest_u.size) == 0:
-        raise ParameterError(
-            f"holdout must leave rows of both samples to train on, got {fraction!r}: lower it."
-        )
+        raise ParameterError(f"holdout must leave rows to train on, got {fraction!r}: lower it.")
     train, held = pair.take(rest_p, rest_u), pair.take(held_p, held_u)
     if min(train.smallest_total, held.smallest_total) <= 0:
         return TrainAndHeld(pair, None)
