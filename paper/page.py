@@ -44,10 +44,10 @@ flavours:
 - **ours-augmented** has the same networks, trained on images that are shifted, mirrored or deformed at
   random.
 - **beyond** has the same rows, labels and test sets, and the library's residual network: `NetworkRatio`
-  with `network="resnet9"`, augmented images, teachers and students, in one call for each trial. Except on
+  with `network="resnet9"`, augmented images, teachers and students. Except on
   Kuzushiji-MNIST, students also replace the weights of the rows by their own ratio while they train. The
   mean output of the last students is the model, its ratio is calibrated, and both priors are the
-  library's default estimates. On MNIST and Fashion-MNIST a trial has five such calls, and on CIFAR-10
+  library's default estimates. On MNIST and Fashion-MNIST a trial has five such models, and on CIFAR-10
   four: its rows are divided into as many folds, each model is fitted without one of them, and the mean
   calibrated ratio is used. `DRPUClassifier` with `holdout=5` does the same, except that it stops the
   training by other rows than those of the fold.

@@ -64,7 +64,7 @@ def undrawn(monkeypatch):
 
 @pytest.fixture
 def few_trees(monkeypatch):
-    """Boosted trees of few rounds, where a test is about the way of the rows and not about what is learnt."""
+    """Boosted trees of few rounds, for tests of how rows are read and printed, not of what is learnt."""
     from drpu.ratios import boosted
 
     monkeypatch.setattr(boosted, "_FIXED", boosted._FIXED._replace(rounds=15, learning_rate=0.3))

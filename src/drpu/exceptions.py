@@ -251,7 +251,7 @@ class MorePositivesWarning(DRPUWarning, code="more-positives"):
 
 
 class IndexWarning(DRPUWarning, code="index-order", assumption=False):
-    """Rows and labels, weights or another column of pandas have one index in two orders; position decides."""
+    """Labels, weights or other values have the index of X in another order; they are matched by position."""
 
 
 class IdColumnWarning(DRPUWarning, code="id-column", assumption=False):

@@ -134,7 +134,7 @@ class AdaptedClassifier(RatioClassifier):
         raise ParameterError("parameters must not be changed here: at_prior(prior, cost=cost) makes another.")
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Raise an error: an adapted classifier is frozen. ``FrozenEstimator`` of scikit-learn accepts it."""
+        """Raise an error: an adapted classifier is frozen. scikit-learn requires the method of estimators."""
         raise ParameterError("fit must not be called here: fit a DRPUClassifier and adapt it.")
 
     def __repr__(self) -> str:

@@ -222,8 +222,8 @@ class DRPUClassifier(RatioClassifier):
             )
         if isinstance(model, FrameLearner):
             names = ("negative_label", "audits", "labelled_by", "propensity", "label_delay")
-            values = (negative_label, audits, labelled_by, propensity, label_delay or None)
-            for name in (name for name, value in zip(names, values, strict=True) if value is not None):
+            given = (negative_label, audits, labelled_by, propensity, label_delay or None)
+            for name in (name for name, value in zip(names, given, strict=True) if value is not None):
                 raise ParameterError(f"{name} must be left out on a cluster: it needs the rows in memory.")
             if groups is not None:
                 raise ParameterError(
@@ -233,8 +233,8 @@ class DRPUClassifier(RatioClassifier):
             return self._fit_frame(seeded(model, check_random_state(self.random_state)), X, y, sample_weight)
         refuse_frame(X)
         X = collected(X)
-        given = {"sample_weight": sample_weight, "groups": groups, "propensity": propensity}
-        warn_of_order(X, y=y, periods=periods, **given)
+        warn_of_order(X, y=y, sample_weight=sample_weight, groups=groups)
+        warn_of_order(X, periods=periods, propensity=propensity)
         column = periods if isinstance(periods, str) else None
         X, periods = without_periods(X, periods)
         y, negative, both = split_negatives(y, negative_label, self.pos_label)

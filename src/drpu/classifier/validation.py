@@ -101,8 +101,9 @@ def _flat(y: Any) -> np.ndarray[Any, Any]:
         raise LabelError(one_line(error)) from error
     if len(labels) == 0:
         raise LabelError("y must hold at least one label, got none.")
-    dates, named = labels.dtype.kind in "mM", labels if labels.dtype.kind in "mMO" else ()
-    for label in {type(label): label for label in named if not is_missing(label)}.values():
+    dates = labels.dtype.kind in "mM"
+    varied = labels if dates or labels.dtype == object else ()
+    for label in {type(label): label for label in varied if not is_missing(label)}.values():
         if dates or not isinstance(label, (str, *NUMBERS)):
             raise LabelError(
                 f"y must hold names, numbers or booleans, got {label!r:.100}: pass y.astype(str), or "

@@ -92,7 +92,7 @@ class NetworkRatio(RatioLearner):
     holdout : float, default=0.2
         Share of rows held out for that choice, and for ``alpha="auto"``, when
         ``fit_ratio`` is given none. If fewer than five of either sample would be
-        held out, all rows are used for training; a share that leaves none for it is an error.
+        held out, all rows are used for training. A share that leaves no row to train on is an error.
     teachers : int, optional
         Networks to train first, 0 when not given. Their mean ratio gives each unlabeled row a weight, and
         student networks are trained on all rows with these weights in place of the few labelled rows.

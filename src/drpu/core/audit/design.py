@@ -104,7 +104,7 @@ class _Sample:
             return 0.0
         if len(self.weight) == 1:
             return float(self.weight[0]) * exact_limit(self.hits[0], self.sizes[0], tail, upper=False)
-        as_large = cache(self._as_large)  # the root is searched for between positions that were looked at
+        as_large = cache(self._as_large)  # brentq evaluates both ends of its interval again
         near, far = 0.0, _NEAR
         while as_large(far) > tail:
             if far >= _FAR:
@@ -136,8 +136,7 @@ class _Sample:
         mass = np.exp(ways + xlogy(k, p[stratum]) + xlogy(n - k, 1 - p[stratum]))
         laws = np.bincount(place, weights=mass, minlength=len(p) * size).reshape(len(p), size)
         spectrum = np.fft.rfft(laws, axis=1).prod(axis=0)
-        if self.rows < math.inf:
-            spectrum *= np.exp(-0.5 * self._between(p) * (2 * math.pi * np.fft.rfftfreq(size) / unit) ** 2)
+        spectrum *= np.exp(-0.5 * self._between(p) * (2 * math.pi * np.fft.rfftfreq(size) / unit) ** 2)
         law = np.fft.irfft(spectrum, size)
         # Rounding changes the sum of each stratum by at most half a step: include all that may be as large.
         first = max(math.ceil(float(self.weight @ (self.hits / self.sizes)) / unit - len(p) / 2), 0)
