@@ -10,7 +10,7 @@ from typing import Annotated, Any, Self
 
 import numpy as np
 
-from drpu._checks import check_choice, check_flag, check_random_state
+from drpu._checks import check_choice, check_flag, check_numbers, check_random_state
 from drpu._codec import NotKept, kept
 from drpu._progress import inform, part, progress_bar
 from drpu._samples import Sample, SamplePair
@@ -38,7 +38,6 @@ from drpu.classifier.validation import (
     check_rows,
     grouped_copies,
     pair_pu,
-    rates_of_rows,
     read_labels,
     split_negatives,
     split_pu,
@@ -274,13 +273,14 @@ class DRPUClassifier(RatioClassifier):
             if isinstance(rates, Mapping):
                 raise ParameterError("labelled_by must name the columns whose values propensity has as keys.")
             return weight if rates is None else weigh_labelled(labelled, rates, weight), None
-        cells = cells_of(X, by)
+        names, cell = cells_of(X, by)
         if rates is None:
-            found = rates_from_answers(cells, labelled, answers)
-            rates = {cell: rate.value for cell, rate in found.items()}
+            found = rates_from_answers((names, cell), labelled, answers)
+            rates = {name: rate.value for name, rate in found.items()}
         elif not isinstance(rates, Mapping):
             raise ParameterError("propensity must be a mapping from the values of the columns labelled_by.")
-        values = rates_of_rows(cells, rates)
+        # cells without a rate have NaN, which is refused where rows are labelled
+        values = check_numbers("propensity", [rates.get(name, np.nan) for name in names])[cell]
         return weight if np.ptp(values[labelled]) == 0 else weigh_labelled(labelled, values, weight), found
 
     def fit_pu(
@@ -380,10 +380,8 @@ class DRPUClassifier(RatioClassifier):
             warn_of_guess(found.classes, found.n_positive, found.n_unlabeled)
         warn_of_more_positives(found.n_positive, found.n_unlabeled)
         warn_of_few_positives(found.n_positive, split=True)
-        self.n_features_in_, self.table_ = found.n_columns, found.table
-        if found.table is not None:
-            names = [plan.name for plan in found.table.columns]
-            self.feature_names_in_ = np.array(names, dtype=object)
+        names = [plan.name for plan in found.table.columns]
+        Columns(len(names), tuple(names), found.table).set_on(self)
         if self.verbose:
             inform(f"{found.n_positive} positives, {found.n_unlabeled} unlabeled rows")
         fraction = found.labelled_fraction if self.scenario == "single-sample" else 0.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -13,7 +13,7 @@ from sklearn.utils.validation import column_or_1d, validate_data
 
 from drpu._arrays import as_numpy
 from drpu._checks import LARGEST, check_numbers, check_weights, one_line, refuse_mask, unit_weights
-from drpu._samples import Sample, SamplePair, is_sparse, n_rows, stack_rows, take_rows
+from drpu._samples import Sample, SamplePair, is_sparse, n_rows, stack_rows
 from drpu._typing import BoolArray, FloatArray, IntArray, Rows
 from drpu.classifier.audit import check_same_rows
 from drpu.core.audit.labelling import inverse_weights
@@ -431,7 +431,7 @@ def copied_positives(pair: SamplePair, rng: np.random.RandomState) -> IntArray |
     pairs = float((counts.astype(np.float64) * (counts - 1)).sum()) / 2
     unlabeled = pair.unlabeled.rows
     if len(pair.unlabeled) > _MOST_ROWS:
-        unlabeled = take_rows(unlabeled, np.sort(rng.permutation(len(pair.unlabeled))[:_MOST_ROWS]))
+        unlabeled = unlabeled[np.sort(rng.permutation(len(pair.unlabeled))[:_MOST_ROWS])]
     others, other_counts = np.unique(_keys(unlabeled), return_counts=True)
     _, at, other_at = np.intersect1d(keys, others, assume_unique=True, return_indices=True)
     met = int((counts[at].astype(np.int64) * other_counts[other_at]).sum())  # pairs of equal rows
@@ -529,11 +529,6 @@ def cells_of(X: Any, columns: Any) -> tuple[list[Any], IntArray]:
     place = {cell: k for k, cell in enumerate(order)}
     shown = [cell[0] if len(names) == 1 else cell for cell in order]
     return shown, np.array([place[cell] for cell in cells], dtype=np.int64)
-
-
-def rates_of_rows(cells: tuple[list[Any], IntArray], rates: Mapping[Any, float]) -> FloatArray:
-    """The rate of labelling of each row from a mapping of cells to rates; NaN for cells without one."""
-    return check_numbers("propensity", [rates.get(cell, np.nan) for cell in cells[0]])[cells[1]]
 
 
 def weigh_labelled(labelled: BoolArray, propensity: Any, sample_weight: Any) -> FloatArray:

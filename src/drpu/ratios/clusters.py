@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -37,12 +38,11 @@ class FrameFit:
     folds: Folds
     tails: ScoreTails
     classes: np.ndarray[Any, Any]
-    n_columns: int
     n_positive: int
     n_unlabeled: int
     labelled_fraction: float
-    table: TableEncoder | None = None  # reads the columns of the frame; None if the rows are arrays
-    ranges: Ranges | None = None  # counts of the rows in ranges of the encoded columns
+    table: TableEncoder  # reads the columns of the frame
+    ranges: Ranges | None  # counts of the rows in ranges of the encoded columns; None for very wide rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,21 +88,10 @@ class Plan:
 
 
 class RowsOnCluster(Protocol):
-    """The encoded rows of a frame with their folds, in the memory of an engine such as Dask.
-
-    The methods are called inside a ``with`` block. It waits until no other fit runs on the cluster: fits at
-    the same time would share the memory of the workers, and parts of two trainings that wait for each other
-    never end.
-    """
+    """The encoded rows of a frame with their folds, in the memory of an engine such as Dask."""
 
     table: TableEncoder
     weighted: bool
-
-    def __enter__(self) -> Self:
-        """Wait for the turn of this fit, and load the rows."""
-
-    def __exit__(self, *_: object) -> None:
-        """Free the memory of the workers, and let the next fit run."""
 
     def totals(self, folds: int) -> tuple[IntArray, FloatArray]:
         """Rows and weights of shape (folds + 1, 2), by fold (the last for -1) and by unlabeled, positive."""
@@ -152,8 +141,12 @@ class FrameLearner(Accepts, BaseEstimator, ABC):  # type: ignore[misc]
         """Numbers of rows by label, at most one value too many, and the encoder of the other columns."""
 
     @abstractmethod
-    def rows(self, frame: Any, plan: Plan) -> RowsOnCluster:
-        """The encoded rows with their folds."""
+    def rows(self, frame: Any, plan: Plan) -> AbstractContextManager[RowsOnCluster]:
+        """The encoded rows with their folds, for a ``with`` block that frees the memory of the workers.
+
+        It waits until no other fit runs on the cluster: fits at the same time would share the memory of the
+        workers, and parts of two trainings that wait for each other never end.
+        """
 
     def fit_frame(
         self,
@@ -197,7 +190,6 @@ class FrameLearner(Accepts, BaseEstimator, ABC):  # type: ignore[misc]
             Folds(tuple(functions)),
             tails,
             classes,
-            len(rows.table.columns),
             n_p,
             n_u,
             float(total[1] / total.sum()),

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import operator
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -75,8 +76,15 @@ class DaskBoosted(FrameLearner):
                      for name in columns}  # fmt: skip
         return labels, TableEncoder.of_summaries(summaries)
 
-    def rows(self, frame: Any, plan: Plan) -> _DaskRows:  # noqa: D102
-        return _DaskRows(self._client(), frame, plan, self)
+    @contextmanager
+    def rows(self, frame: Any, plan: Plan) -> Iterator[_DaskRows]:  # noqa: D102
+        rows = _DaskRows(self._client(), frame, plan, self)
+        with one_at_a_time(rows.client):
+            try:
+                rows.load()
+                yield rows
+            finally:
+                rows.parts.clear()  # futures without a reference are released
 
     def _client(self) -> Any:
         distributed = require("distributed", extra="dask", for_="DaskBoosted")
@@ -115,18 +123,7 @@ class _DaskRows:
         self.table, self.weighted = plan.table, plan.weight is not None
         self.parts: list[Any] = []
 
-    def __enter__(self) -> Self:
-        with ExitStack() as stack:
-            stack.enter_context(one_at_a_time(self.client))
-            stack.callback(self.parts.clear)  # futures without a reference are released
-            self._load()
-            self.at_exit = stack.pop_all()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.at_exit.close()
-
-    def _load(self) -> None:
+    def load(self) -> None:
         workers = sorted(worker_addresses(self.client))
         if not workers:
             raise ClusterError("the Dask cluster has no workers: start some first.")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass
 from itertools import pairwise
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -89,11 +89,18 @@ class SparkBoosted(FrameLearner):
         lines = frame.groupBy(label).count().limit(MOST_LABELS + 1).collect()
         return [(line[label], line["count"]) for line in lines], table
 
-    def rows(self, frame: Any, plan: Plan) -> _SparkRows:  # noqa: D102
+    @contextmanager
+    def rows(self, frame: Any, plan: Plan) -> Iterator[_SparkRows]:  # noqa: D102
         marked, types = _with_folds(frame, plan), _types(frame, plan.columns)
         plain = all(own.kind == NUMBER and types[own.name] in NUMBERS for own in plan.table.used)
-        rows = _as_doubles(marked, plan.columns) if plain else _encoded(marked, plan.table)
-        return _SparkRows(rows, plan.table, plan.weight is not None, self)
+        encoded = _as_doubles(marked, plan.columns) if plain else _encoded(marked, plan.table)
+        rows = _SparkRows(encoded, plan.table, plan.weight is not None, self)
+        with _one_at_a_time:
+            try:
+                encoded.persist()
+                yield rows
+            finally:
+                encoded.unpersist()
 
     def settings(self, workers: int) -> dict[str, Any]:
         """Settings of XGBoost's estimator."""
@@ -130,17 +137,6 @@ class _SparkRows:
         self.frame, self.table, self.weighted, self.model = frame, table, weighted, model
         self.F = require("pyspark.sql.functions", extra="spark", for_="SparkBoosted")
         self.columns = [name for name in frame.columns if name not in (FLAG, FOLD, WEIGHT)]
-
-    def __enter__(self) -> Self:
-        with ExitStack() as stack:
-            stack.enter_context(_one_at_a_time)
-            stack.callback(self.frame.unpersist)
-            self.frame.persist()
-            self.at_exit = stack.pop_all()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.at_exit.close()
 
     def totals(self, folds: int) -> tuple[IntArray, FloatArray]:
         found = [self.F.count("*").alias("n"), self.F.sum(WEIGHT).alias("mass")]
