@@ -25,8 +25,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         warning about a violated assumption and ``--strict``, 130 interrupted by Ctrl-C.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
-    with_traceback, in_json = _take(words, "--traceback"), "--json" in _options(words)
-    quiet, strict = (flag in _options(words) for flag in ("--quiet", "--strict"))
+    end = words.index("--") if "--" in words else len(words)  # all words after it are arguments
+    flags = ("--traceback", "--json", "--quiet", "--strict")
+    with_traceback, in_json, quiet, strict = (flag in words[:end] for flag in flags)
+    words[:end] = [word for word in words[:end] if word != "--traceback"]  # it may stand anywhere
     if sys.stderr is None:  # closed by the caller: warnings cannot be shown
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115
     try:  # from the first import on, Ctrl-C ends in an exit code and not in a traceback
@@ -67,7 +69,7 @@ def _command(words: list[str], with_traceback: bool, in_json: bool, *, quiet: bo
     except SystemExit as stop:  # shell completion exits in this way
         return stop.code if isinstance(stop.code, int) else OK if stop.code is None else FAILED
     except UsageError as error:
-        return _wrong_usage(error, in_json)
+        return _fail(error, in_json, USAGE)
     except BrokenPipeError:
         raise
     except Exception as error:
@@ -79,38 +81,17 @@ def _command(words: list[str], with_traceback: bool, in_json: bool, *, quiet: bo
     return code if isinstance(code, int) else OK
 
 
-def _wrong_usage(error: Any, in_json: bool) -> int:
+def _fail(error: Any, in_json: bool, code: int = FAILED) -> int:
     from drpu.cli import show
 
-    message = error.format_message()
+    if code == USAGE:
+        kind, message, context = "UsageError", error.format_message(), getattr(error, "ctx", None)
+    else:
+        kind, message, context = type(error).__name__, show.message_of(error), None
     if in_json:
-        show.error_as_json("UsageError", USAGE, message)
-    context = getattr(error, "ctx", None)
+        show.as_json({"error": {"type": kind, "exit_code": code, "message": message}})
     if context is not None:
         show.say(context.get_usage(), aside=True)
         show.say(f"Try '{context.command_path} --help' for help.", aside=True)
     show.say(f"error: {message}", aside=True)
-    return USAGE
-
-
-def _fail(error: BaseException, in_json: bool) -> int:
-    from drpu.cli import show
-
-    message = show.message_of(error)
-    if in_json:
-        show.error_as_json(type(error).__name__, FAILED, message)
-    show.say(f"error: {message}", aside=True)
-    return FAILED
-
-
-def _options(words: list[str]) -> list[str]:
-    """The words before ``--``; all words after it are arguments."""
-    return words[: words.index("--")] if "--" in words else words
-
-
-def _take(words: list[str], flag: str) -> bool:
-    """Whether ``flag`` is among the options; it is removed, so it may stand anywhere."""
-    end = len(_options(words))
-    found = flag in words[:end]
-    words[:end] = [word for word in words[:end] if word != flag]
-    return found
+    return code

@@ -235,11 +235,6 @@ def as_json(values: dict[str, Any]) -> None:
     print(json.dumps(_plain(values | {"warnings": list(_seen)}), indent=2, allow_nan=False))
 
 
-def error_as_json(kind: str, code: int, message: str) -> None:
-    """The error as one JSON object on the standard output."""
-    as_json({"error": {"type": kind, "exit_code": code, "message": message}})
-
-
 def _plain(value: Any) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
         return _plain(asdict(value))

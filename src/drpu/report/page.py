@@ -194,17 +194,6 @@ def _scores(data: ReportData) -> plots.Display:
     return plots.ScoreDisplay.from_counts(data.fitted.tails, data.new, threshold=cut)
 
 
-def _outlook(data: ReportData) -> plots.Display:
-    return plots.PerformanceDisplay.from_fitted(
-        data.fitted,
-        cost=data.cost,
-        top=data.zoom,
-        prepared=data.prepared,
-        figure="cost",
-        prior=data.prior.value,
-    )
-
-
 FIGURES = (
     PageFigure(
         "groups",
@@ -265,7 +254,14 @@ FIGURES = (
         "outlook",
         "Effect of adapting",
         "Mean cost of a row when the threshold follows the share of positives, and when it stays as trained.",
-        _outlook,
+        lambda data: plots.PerformanceDisplay.from_fitted(
+            data.fitted,
+            cost=data.cost,
+            top=data.zoom,
+            prepared=data.prepared,
+            figure="cost",
+            prior=data.prior.value,
+        ),
     ),
 )
 

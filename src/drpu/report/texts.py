@@ -134,45 +134,45 @@ def period_sentences(data: ReportData) -> list[str]:
 
 def cards(data: ReportData) -> list[tuple[str, str, str]]:
     """How many, how sure, what to do: a question, the answer and a sentence."""
-    return [_how_many(data), _how_sure(data), _what_to_do(data)]
-
-
-def _how_many(data: ReportData) -> tuple[str, str, str]:
-    question, prior = "How many are positive?", data.prior
+    found = share(data.prior.value)
     if data.new is None:
-        return question, share(prior.value), "of the rows, at the prior that this classifier works at."
-    sentence = f"{share(prior.value)} of {data.rows:,} new rows; {share(data.train.value)} in training."
-    return question, f"about {_rows(data, prior.value)}", sentence
+        many = found, "of the rows, at the prior that this classifier works at."
+    else:
+        rows = f"{found} of {data.rows:,} new rows; {share(data.train.value)} in training."
+        many = f"about {_rows(data, data.prior.value)}", rows
+    return [
+        ("How many are positive?", *many),
+        ("How sure is that?", *_how_sure(data)),
+        ("What to do?", *_what_to_do(data)),
+    ]
 
 
-def _how_sure(data: ReportData) -> tuple[str, str, str]:
-    question, prior = "How sure is that?", data.prior
+def _how_sure(data: ReportData) -> tuple[str, str]:
+    prior = data.prior
     if prior.method == "given":
-        return question, "given", "The share was stated by a person, not estimated."
+        return "given", "The share was stated by a person, not estimated."
     answer = share_range(prior.low, prior.high)
     if data.other_shift:
-        return question, answer, "This is a rough reading. Answers for 50 rows help: see drpu audit."
+        return answer, "This is a rough reading. Answers for 50 rows help: see drpu audit."
     if not prior.identified:
-        sentence = (
+        return answer, (
             f"Not identified{_at_most(prior)}. The data do not show how many of the rows with the highest "
             "scores are negative; true labels of about 50 rows show it: see drpu audit."
         )
-        return question, answer, sentence
     sentence = f"with {prior.level:.0%} confidence"
     if data.new is not None:
         sentence += f": {_rows(data, prior.low)} to {_rows(data, prior.high)} rows"
-    return question, answer, f"{sentence}."
+    return answer, f"{sentence}."
 
 
-def _what_to_do(data: ReportData) -> tuple[str, str, str]:
-    question = "What to do?"
+def _what_to_do(data: ReportData) -> tuple[str, str]:
     shifted = [group.shift == "other" for group in data.periods] or [data.other_shift]
     if all(shifted):
         sentence = "More than the share of positives has changed. Find out why before the labels are used."
-        return question, "check the data", sentence
+        return "check the data", sentence
     if data.listed is not None and data.groups is not None:
         sentence = "Each period has its own share, decision and budget: see the sentences above."
-        return question, f"check {data.listed.n:,} rows", sentence
+        return f"check {data.listed.n:,} rows", sentence
     of = f" of {data.rows:,}" if data.new is None else ""
     if data.budget is not None:
         rows, found, lift = data.to_check, data.budget, data.budget.lift
@@ -181,19 +181,18 @@ def _what_to_do(data: ReportData) -> tuple[str, str, str]:
             f"Share of all positives among them: {figure_text(found.recall)}, which is {lift.value:.3g} "
             f"times that of as many random rows ({lift.low:.3g} to {lift.high:.3g})."
         )
-        return question, f"check the top {f'{rows:,} rows' if rows > 1 else 'row'}{of}", sentence
+        return f"check the top {f'{rows:,} rows' if rows > 1 else 'row'}{of}", sentence
     flagged = _rows(data, data.figure("flagged").value) if data.flagged is None else f"{data.flagged:,}"
     if flagged == "0":
-        sentence = (
+        return "nothing to flag", (
             "No row is worth a false alarm at these costs. Change them, or check the rows with the highest "
             "scores."
         )
-        return question, "nothing to flag", sentence
     sentence = (
         f"They are flagged. Expected to be positive: {figure_text(data.figure('precision'))} of them. "
         f"Share of all positives among them: {figure_text(data.figure('recall'))}."
     )
-    return question, f"check {flagged} row{'' if flagged == '1' else 's'}{of}", sentence
+    return f"check {flagged} row{'' if flagged == '1' else 's'}{of}", sentence
 
 
 def _rows(data: ReportData, part: float) -> str:

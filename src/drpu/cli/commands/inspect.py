@@ -31,26 +31,18 @@ def inspect(
         file, record = inspect_file(saved.artifact)
         saved.check_digest(file.sha256)
         classifier = saved.load() if saved.trusted else saved.check_kind(record.classifier())
-    values = {"artifact": str(saved.artifact), "bytes": file.bytes, "versions": file.versions}
+    values: dict[str, Any] = {"artifact": str(saved.artifact), "bytes": file.bytes, "versions": file.versions}
     values |= {"contents": file.contents, "loaded": saved.trusted} | learnt(classifier) | position(classifier)
-    lines = _lines(values, classifier.fitted_)
-    if expected:
-        values |= standing(classifier)
-        lines |= decision_lines(values)
-    return Result(values, lines)
-
-
-def _lines(values: dict[str, Any], fitted: Any) -> dict[str, str]:
     names = values["columns"] or [f"{values['n_columns']} without names"]
     if values["row_shape"]:
         names = [f"none; rows of shape ({', '.join(map(str, values['row_shape']))})"]
-    return {
+    lines = {
         "kind": values["kind"],
         "model": values["model"],
         "columns": ", ".join(map(str, names[:8])) + (", ..." if len(names) > 8 else ""),
         "learnt from": f"{values['positives']:,.0f} positives, {values['unlabeled']:,.0f} unlabeled rows",
         "labels": f"{values['classes'][1]!s} is positive, {values['classes'][0]!s} is not",
-        "scenario": scenario_text(fitted),
+        "scenario": scenario_text(classifier.fitted_),
         "training prior": prior_text(values["train_prior"]),
         "works at prior": prior_text(values["prior"]),
         "cost": f"{values['cost']!s}",
@@ -59,6 +51,10 @@ def _lines(values: dict[str, Any], fitted: Any) -> dict[str, str]:
         "size": size(values["bytes"]),
         "loaded": "yes, with all that it holds" if values["loaded"] else "no: only its facts were read",
     } | table_lines(values)
+    if expected:
+        values |= standing(classifier)
+        lines |= decision_lines(values)
+    return Result(values, lines)
 
 
 def verify(
