@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -131,7 +131,7 @@ class ShiftedRisk:
     ) -> Gradient:
         """The risk and its derivatives, for optimisers that use all rows in every step."""
         kept, scale, rest = self._parts(positive, unlabeled, w_p, w_u)
-        w_p, w_u = _shares(positive, w_p), _shares(unlabeled, w_u)
+        w_p, w_u = weight_shares(positive, w_p), weight_shares(unlabeled, w_u)
         by_positive = 2 * (1 - self.cost) * self.prior * w_p * self.loss.slope(positive)
         if self.corrected and rest < -self.beta:
             return float(kept - scale * self.beta), by_positive, np.zeros_like(unlabeled)
@@ -191,7 +191,7 @@ class VariationalRisk:
         self, positive: FloatArray, unlabeled: FloatArray, w_p: Weight = None, w_u: Weight = None
     ) -> Gradient:
         """The risk and its derivatives, for optimisers that use all rows in every step."""
-        w_p, w_u = _shares(positive, w_p), _shares(unlabeled, w_u)
+        w_p, w_u = weight_shares(positive, w_p), weight_shares(unlabeled, w_u)
         c = self.labelled_share
         log_p, log_u = -softplus(-positive), -softplus(-unlabeled)
         # For numerical stability: the largest value that enters the sum.
@@ -224,5 +224,6 @@ def _log_mean_exp(x: Array, weight: Weight) -> Array:
     return xp.log(weighted_mean(xp.exp(x - top), weight)) + top[..., 0]
 
 
-def _shares(scores: FloatArray, weight: Weight) -> FloatArray:
-    return np.full(len(scores), 1 / len(scores)) if weight is None else weight / weight.sum()
+def weight_shares(rows: Sized, weight: Weight) -> FloatArray:
+    """The weights of rows divided by their sum; equal ones if there are none."""
+    return np.full(len(rows), 1 / len(rows)) if weight is None else np.asarray(weight / weight.sum())

@@ -417,7 +417,6 @@ def remembered(
     found by a digest of the counts, because tails are copied and their counts change.
     """
     found: dict[bytes, _T] = {}
-    forget = found.clear
 
     @wraps(function)
     def remembering(tails: ScoreTails, /, *given: _P.args, **named: _P.kwargs) -> _T:
@@ -428,9 +427,9 @@ def remembered(
         if result is None:
             result = function(tails, *given, **named)
             if len(found) >= _MOST_REMEMBERED:
-                forget()
+                found.clear()
             found[key] = result
         return result
 
-    remembering.forget = forget  # type: ignore[attr-defined]
+    remembering.forget = found.clear  # type: ignore[attr-defined]
     return remembering

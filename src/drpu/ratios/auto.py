@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -154,7 +154,12 @@ class AutoRatio(RatioLearner):
         rng = check_random_state(self.random_state)
         seeds = [int(seed) for seed in rng.randint(2**31 - 1, size=3)]
         size = self._size or Size.of(pair)
-        split = self._split(pair, seeds[0]) if size.weighted else TrainAndHeld(pair, None)
+        split = TrainAndHeld(pair, None)
+        if size.weighted:  # rows for fitting the members, and rows for their weights
+            fraction = min(max(HELD[0], ENOUGH_HELD / len(pair.positive)), HELD[1])
+            if len(pair) <= REGROW_ROWS:  # the held-out rows are used in the end
+                fraction = HELD[1]
+            split = hold_out(pair, None, fraction, np.random.default_rng(seeds[0]), most=MOST_HELD)
         filling = self._filling(pair, seeds[0]) if self._fold is None else self._fold.filling
         learners = self._choose(split.train, seeds, size)
         start = np.array([FOREST_WEIGHT if isinstance(one, ForestRatio) else 1.0 for one in learners])
@@ -208,13 +213,6 @@ class AutoRatio(RatioLearner):
             rng = np.random.default_rng(seed)
             pair = SamplePair(pair.positive.at_most(MOST_HELD, rng), pair.unlabeled.at_most(MOST_HELD, rng))
         return Filling(smooth_medians(pair.stacked()), indicators)
-
-    def _split(self, pair: SamplePair, seed: int) -> TrainAndHeld:
-        """Rows for fitting the members, and rows for their weights."""
-        fraction = min(max(HELD[0], ENOUGH_HELD / len(pair.positive)), HELD[1])
-        if len(pair) <= REGROW_ROWS:  # the held-out rows are used in the end
-            fraction = HELD[1]
-        return hold_out(pair, None, fraction, np.random.default_rng(seed), most=MOST_HELD)
 
     def _choose(self, pair: SamplePair, seeds: list[int], size: Size) -> list[RatioLearner]:
         """The learners that are suitable for the rows."""
@@ -289,18 +287,12 @@ class Evidence:
 
     def columns(self, kept: list[int]) -> Evidence:
         """The scores of some of the members."""
-        return Evidence(
-            self.positive[:, kept], self.unlabeled[:, kept], self.positive_weight, self.unlabeled_weight
-        )
+        return replace(self, positive=self.positive[:, kept], unlabeled=self.unlabeled[:, kept])
 
     def mean(self, weights: FloatArray) -> Evidence:
         """The weighted sum of the members, as the scores of a single member."""
-        return Evidence(
-            (self.positive @ weights)[:, None],
-            (self.unlabeled @ weights)[:, None],
-            self.positive_weight,
-            self.unlabeled_weight,
-        )
+        positive, unlabeled = ((rows @ weights)[:, None] for rows in (self.positive, self.unlabeled))
+        return replace(self, positive=positive, unlabeled=unlabeled)
 
     def loss(self, weights: FloatArray, constant: float) -> tuple[float, FloatArray]:
         """Logistic loss of positive against unlabeled rows at equal masses, and its gradient."""

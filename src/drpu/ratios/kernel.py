@@ -110,8 +110,12 @@ class KernelRatio(RatioLearner):
             scaling = Scaling.of(unlabeled, pair.unlabeled.weight)
         basis = make_basis(kind, unlabeled, size, scaling, rng)
         unit = median_distance(unlabeled, scaling, rng) if self.width == "auto" else 1.0
-        choosing = self.width == "auto" or self.ridge == "auto" or holdout is not None
-        splits = _splits(pair, holdout, self.holdout, rng) if choosing else []
+        splits: list[tuple[SamplePair, SamplePair]] = []
+        # the given split, a random one, or several for few rows
+        if self.width == "auto" or self.ridge == "auto" or holdout is not None:
+            draws = 1 if holdout is not None or len(pair) > _FEW else _DRAWS
+            drawn = [hold_out(pair, holdout, self.holdout, rng) for _ in range(draws)]
+            splits = [(split.train, split.held) for split in drawn if split.held is not None]
         width, ridge, risk = self._choose(basis, splits, unit)
 
         (moments,) = _moments(basis, pair, [width])
@@ -221,12 +225,3 @@ def _means(
             ratio = np.maximum(0, fit.intercept + basis.shape(projected, fit.width) @ fit.coef)
             sums[k] += weight @ term(ratio)
     return sums / sample.total
-
-
-def _splits(
-    pair: SamplePair, holdout: SamplePair | None, fraction: float, rng: np.random.Generator
-) -> list[tuple[SamplePair, SamplePair]]:
-    """Splits into training and holdout rows: the given one, a random one, or several for few rows."""
-    draws = 1 if holdout is not None or len(pair) > _FEW else _DRAWS
-    splits = [hold_out(pair, holdout, fraction, rng) for _ in range(draws)]
-    return [(split.train, split.held) for split in splits if split.held is not None]

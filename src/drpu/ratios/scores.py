@@ -12,7 +12,7 @@ from scipy.optimize import minimize
 from drpu._checks import check_integer, check_random_state, check_real
 from drpu._samples import Sample, SamplePair, is_sparse
 from drpu._typing import BoolArray, FloatArray, IntArray
-from drpu.core.risks import LOSSES, PUObjective, ShiftedRisk
+from drpu.core.risks import LOSSES, PUObjective, ShiftedRisk, weight_shares
 from drpu.exceptions import ParameterError
 from drpu.functions.features import Basis, Design, LinearFunction, Scaling, design, median_distance
 from drpu.ratios.base import ScoreLearner
@@ -190,7 +190,7 @@ def fit_margin(
 ) -> LinearFunction:
     """The score, fitted alternately with the labels of the unlabeled rows."""
     features, P, U = learner.designs(pair)
-    w_p, w_u = _shares(P), _shares(U)
+    w_p, w_u = weight_shares(P, P.weight), weight_shares(U, U.weight)
     w = np.zeros(P.width + 1)
     labels = np.zeros(len(U), dtype=bool)
     for share in np.geomspace(FAINTEST, 1.0, rounds) if rounds > 1 else [1.0]:
@@ -239,9 +239,3 @@ def _hinge(margin: FloatArray) -> tuple[FloatArray, FloatArray]:
     round_part = np.clip(lack + ROUNDING, 0, 2 * ROUNDING)
     value = round_part**2 / (4 * ROUNDING) + np.maximum(lack - ROUNDING, 0)
     return value, -round_part / (2 * ROUNDING)
-
-
-def _shares(design: Design) -> FloatArray:
-    if design.weight is None:
-        return np.full(len(design), 1 / len(design))
-    return np.asarray(design.weight / design.weight.sum())

@@ -259,20 +259,16 @@ def allocate(rows: IntArray, spread: FloatArray, n: int) -> IntArray:
         target = left * share / share[~fixed].sum()
         low, high = ~fixed & (target < least), ~fixed & (target > rows)
         if not (low.any() or high.any()):
-            planned[~fixed] = _rounded(target[~fixed], int(left))
+            own = target[~fixed]
+            whole = np.floor(own + 1e-9).astype(np.int64)
+            up = np.argsort(whole - own, kind="stable")[: left - whole.sum()]  # the largest remainders
+            whole[up] += 1
+            planned[~fixed] = whole
             break
         bound = low if low.any() else high
         planned[bound] = least[bound] if low.any() else rows[bound]
         fixed |= bound
     return planned
-
-
-def _rounded(target: FloatArray, total: int) -> IntArray:
-    """Integers with the sum ``total`` close to ``target``: the largest remainders are rounded up."""
-    whole = np.floor(target + 1e-9).astype(np.int64)
-    up = np.argsort(whole - target, kind="stable")[: total - whole.sum()]
-    whole[up] += 1
-    return whole
 
 
 def draw_rows(strata: Strata, scores: FloatArray, rng: np.random.RandomState) -> IntArray:

@@ -310,7 +310,10 @@ def assisted_share(
     if sample.n_strata > 1 or sample.unseen > 0:
         plain = sample.plain_share(tails, rows.n)
         return replace(plain, value=value, low=min(plain.low, value), high=max(plain.high, value))
-    low, high = _limits(found, rows, sample, tails)
+    flat = _flattened(found, sample)
+    eta = flat.log_odds(sample.z)
+    shifts = _lowest_shift(eta, sample.positive, tails[0]), -_lowest_shift(-eta, ~sample.positive, tails[1])
+    low, high = (rows.mean(expit(flat.log_odds(rows.z) + shift)) for shift in shifts)
     p = found.probability(rows.z)  # the rows are themselves a sample of the population
     noise = math.sqrt(max(rows.mean(p * p) - rows.mean(p) ** 2, 0.0) / rows.n)
     lower, upper = (-float(ndtri(tail)) for tail in tails)
@@ -339,18 +342,6 @@ def _inside(share: float, mean: float, size: float) -> float:
     """The share, moved into (0, 1) by at most the share of half an answer."""
     half = 0.5 / (size + 1)
     return min(max(share, min(mean, half)), max(mean, 1 - half))
-
-
-def _limits(
-    found: LogOddsMap, rows: Population, sample: DesignedSample, tails: tuple[float, float]
-) -> tuple[float, float]:
-    """Limits of the share from answers that were drawn at random."""
-    flat = _flattened(found, sample)
-    eta = flat.log_odds(sample.z)
-    down = _lowest_shift(eta, sample.positive, tails[0])
-    up = -_lowest_shift(-eta, ~sample.positive, tails[1])
-    low, high = (rows.mean(expit(flat.log_odds(rows.z) + shift)) for shift in (down, up))
-    return low, high
 
 
 def _flattened(found: LogOddsMap, sample: DesignedSample) -> LogOddsMap:

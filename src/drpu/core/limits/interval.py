@@ -176,8 +176,7 @@ def _known_prior_limits(
 ) -> Limits:
     """Limits of the new prior for a known training prior and its limits, with the uncertainty of both."""
     pi, pi_low, pi_high = train
-    few = tails.n < FEW_ROWS
-    growth = binomial_growth(tails, reference, level) if few else None
+    growth = binomial_growth(tails, reference, level) if tails.n < FEW_ROWS else None
     if growth is None:
         value = 1 - match.value * (1 - pi)
         low, high = score_limits(tails, reference, match, level, pi)

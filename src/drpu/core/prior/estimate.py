@@ -237,11 +237,9 @@ def _shifted(
     upper = None if limits.identified or base.upper is None else efficient(tails, reference, base.upper)
     if method == "auto" and not limits.identified:
         return _estimate(_carried(tails, reference, base, upper), limits, level, "central", upper, warn=warn)
-    method = "blended" if method == "auto" else method
-    if method == "blended":
-        value = _blended(tails, reference, base)
-    else:
-        value = SHIFTS[method](tails, reference, base.value)
+    if method in ("auto", "blended"):
+        return _estimate(_blended(tails, reference, base), limits, level, "blended", upper, warn=warn)
+    value = SHIFTS[method](tails, reference, base.value)
     return _estimate(value, limits, level, method, upper, warn=warn)
 
 

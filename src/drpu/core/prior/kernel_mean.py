@@ -310,20 +310,15 @@ def _project(P: Any, U: Any, dims: int) -> tuple[FloatArray, FloatArray]:
     centre = np.asarray(U.mean(axis=0)).ravel()
     if d <= n:
         spread = _dense(U.T @ U) - n * np.outer(centre, centre)
-        axes = _leading(spread, dims)[1]
+        axes = eigh(spread, subset_by_index=[d - dims, d - 1])[1]
     else:  # fewer rows than columns: compute the same axes from inner products of rows
         along = np.asarray(U @ centre)
         gram = _dense(U @ U.T) - along - along[:, None] + centre @ centre
-        values, vectors = _leading(gram, min(dims, n))
+        values, vectors = eigh(gram, subset_by_index=[max(n - dims, 0), n - 1])
         vectors = vectors / np.sqrt(np.maximum(values, np.finfo(float).eps * max(values[-1], 1e-300)))
         axes = np.asarray(U.T @ vectors) - np.outer(centre, vectors.sum(axis=0))
     offset = centre @ axes
     return np.asarray(P @ axes) - offset, np.asarray(U @ axes) - offset
-
-
-def _leading(A: FloatArray, k: int) -> tuple[FloatArray, FloatArray]:
-    values, vectors = eigh(A, subset_by_index=[len(A) - k, len(A) - 1])
-    return values, vectors
 
 
 def _dense(X: Any) -> FloatArray:

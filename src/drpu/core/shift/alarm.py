@@ -96,8 +96,9 @@ class PriorAlarm:
         n = batch.n
         reached = n * float(batch.counts[self.cell :].sum()) / max(float(batch.counts.sum()), 1e-300)
         above, count, order = self.above + reached, self.count + n, self.order
+        weight = 1 / (3.4 * (order + 1) * np.log(order + 2) ** 2)  # of the tests; their sum is below 1
         with np.errstate(over="ignore"):
-            terms = _weight(order) * np.exp(self._log_ratios(above, count))
+            terms = weight * np.exp(self._log_ratios(above, count))
         evidence, rows, start = float(terms.sum()), self.rows + n, self.next
         if rows >= start:  # another test, which uses the rows from here on
             kept = np.arange(len(terms))
@@ -116,11 +117,6 @@ class PriorAlarm:
         A, B = _STRENGTH * self.value, _STRENGTH * (1 - self.value)
         mixture = betaln(x + A, t - x + B) - betaln(A, B)
         return np.asarray(mixture - x * np.log(p) - (t - x) * np.log1p(-p))
-
-
-def _weight(order: FloatArray) -> FloatArray:
-    """Weights of the tests by the order of their starts; their sum is below 1."""
-    return np.asarray(1 / (3.4 * (order + 1) * np.log(order + 2) ** 2))
 
 
 def _watched(reference: ScoreTails, growth: tuple[float, float, float], alpha: float) -> _Watched:

@@ -45,7 +45,11 @@ def match_samples(tails: ScoreTails, reference: ScoreTails) -> Match | None:
     influence = np.append(0.0, np.cumsum(weight * slope / size))
     variance = (1 - value) ** 2 * _variance(positive, influence) / reference.n_positive
     for sample, scale in ((reference, value), (tails, 1.0)):
-        variance += scale**2 * _variance(_cautious(sample), influence) / sample.n
+        # with one additional row, half of each class, because few rows prove no purity
+        extra = shares(sample.positive_counts) / 2
+        extra[0] += 0.5
+        cautious = (sample.n * shares(sample.counts) + extra) / (sample.n + 1)
+        variance += scale**2 * _variance(cautious, influence) / sample.n
     return Match(value, math.sqrt(variance), influence)
 
 
@@ -100,13 +104,6 @@ def binomial_growth(
 def shares(counts: IntArray | FloatArray) -> FloatArray:
     """Counts divided by their sum."""
     return np.asarray(counts / counts.sum(), dtype=np.float64)
-
-
-def _cautious(tails: ScoreTails) -> FloatArray:
-    """Shares of the cells with one additional row, half of each class, because few rows prove no purity."""
-    extra = shares(tails.positive_counts) / 2
-    extra[0] += 0.5
-    return (tails.n * shares(tails.counts) + extra) / (tails.n + 1)
 
 
 def _variance(share: FloatArray, values: FloatArray) -> float:
