@@ -30,11 +30,6 @@ def n_rows(X: Rows) -> int:
     return int(X.shape[0])
 
 
-def take_rows(X: Rows, index: Any) -> Rows:
-    """The rows of ``X`` at ``index`` (integers or a mask)."""
-    return X[index]
-
-
 def stack_rows(*parts: Rows) -> Rows:
     """The parts stacked vertically; sparse parts give a sparse matrix, data frames a data frame."""
     if hasattr(parts[0], "stack"):
@@ -72,7 +67,7 @@ class Sample:
     def take(self, index: Any) -> Sample:
         """The rows at ``index`` with their weights and groups."""
         parts = (None if values is None else values[index] for values in (self.weight, self.groups))
-        return Sample(take_rows(self.rows, index), *parts)
+        return Sample(self.rows[index], *parts)
 
     def joined(self, other: Sample) -> Sample:
         """The rows of both; those of ``other`` are independent if there are groups."""

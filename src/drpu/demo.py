@@ -62,8 +62,12 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, default=Path("demo"), help="folder for the files (default: demo)")
     parser.add_argument("--again", type=Path, help=argparse.SUPPRESS)  # the second process
     options = parser.parse_args(arguments)
-    if options.again:
-        _adapt_again(options.again)
+    if options.again:  # adapt with the file and new rows only, as on another machine
+        clf = load(options.again)
+        for X, y in _test_samples(*_data()[1]):
+            adapted = clf.adapt(X)
+            accuracy = float(np.mean(adapted.predict(X) == y))
+            print(f"  share of even digits {adapted.prior_}, accuracy {accuracy:.1%}")
         return
 
     options.out.mkdir(parents=True, exist_ok=True)
@@ -123,15 +127,6 @@ def _draw(rows: list[Row], path: Path) -> None:
     right.set(xlabel="true share of positives", ylabel="accuracy", ylim=(0.85, 1))
     right.legend(frameon=False)
     figure.savefig(path, dpi=150)
-
-
-def _adapt_again(artifact: Path) -> None:
-    """Adapt with the file and new rows only, as on another machine."""
-    clf = load(artifact)
-    for X, y in _test_samples(*_data()[1]):
-        adapted = clf.adapt(X)
-        accuracy = float(np.mean(adapted.predict(X) == y))
-        print(f"  share of even digits {adapted.prior_}, accuracy {accuracy:.1%}")
 
 
 if __name__ == "__main__":

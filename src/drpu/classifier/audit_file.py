@@ -117,7 +117,15 @@ def _read_tokens(columns: Mapping[str, Any], label: str) -> list[_Token]:
                 f"the audit file must have a column {name!r}, got {list(columns)}: "
                 "use the file that 'drpu audit' wrote, with its columns."
             )
-    pairs = _pairs(columns[ROW], columns[DESIGN])
+    pairs = list(zip(listed(columns[ROW], ROW), listed(columns[DESIGN], DESIGN), strict=True))
+    if not pairs:
+        raise DataError("the audit file holds no rows.")
+    for row, design in pairs:
+        if is_missing(row) or is_missing(design) or not isinstance(design, str) or not design.strip():
+            raise DataError(
+                f"the audit file holds a row without {ROW} or {DESIGN}: answers for other rows than planned "
+                "would bias the estimates. Remove that row."
+            )
     groups = listed(columns[GROUP], GROUP) if GROUP in columns else [None] * len(pairs)
     groups = [None if is_missing_cell(group) else group_text(group) for group in groups]
     read = [_read_token(row, text, group) for (row, text), group in zip(pairs, groups, strict=True)]
@@ -185,20 +193,6 @@ class _Token:
     stratum: int
     score: float
     group: str | None
-
-
-def _pairs(rows: Any, designs: Any) -> list[tuple[Any, str]]:
-    """Positions and designs of the rows of a file that were planned; other rows are refused."""
-    pairs = list(zip(listed(rows, ROW), listed(designs, DESIGN), strict=True))
-    if not pairs:
-        raise DataError("the audit file holds no rows.")
-    for row, design in pairs:
-        if is_missing(row) or is_missing(design) or not isinstance(design, str) or not design.strip():
-            raise DataError(
-                f"the audit file holds a row without {ROW} or {DESIGN}: answers for other rows than planned "
-                "would bias the estimates. Remove that row."
-            )
-    return pairs
 
 
 def _read_token(row: Any, text: str, group: str | None) -> _Token | None:

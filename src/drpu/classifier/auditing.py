@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from drpu._checks import check_real
-from drpu._samples import Sample, SamplePair, take_rows
+from drpu._samples import Sample, SamplePair
 from drpu._typing import BoolArray, FloatArray, IntArray, Rows
 from drpu.classifier.adapting import Findings, tested
 from drpu.classifier.audit import (
@@ -361,7 +361,7 @@ def known_rows(
                 weight[own] = answer_weights(one.chance[kept][own])
         place = at[one.place[kept]] if one.other is None else np.full(len(positive), -1)
         rows = pair.unlabeled.rows if one.other is None else check(one.other)
-        sample = Sample(take_rows(rows, place if one.other is None else one.place), weight)
+        sample = Sample(rows[place if one.other is None else one.place], weight)
         parts.append((replace(sample, weight=None) if np.allclose(weight, 1) else sample, positive, place))
     parts = [part for part in parts if len(part[1])]
     if not parts:
@@ -458,7 +458,7 @@ def _resolve_random(
             population = fitted.training.population_of(X.rows)
     else:
         rows = classifier._checked_rows(part.rows)
-        scores = fitted.model.scores(take_rows(rows, answered))
+        scores = fitted.model.scores(rows[answered])
     counts = fitted.no_counts() if seen is None else seen
     return AuditPart(Answers.random(positive), scores, counts, mark, population)
 

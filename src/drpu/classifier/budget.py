@@ -83,7 +83,14 @@ def budget_threshold(classifier: RatioDecisions, rows: Any, of: Any, share: Any)
         return _by_counts(classifier, None, *_depth(rows, share, of))
     if isinstance(of, ScoreTails):
         return _by_counts(classifier, classifier._own_counts(of, None), *_depth(rows, share, int(of.n)))
-    return _by_rows(classifier, of, rows, share)
+    scored = score_once(classifier, of)  # the threshold is between two of these rows
+    log_ratio: FloatArray = classifier.fitted_.log_ratio_of(scored.scores)
+    wanted, depth = _depth(rows, share, len(log_ratio))
+    assert wanted is not None
+    order: IntArray = np.argsort(-log_ratio, kind="stable")
+    first = float(log_ratio[order[wanted - 1]])
+    after = float(log_ratio[order[wanted]]) if wanted < len(order) else first - 1.0
+    return _by_counts(classifier, scored.counts, wanted, depth, gap=(after, first), positions=order[:wanted])
 
 
 def share_for_recall(classifier: RatioDecisions, recall: float) -> float:
@@ -128,18 +135,6 @@ def _depth(rows: Any, share: Any, n: Any) -> tuple[int | None, float]:
         rule = f"must not exceed the number of all rows, got {wanted} of {total}."
         raise ParameterError(f"rows {rule}", command=f"--budget {rule}")
     return wanted, wanted / total
-
-
-def _by_rows(classifier: RatioDecisions, X: Any, rows: Any, share: Any) -> BudgetThreshold:
-    """The threshold between two rows of ``X``."""
-    scored = score_once(classifier, X)
-    log_ratio: FloatArray = classifier.fitted_.log_ratio_of(scored.scores)
-    wanted, depth = _depth(rows, share, len(log_ratio))
-    assert wanted is not None
-    order: IntArray = np.argsort(-log_ratio, kind="stable")
-    first = float(log_ratio[order[wanted - 1]])
-    after = float(log_ratio[order[wanted]]) if wanted < len(order) else first - 1.0
-    return _by_counts(classifier, scored.counts, wanted, depth, gap=(after, first), positions=order[:wanted])
 
 
 def _by_counts(

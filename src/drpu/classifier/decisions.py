@@ -149,8 +149,9 @@ class RatioDecisions(PUClassifier):
         budget, threshold = self.findings.budget, self.threshold_
         if budget is not None:
             return budget.log_ratio
-        broken = 0.0 if math.isinf(threshold) else self.fitted_.tie_break  # broken ties stay negative
-        return _finite_log(threshold) + broken
+        if math.isinf(threshold):  # there is only one class; finite, so that the ranking is kept
+            return math.copysign(2 * LOG_LIMIT, threshold)
+        return float(np.log(threshold)) + self.fitted_.tie_break  # broken ties stay negative
 
     def _flags(self, scores: FloatArray) -> BoolArray:
         """Whether rows are flagged, from the scores of the model for them."""
@@ -439,8 +440,3 @@ class RatioDecisions(PUClassifier):
         order = np.argsort(-parts, axis=1, kind="stable")
         pairs = zip(parts, order, strict=True)
         return [Reasons(chosen(row, at, 1), chosen(row, at[::-1], -1)) for row, at in pairs]
-
-
-def _finite_log(threshold: float) -> float:
-    """Log of a threshold; finite if there is only one class, so that the ranking is kept."""
-    return math.copysign(2 * LOG_LIMIT, threshold) if math.isinf(threshold) else float(np.log(threshold))

@@ -9,7 +9,7 @@ import numpy as np
 
 from drpu._checks import check_fraction, check_integer, check_random_state, is_auto
 from drpu._progress import progress_bar
-from drpu._samples import Sample, SamplePair, n_rows, take_rows
+from drpu._samples import Sample, SamplePair, n_rows
 from drpu._typing import FloatArray, IntArray, Rows
 from drpu.classifier.audit import check_same_rows, labelled_flags
 from drpu.classifier.fitted import ScoredRows
@@ -192,7 +192,7 @@ def suspects(
             f"suspects needs at least {FEWEST_TO_SPLIT} labelled positives and as many unlabeled rows, got "
             f"{len(at)} and {len(others)}."
         )
-    pair = SamplePair(Sample(take_rows(rows, at)), Sample(take_rows(rows, others)))
+    pair = SamplePair(Sample(rows[at]), Sample(rows[others]))
     copies = copies_of_labelled(pair)
     with silent(), progress_bar("suspects", show=verbose):  # the fit has given its warnings
         grouped = grouped_copies(pair)

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import logit
 
 from drpu._codec import Items, NotKept, Number, Text, Whole, kept
-from drpu._samples import n_rows, take_rows
+from drpu._samples import n_rows
 from drpu._typing import FloatArray, IntArray, Rows
 from drpu.classifier.audit import TrainingMark
 from drpu.classifier.record import Labels, Reduction
@@ -50,7 +50,7 @@ class ScoredRows:
 
     def take(self, index: Any) -> ScoredRows:
         """The rows at ``index``, with the counts of all rows."""
-        return ScoredRows(take_rows(self.rows, index), self.scores[index], self.counts)
+        return ScoredRows(self.rows[index], self.scores[index], self.counts)
 
 
 def score_once(classifier: RatioDecisions, X: Rows | ScoredRows) -> ScoredRows:
@@ -188,7 +188,7 @@ class FittedRatio:
 
     def some(self, whole: ScoredRows, at: IntArray) -> ScoredRows:
         """Some of the scored rows, with their own counts."""
-        return self.scored(take_rows(whole.rows, at), whole.scores[at])
+        return self.scored(whole.rows[at], whole.scores[at])
 
     def no_counts(self) -> ScoreTails:
         """Empty counts for new rows; each row is counted once per fold model."""

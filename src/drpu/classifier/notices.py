@@ -164,9 +164,14 @@ def adapted_html(classifier: Any) -> str:
         "threshold": f"ratio above {classifier.threshold_:.3g}",
     }
     rows |= _expected(classifier) if classifier.budget_ is None else {"budget": str(classifier.budget_)}
-    warnings = _warnings(classifier)
-    if warnings:
-        rows["warnings"] = "<br>".join(map(escape, warnings))
+    said = [] if classifier.test_prior_.identified else ["The data do not identify the prior."]
+    if classifier.shift_test_ is not None and classifier.shift_test_.p_value < OTHER_SHIFT:
+        said.append("More than the prior has changed: expected figures hold for prior shift only.")
+    if classifier.moved_columns_:
+        names = ", ".join(repr(shift.name) for shift in classifier.moved_columns_[:8])
+        said.append(f"Columns moved more than a new prior explains: {names}.")
+    if said:
+        rows["warnings"] = "<br>".join(map(escape, said))
     cells = "".join(f"<tr><th scope=row>{name}</th><td>{value}</td></tr>" for name, value in rows.items())
     return f"<table><caption><b>AdaptedClassifier</b>, fitted</caption><tbody>{cells}</tbody></table>"
 
@@ -183,16 +188,6 @@ def _expected(classifier: Any) -> dict[str, str]:
         shown = f"{value:.1%} ({min(least, value):.1%} to {max(most, value):.1%})"
         rows[f"expected {name}"] = "cannot be computed: no row is flagged" if math.isnan(value) else shown
     return rows
-
-
-def _warnings(classifier: Any) -> list[str]:
-    said = [] if classifier.test_prior_.identified else ["The data do not identify the prior."]
-    if classifier.shift_test_ is not None and classifier.shift_test_.p_value < OTHER_SHIFT:
-        said.append("More than the prior has changed: expected figures hold for prior shift only.")
-    if classifier.moved_columns_:
-        names = ", ".join(repr(shift.name) for shift in classifier.moved_columns_[:8])
-        said.append(f"Columns moved more than a new prior explains: {names}.")
-    return said
 
 
 # By name, because these modules import the estimators, and are needed for such frames only.

@@ -103,7 +103,15 @@ class AUCScorer:
     def __call__(self, estimator: Any, X: Rows, y: Any) -> float:
         """Score of a fitted classifier on rows that were not used for training."""
         X, classifier, positive, classes = _parts(estimator, X, y)
-        scores = _scores(classifier, X, classes[1])
+        if hasattr(classifier, "decision_function"):
+            scores = classifier.decision_function(X)
+        elif hasattr(classifier, "predict_proba"):
+            scores = classifier.predict_proba(X)[:, list(classifier.classes_).index(classes[1])]
+        else:
+            raise ParameterError(
+                f"estimator must have decision_function or predict_proba, got {type(classifier).__name__}: "
+                "AUCScorer needs a score for each row."
+            )
         check_same_rows(len(scores), len(positive))
         area = float(roc_auc_score(positive, scores))
         return (area - self.prior / 2) / (1 - self.prior)
@@ -214,15 +222,3 @@ def _parts(estimator: Any, X: Rows, y: Any) -> tuple[Rows, Any, BoolArray, Class
     if isinstance(estimator, Pipeline):
         X, estimator = estimator[:-1].transform(X), estimator[-1]
     return X, estimator, *read_labels(y, getattr(estimator, "pos_label", None), warn=False)
-
-
-def _scores(classifier: Any, X: Rows, positive: Any) -> Any:
-    if hasattr(classifier, "decision_function"):
-        return classifier.decision_function(X)
-    if hasattr(classifier, "predict_proba"):
-        column = list(classifier.classes_).index(positive)
-        return classifier.predict_proba(X)[:, column]
-    raise ParameterError(
-        f"estimator must have decision_function or predict_proba, got {type(classifier).__name__}: "
-        "AUCScorer needs a score for each row."
-    )

@@ -57,7 +57,15 @@ class GaussianClasses:
     def ratio(self, X: npt.ArrayLike, prior: float) -> FloatArray:
         """True density ratio p(x | positive) / p(x) of a population with this prior."""
         pi = check_prior("prior", prior)
-        positive, negative = self._shares(X)
+        rows = np.asarray(X, dtype=np.float64)
+        if rows.ndim == 1 and self.dimensions == 1:
+            rows = rows[:, None]
+        if rows.ndim != 2 or rows.shape[1] != self.dimensions:
+            raise DataError(f"X must have shape (n, {self.dimensions}), got {rows.shape}.")
+        # densities up to a common factor, which avoids overflow
+        log_odds, o = 2 * rows @ self._mean, self.overlap
+        upper, lower = np.exp(np.minimum(log_odds, 0)), np.exp(np.minimum(-log_odds, 0))
+        positive, negative = (1 - o) * upper + o * lower, o * upper + (1 - o) * lower
         mixture: FloatArray = pi * positive + (1 - pi) * negative
         return positive / mixture
 
@@ -77,18 +85,6 @@ class GaussianClasses:
     @property
     def _mean(self) -> FloatArray:
         return np.full(self.dimensions, self.separation / 2 / np.sqrt(self.dimensions))
-
-    def _shares(self, X: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
-        """Class densities up to a common factor, which avoids overflow."""
-        rows = np.asarray(X, dtype=np.float64)
-        if rows.ndim == 1 and self.dimensions == 1:
-            rows = rows[:, None]
-        if rows.ndim != 2 or rows.shape[1] != self.dimensions:
-            raise DataError(f"X must have shape (n, {self.dimensions}), got {rows.shape}.")
-        log_odds = 2 * rows @ self._mean
-        upper, lower = np.exp(np.minimum(log_odds, 0)), np.exp(np.minimum(-log_odds, 0))
-        o = self.overlap
-        return (1 - o) * upper + o * lower, o * upper + (1 - o) * lower
 
 
 @dataclass(frozen=True, slots=True, eq=False)

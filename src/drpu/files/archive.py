@@ -195,7 +195,13 @@ def open_archive(content: bytes, *, max_bytes: int = MAX_BYTES, trusted: bool = 
         )
     manifest = _read_manifest(_part(content, entries.pop(MANIFEST)))
     digests = _digests(manifest["parts"], entries)
-    arrays = _read_arrays(_checked_part(content, entries.pop(ARRAYS), digests))
+    part = _checked_part(content, entries.pop(ARRAYS), digests)
+    if int.from_bytes(part[:8], "little") > MOST_MANIFEST:
+        raise ArtifactError(f"the header of the arrays has more than {MOST_MANIFEST} bytes.")
+    try:
+        arrays: dict[str, np.ndarray[Any, Any]] = safetensors.numpy.load(part)
+    except Exception as error:  # an error of safetensors, or of NumPy for a type that NumPy does not have
+        raise ArtifactError(f"the arrays of the artifact cannot be read: {error!s:.200}") from error
     blobs = dict.fromkeys((name.removesuffix(".skops") for name in entries), b"")
     if trusted:
         blobs = {place: _checked_part(content, entries[f"{place}.skops"], digests) for place in blobs}
@@ -331,13 +337,3 @@ def _read_versions(manifest: dict[str, Any]) -> dict[str, str]:
         for name, text in pairs
         if isinstance(text, str) and _VERSION.fullmatch(text) and _VERSION.fullmatch(name)
     }
-
-
-def _read_arrays(part: bytes) -> dict[str, np.ndarray[Any, Any]]:
-    if int.from_bytes(part[:8], "little") > MOST_MANIFEST:
-        raise ArtifactError(f"the header of the arrays has more than {MOST_MANIFEST} bytes.")
-    try:
-        arrays: dict[str, np.ndarray[Any, Any]] = safetensors.numpy.load(part)
-    except Exception as error:  # an error of safetensors, or of NumPy for a type that NumPy does not have
-        raise ArtifactError(f"the arrays of the artifact cannot be read: {error!s:.200}") from error
-    return arrays

@@ -14,7 +14,7 @@ from drpu.classifier.fitted import NEAREST, FittedRatio
 from drpu.core.audit.recalibration import FARTHEST
 from drpu.core.calibration import Calibration
 from drpu.exceptions import ArtifactError, DataTypeError
-from drpu.functions.base import LOG_LIMIT, Function, exported
+from drpu.functions.base import LOG_LIMIT, exported
 from drpu.functions.onnx import Graph, onnx_indicators
 from drpu.tables.encoder import TableEncoder
 
@@ -97,7 +97,8 @@ def _model(classifier: Any) -> Any:
     core: FittedRatio = classifier.fitted_
     graph = Graph()
     rows, inputs, texts = row_inputs(graph, classifier)
-    scores = [_scores(graph, function, rows) for function in core.model.label_functions]
+    raw = (exported(function, graph, rows) for function in core.model.label_functions)
+    scores = [graph.op("Min", graph.op("Max", own, [[-LOG_LIMIT]]), [[LOG_LIMIT]]) for own in raw]
     parts = [_ratio(graph, core, graph.op("Add", part, o)) for part in scores for o in core.label_offsets]
     mean = graph.op("Squeeze", graph.mean(*parts), graph.constant([1], np.int64))
     ratio = graph.op("Min", mean, [1 / max(core.train_prior.value, 1e-12)], output="ratio")
@@ -119,12 +120,6 @@ def _model(classifier: Any) -> Any:
         },
         texts,
     )
-
-
-def _scores(graph: Graph, function: Function, rows: str) -> str:
-    """The log-ratios of one function, of shape (rows, 1)."""
-    raw = exported(function, graph, rows)
-    return graph.op("Min", graph.op("Max", raw, [[-LOG_LIMIT]]), [[LOG_LIMIT]])
 
 
 def _by_prior(graph: Graph, core: FittedRatio, ratio: str) -> str:

@@ -111,16 +111,12 @@ class Average(Function):
     def _trees(self) -> list[TreeFunction]:
         return [member for member in self.members if isinstance(member, TreeFunction)]
 
-    @cached_property
-    def _others(self) -> list[Function | None]:
-        """The members that do not consist of trees, with None in place of those that do."""
-        return [None if isinstance(member, TreeFunction) else member for member in self.members]
-
     def _sum(self, X: Rows, gaps: bool, of_trees: Iterator[FloatArray]) -> FloatArray:
         """The weighted sum of the members' scores, of which those of the trees are given in order."""
         total: Any = self.constant
-        for weight, other in zip(self.weights.tolist(), self._others, strict=True):
-            scores = next(of_trees) if other is None else other.score(self.filling.rows(X, other, gaps))
+        for weight, member in zip(self.weights.tolist(), self.members, strict=True):
+            is_tree = isinstance(member, TreeFunction)
+            scores = next(of_trees) if is_tree else member.score(self.filling.rows(X, member, gaps))
             total = total + weight * scores
         return np.asarray(total)
 

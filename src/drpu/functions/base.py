@@ -264,14 +264,16 @@ def as_rows(
             **more,
         )
     except (TypeError, ValueError, OverflowError) as error:
-        text, kind = one_line(error), _kind(taker, X, error)
+        text, kind = one_line(error), DataTypeError if isinstance(error, TypeError) else DataError
         if "setting an array element with a sequence" in text:
             raise DataError(
                 f"{name} must be one array of numbers, got several arrays or lists: make them one shape and "
                 f"pass numpy.stack({name})."
             ) from error
-        if kind is MissingValuesError:  # scikit-learn would recommend other estimators
-            text = (
+        numbers = kind is DataError and isinstance(X, np.ndarray) and X.dtype.kind == "f"
+        if numbers and not taker.accepts_nan and np.isnan(X).any():
+            kind = MissingValuesError
+            text = (  # scikit-learn would recommend other estimators
                 f"{name} contains NaN, and this model does not accept missing values: fill them, or choose a "
                 "model that accepts them (auto, boosted)."
             )
@@ -290,11 +292,3 @@ def _stacked(X: Any) -> Any:
         except ValueError:  # of different shapes, which the checks refuse
             return X
     return as_numpy(X)
-
-
-def _kind(taker: Accepts, X: Any, error: Exception) -> type[DataError | DataTypeError]:
-    """The type of error to raise for one of scikit-learn's."""
-    if isinstance(error, TypeError):
-        return DataTypeError
-    number = isinstance(X, np.ndarray) and X.dtype.kind == "f"
-    return MissingValuesError if number and not taker.accepts_nan and np.isnan(X).any() else DataError

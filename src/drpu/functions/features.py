@@ -14,7 +14,7 @@ from sklearn.metrics import pairwise_distances
 from sklearn.utils.sparsefuncs import mean_variance_axis
 
 from drpu._codec import POSITIVE, Array, Number, kept
-from drpu._samples import Sample, is_sparse, n_rows, take_rows
+from drpu._samples import Sample, is_sparse, n_rows
 from drpu._typing import FloatArray, IntArray, Rows
 from drpu.exceptions import DataError
 from drpu.functions.base import Function
@@ -188,7 +188,7 @@ def make_basis(kind: Kind, unlabeled: Rows, size: int, scaling: Scaling, rng: np
         return Basis(kind, frequencies, rng.uniform(0, 2 * np.pi, size), scaling)
     if kind == "centroids":
         return Basis(kind, _centroids(unlabeled, size, scaling, rng), np.empty(0), scaling)
-    rows = take_rows(unlabeled, rng.permutation(n_rows(unlabeled))[:size])
+    rows = unlabeled[rng.permutation(n_rows(unlabeled))[:size]]
     Z, origin = standardised(rows, scaling)
     return Basis(kind, np.asarray((Z.toarray() if is_sparse(Z) else Z) - origin), np.empty(0), scaling)
 
@@ -196,7 +196,7 @@ def make_basis(kind: Kind, unlabeled: Rows, size: int, scaling: Scaling, rng: np
 def median_distance(X: Rows, scaling: Scaling, rng: np.random.Generator) -> float:
     """Median distance between two standardised rows, from a sample of them."""
     chosen = rng.permutation(n_rows(X))[:_PAIR_ROWS]
-    Z, _ = standardised(take_rows(X, chosen), scaling)
+    Z, _ = standardised(X[chosen], scaling)
     distances = pairwise_distances(Z)[np.triu_indices(len(chosen), k=1)]
     distances = distances[distances > 1e-12]
     return float(np.median(distances)) if distances.size else 1.0
@@ -204,28 +204,24 @@ def median_distance(X: Rows, scaling: Scaling, rng: np.random.Generator) -> floa
 
 def _centroids(X: Rows, size: int, scaling: Scaling, rng: np.random.Generator) -> FloatArray:
     """Means of clusters, without those smaller than MIN_ROWS."""
+    from sklearn.cluster import KMeans  # which nothing else needs
+
     chosen = np.sort(rng.permutation(n_rows(X))[:_CLUSTER_ROWS])
     size = min(size, len(chosen) // MIN_ROWS)
     if size == 0:
         return np.empty((0, X.shape[1]))
-    Z, origin = standardised(take_rows(X, chosen), scaling)
-    groups = _clusters(Z, size, int(rng.integers(2**31)))
+    Z, origin = standardised(X[chosen], scaling)
+    # KMeans warns of empty clusters, so count the different values of a random combination of the columns.
+    weights = np.random.default_rng(0).normal(size=Z.shape[1])
+    different = len(np.unique(Z @ weights if is_sparse(Z) else (Z * weights).sum(axis=1)))
+    seed = int(rng.integers(2**31))
+    groups = KMeans(min(size, different), n_init=1, max_iter=20, random_state=seed).fit_predict(Z)
     counts = np.bincount(groups, minlength=size)
     member = sparse.csr_array((np.ones(len(groups)), (groups, np.arange(len(groups)))), (size, len(groups)))
     sums = member @ Z
     sums = sums.toarray() if is_sparse(sums) else sums
     large = counts >= MIN_ROWS
     return np.asarray(sums[large] / counts[large, None] - origin)
-
-
-def _clusters(Z: Rows, size: int, seed: int) -> IntArray:
-    from sklearn.cluster import KMeans  # which nothing else needs
-
-    # KMeans warns of empty clusters, so count the different values of a random combination of the columns.
-    weights = np.random.default_rng(0).normal(size=Z.shape[1])
-    different = len(np.unique(Z @ weights if is_sparse(Z) else (Z * weights).sum(axis=1)))
-    groups = KMeans(min(size, different), n_init=1, max_iter=20, random_state=seed).fit_predict(Z)
-    return np.asarray(groups, dtype=np.int64)
 
 
 def standardised(X: Rows, scaling: Scaling) -> tuple[Rows, FloatArray]:
@@ -244,7 +240,7 @@ def blocks(sample: Sample, size: int) -> Iterator[tuple[Rows, FloatArray]]:
     X, weight = sample.rows, sample.weight
     step = max(1, _CELLS // max(1, size, 0 if is_sparse(X) else X.shape[1]))
     for start in range(0, len(sample), step):
-        part = take_rows(X, slice(start, start + step))
+        part = X[start : start + step]
         yield part, np.ones(n_rows(part)) if weight is None else weight[start : start + step]
 
 
@@ -495,7 +491,7 @@ class Design:
     def take(self, index: IntArray) -> Design:
         """The rows at ``index``."""
         weight = None if self.weight is None else self.weight[index]
-        return Design(take_rows(self.rows, index), weight, self.scaling, self.factor)
+        return Design(self.rows[index], weight, self.scaling, self.factor)
 
 
 def design(features: Scaling | Basis, sample: Sample) -> Design:

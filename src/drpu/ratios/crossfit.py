@@ -11,7 +11,7 @@ from sklearn.base import clone
 
 from drpu._checks import check_fraction, check_integer, check_random_state
 from drpu._progress import part, progress
-from drpu._samples import Sample, SamplePair, take_rows
+from drpu._samples import Sample, SamplePair
 from drpu._typing import BoolArray, FloatArray, IntArray
 from drpu.core.audit.labelling import FEWEST_KNOWN, negative_share
 from drpu.core.tails import ScoreTails
@@ -133,7 +133,10 @@ def cross_fit(
             places.flags() == 1, np.concatenate(scores), np.concatenate(second), places.weights()
         )
         if share > 0:
-            folds = _blended(folds, others, share)
+            pairs = zip(folds.all_functions, others.all_functions, strict=True)
+            both = [Blend(one, other, share) for one, other in pairs]
+            whole = None if folds.whole is None else both.pop()
+            folds = Folds(tuple(both), whole)
             scores = [(1 - share) * one + share * other for one, other in zip(scores, second, strict=True)]
     held = [replace(own, rows=found) for own, found in zip(rows.held(), scores, strict=True)]
     return folds, SamplePair(*held)
@@ -182,13 +185,6 @@ def _fit_folds(
     return Folds(tuple(fit[0] for fit in fits), fitted), scores
 
 
-def _blended(folds: Folds, others: Folds, share: float) -> Folds:
-    both = [
-        Blend(one, two, share) for one, two in zip(folds.all_functions, others.all_functions, strict=True)
-    ]
-    return Folds(tuple(both), None) if folds.whole is None else Folds(tuple(both[:-1]), both[-1])
-
-
 def held_scores(
     learner: RatioLearner,
     pair: SamplePair,
@@ -228,6 +224,6 @@ def _fit_split(
         return fitted, np.empty(0), np.empty(0)
     return (
         fitted,
-        fitted.score(take_rows(pair.positive.rows, split[0][1])),
-        fitted.score(take_rows(pair.unlabeled.rows, split[1][1])),
+        fitted.score(pair.positive.rows[split[0][1]]),
+        fitted.score(pair.unlabeled.rows[split[1][1]]),
     )

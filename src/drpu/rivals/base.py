@@ -215,9 +215,7 @@ class RivalRecord(Record):
         fitted = self.numbers | self.priors | {"prior_": self.prior, "model_": model}
         if self.generators is not None:
             fitted["generators_"] = self.generators
-        for name, value in fitted.items():
-            setattr(classifier, name, value)
-        classifier.classes_ = self.labels.classes()
+        classifier.__dict__.update(fitted, classes_=self.labels.classes())
         self.columns.set_on(classifier)
         return classifier
 

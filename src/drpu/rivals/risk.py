@@ -263,8 +263,7 @@ class PUaClassifier(NNPUClassifier):
         -------
         self : PUaClassifier
         """
-        self._check_parameters()
-        self._check_one(X_test)
+        self._check_parameters(X_test)
         warn_of_order(X, y=y, sample_weight=sample_weight)
         pair = split_pu(self, X, y, sample_weight, model=self._intake())
         return self._fit(*pair, X_test=X_test)
@@ -279,8 +278,7 @@ class PUaClassifier(NNPUClassifier):
         unlabeled_weight: Any = None,
     ) -> Self:
         """Fit the classifier to a positive and an unlabeled sample, for the prior of other rows."""
-        self._check_parameters()
-        self._check_one(X_test)
+        self._check_parameters(X_test)
         pair = pair_pu(self, positive, unlabeled, positive_weight, unlabeled_weight, model=self._intake())
         return self._fit(*pair, X_test=X_test)
 
@@ -295,12 +293,10 @@ class PUaClassifier(NNPUClassifier):
             self.test_prior_ = population.prior
         self._minimise(population, self.test_prior_.value, pair, rng)
 
-    def _check_parameters(self) -> None:
+    def _check_parameters(self, X_test: Rows | None = None) -> None:
         super()._check_parameters()
         if self.test_prior is not None:
             open_prior("test_prior", self.test_prior)
-
-    def _check_one(self, X_test: Rows | None) -> None:
         if X_test is not None and self.test_prior is not None:
             raise ParameterError(
                 "test_prior must be None with X_test, from which it is estimated: pass one of the two."

@@ -131,8 +131,6 @@ def _scale_at(prior: float, log_phi: list[FloatArray], mass: list[FloatArray]) -
     low, high = min(x.min() for x in log_phi), max(x.max() for x in log_phi) - np.log(prior)
     for _ in range(100):
         middle = (low + high) / 2
-        if _mean_posterior(log_phi, mass, middle).value > prior:
-            low = middle
-        else:
-            high = middle
+        more = _mean_posterior(log_phi, mass, middle).value > prior
+        low, high = (middle, high) if more else (low, middle)
     return float(high)

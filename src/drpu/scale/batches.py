@@ -93,9 +93,6 @@ def warn_of_ignored(
         warn_of_extra([str(name) for name in have if name not in known])
 
 
-Batch = Any
-
-
 def count_batches(
     classifier: RatioClassifier,
     source: Any,
@@ -242,7 +239,7 @@ def _parts(
 
 def _batches(
     source: Any, size: int, wanted: Callable[[Sequence[str]], list[str]]
-) -> tuple[Iterable[Batch], int]:
+) -> tuple[Iterable[Any], int]:
     """Batches of the source, and their number if it is known (0 otherwise).
 
     Only the columns chosen by ``wanted`` are read from files.
@@ -308,7 +305,7 @@ def _matching(path: str) -> list[str]:
     return found
 
 
-def _scan(dataset: Any, size: int, names: list[str]) -> Iterator[Batch]:
+def _scan(dataset: Any, size: int, names: list[str]) -> Iterator[Any]:
     """Batches of a data set, each read when it is needed."""
     arrow = require("pyarrow.dataset", extra="data", for_="reading a data set")
     options: dict[str, Any] = {"batch_readahead": 0, "fragment_readahead": 0, "use_threads": False}

@@ -298,10 +298,7 @@ class PriorMonitor:
             return batches, self.tails + batch.counts
         while held - batches[0].counts.n >= self.window:
             held -= batches.popleft().counts.n
-        total = batch.counts.empty()
-        for part in batches:
-            total.merge(part.counts)
-        return batches, total
+        return batches, reduce(operator.add, (part.counts for part in batches), batch.counts.empty())
 
 
 @kept("batch")
