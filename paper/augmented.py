@@ -18,7 +18,10 @@ import torch
 
 from drpu import NetworkRatio
 from drpu.exceptions import DataError
+from drpu.networks.augment import make_augment
 from drpu.networks.function import NetworkFunction
+from drpu.networks.modules import ResNet9, make_module
+from drpu.networks.pretraining import pretrained
 from paper.compare import JUDGES, judged_risk, judges
 from paper.configs import CANDIDATES, FEW, Benchmark, Recipe, benchmark, case_of, recipe
 from paper.evaluate import Floats, calibrated_risk
@@ -87,23 +90,35 @@ def fit(data: Benchmark, made: Recipe, images: Images, part: Split, seed: int, o
 
     settings = network_options(made, options) | {"device": options.device, "verbose": options.verbose}
     splits = in_folds(part, settings.pop("folds", 1), seed)
-    functions = []
+    epochs, functions, start = settings.pop("pretrain", 0), [], None
+    if epochs:  # once for all folds: no labels are used
+        start = _pretrained(images.train[np.concatenate(part.unlabeled)], epochs, settings, seed)
     for number, own in enumerate(splits):
         rows = [images.train[index] for index in (*own.positive, *own.unlabeled)]
-        learner = _learner(data, settings, rows[2]).set_params(random_state=seed + FOLD_SEED * number)
+        learner = _learner(data, settings, rows[2], start).set_params(random_state=seed + FOLD_SEED * number)
         found = learner.fit_ratio(rows[0], rows[2], holdout=(rows[1], rows[3]))
         assert isinstance(found, NetworkFunction)
         functions.append(found)
     return Model(functions, splits)
 
 
-def _learner(data: Benchmark, settings: dict[str, Any], unlabeled: Any) -> NetworkRatio:
-    """The learner of a fold; pixels are standardised by its unlabeled rows."""
+def _pretrained(unlabeled: Any, epochs: int, settings: dict[str, Any], seed: int) -> ResNet9:
+    """The residual network, trained without labels on all unlabeled rows of a trial."""
+    own = {name: settings[name] for name in ("batch_size", "dtype", "device", "verbose")}
+    start = make_module(residual_network(unlabeled, settings["hidden"][0]), seed)
+    assert isinstance(start, ResNet9)
+    return pretrained(start, unlabeled, epochs, augment=make_augment(settings["augment"]), seed=seed, **own)
+
+
+def _learner(
+    data: Benchmark, settings: dict[str, Any], unlabeled: Any, start: ResNet9 | None = None
+) -> NetworkRatio:
+    """The learner of a fold; without a network to start from, its unlabeled rows standardise the pixels."""
     if "effort" in settings:  # the network of the library, as it is
         return NetworkRatio(**settings)
     if settings.get("network") == "resnet9":
         others = {name: value for name, value in settings.items() if name not in ("network", "hidden")}
-        return NetworkRatio(residual_network(unlabeled, settings["hidden"][0]), **others)
+        return NetworkRatio(start or residual_network(unlabeled, settings["hidden"][0]), **others)
     return NetworkRatio(make_network(data.network), **settings)
 
 

@@ -277,6 +277,9 @@ CANDIDATES: dict[str, dict[str, dict[str, dict[str, Any]]]] = {
             "labelled share .3": _FASHION | {"labelled_share": 0.3},
             "three folds, labelled share .3": _FASHION | _FOLDS,
             "five folds, labelled share .3": _FASHION | _FOLDS | {"folds": 5},
+            "four folds, 80 epochs without labels": _FASHION
+            | _FOLDS
+            | {"folds": 4, "epochs": 30, "pretrain": 80},
         },
         "kmnist": {
             "30 epochs": _KUZUSHIJI | {"epochs": 30},

@@ -59,7 +59,6 @@ def cutout(images: Tensor) -> Tensor:
 
 def affine(images: Tensor) -> Tensor:
     """Images rotated, stretched, sheared and moved a little, by bilinear interpolation."""
-    height, width = images.shape[-2:]
     n = len(images)
     draw = 2 * torch.rand(6, n, device=images.device) - 1
     angle, shear = ANGLE * draw[0], SHEAR * draw[1]
@@ -67,10 +66,14 @@ def affine(images: Tensor) -> Tensor:
     cos, sin = angle.cos(), angle.sin()
     top = torch.stack([stretch_x * cos, shear - stretch_y * sin, 2 * draw[4] / SHIFT], dim=1)
     bottom = torch.stack([stretch_x * sin, stretch_y * cos, 2 * draw[5] / SHIFT], dim=1)
-    channels = images.reshape(n, -1, height, width)
-    matrix = torch.stack([top, bottom], dim=1).to(images.dtype)
+    return resampled(images, torch.stack([top, bottom], dim=1))
+
+
+def resampled(images: Tensor, matrix: Tensor) -> Tensor:
+    """Images at positions moved by an affine matrix each, by bilinear interpolation."""
+    channels = images.reshape(len(images), -1, *images.shape[-2:])
     with torch.autocast(images.device.type, enabled=False):  # positions need more bits than bfloat16 has
-        grid = F.affine_grid(matrix, list(channels.shape), align_corners=False)
+        grid = F.affine_grid(matrix.to(images.dtype), list(channels.shape), align_corners=False)
         moved = F.grid_sample(channels, grid, padding_mode="border", align_corners=False)
     return moved.view(images.shape)
 

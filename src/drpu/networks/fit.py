@@ -48,6 +48,7 @@ from drpu.networks.loop import (
 )
 from drpu.networks.modules import MOST_CHANNELS, MakesModule, ResNet9, make_module, make_network
 from drpu.networks.objectives import START, Aim, RatioObjective, on_outputs, score_aim
+from drpu.networks.pretraining import pretrained
 from drpu.ratios.splits import hold_out
 
 if TYPE_CHECKING:
@@ -105,6 +106,8 @@ class Options(Settings):
     least_steps: int
     device: Any
     seed: int
+    pretrain: int
+    first: ResNet9 | None = None
 
     @property
     def place(self) -> tuple[torch.device, torch.dtype]:
@@ -112,7 +115,9 @@ class Options(Settings):
         return pick_device(self.device), weight_dtype(self.dtype)
 
     def start(self, seed: int, rows: Rows) -> nn.Module:
-        """An untrained network; a residual network of this library is standardised by the rows."""
+        """A network to train; a residual network of this library is standardised by the rows."""
+        if self.first is not None:
+            return deepcopy(self.first)
         if self.module is not None:
             return make_module(self.module, seed)
         start = START[self.head]
@@ -130,9 +135,22 @@ class Network:
     alpha: float
 
 
+def pretrain(options: Options, rows: Rows) -> Options:
+    """The options with a network that all start from, trained on unlabeled rows alone."""
+    if not options.pretrain:
+        return options
+    first = options.start(options.seed, rows)
+    assert isinstance(first, ResNet9)
+    shared = {name: getattr(options, name) for name in ("batch_size", "augment", "seed", "dtype", "device")}
+    return replace(
+        options, first=pretrained(first, rows, options.pretrain, verbose=options.verbose, **shared)
+    )
+
+
 def fit_ratio(options: Options, sample: SamplePair, holdout: SamplePair | None) -> NetworkFunction:
     """The density ratio of the value of alpha with the lowest holdout risk."""
     rows = _split(options, sample, holdout)
+    options = pretrain(options, sample.unlabeled.rows[rows.unlabeled])
     alphas = options.alphas if rows.held or len(options.alphas) == 1 else (FALLBACK_ALPHA,)
     networks = [Network(options.seed, alpha) for alpha in alphas]
     return _best(options, _train(options, rows, networks, ratio_aim(options, networks)))
@@ -352,6 +370,7 @@ def check_options(learner: NetworkRatio, shape: Sequence[int], n_unlabeled: int)
         least_steps=min(LEAST_STEPS, STEPS_A_ROW * n_unlabeled) if auto else 0,
         device=learner.device,
         seed=network_seed(learner.random_state),
+        pretrain=_pretrain(learner, name),
         epochs=EPOCHS if auto else check_integer("epochs", learner.epochs, low=1),
         batch_size=_batch(n_unlabeled // BATCHES, name, shape)
         if is_auto("batch_size", learner.batch_size)
@@ -412,6 +431,16 @@ def score_options(learner: NetworkScore, shape: Sequence[int], n_unlabeled: int)
 def network_seed(random_state: Any) -> int:
     """The seed of a network from the parameter ``random_state``."""
     return int(check_random_state(random_state).randint(2**31 - 1))
+
+
+def _pretrain(learner: NetworkRatio, network: str) -> int:
+    epochs = check_integer("pretrain", learner.pretrain, low=0)
+    if epochs and network != "resnet9":
+        raise ParameterError(
+            f"pretrain must be 0 except for network='resnet9', got {epochs}: it trains the residual network "
+            "of this library on images without labels. A module of your own may come with trained weights."
+        )
+    return epochs
 
 
 def _weight_decay(learner: NetworkRatio, rate: float) -> float:

@@ -44,6 +44,11 @@ class NetworkRatio(RatioLearner):
         ``hidden``, ``epochs``, ``batch_size``, ``learning_rate``, ``teachers``, ``students``, ``refresh`` and
         ``mixup``, for named changes of images also ``average_views``, and on a GPU ``dtype``. An option
         that you set is kept; None and ``"auto"`` leave the choice to ``effort``.
+    pretrain : int, default=0
+        Epochs in which ``resnet9`` first learns from the unlabeled images alone: to find, among all images,
+        the one that another random view shows. Views are parts of an image, changed by ``augment`` and in
+        brightness and contrast. All networks start from these weights. It pays where few rows are labelled
+        and classes differ in details; an epoch takes twice as long as one of the ratio.
     augment : str or callable, optional
         Random changes of training rows that do not change their class. One or more of ``"shift"``,
         ``"crop"``, ``"flip"``, ``"cutout"`` and ``"affine"``, joined by hyphens, as in
@@ -150,6 +155,7 @@ class NetworkRatio(RatioLearner):
     _: KW_ONLY
     network: str = "auto"
     effort: str | None = None
+    pretrain: int = 0
     augment: str | Callable[[Tensor], Tensor] | None = None
     average_views: bool | None = None
     generator: str = "bkl"
@@ -216,7 +222,7 @@ class NetworkScore(NetworkRatio, ScoreLearner):
 
 _RATIO_ONLY = (
     "alpha", "effort", "generator", "head", "teachers", "rounds", "students", "refresh", "mixup",
-    "labelled_share",
+    "labelled_share", "pretrain",
 )  # fmt: skip
 
 

@@ -93,15 +93,20 @@ class ResNet9(nn.Module):
 
     def forward(self, rows: Tensor) -> Tensor:
         """One output for each row."""
+        features = self.features(rows)
+        with torch.autocast(rows.device.type, enabled=False):
+            output: Tensor = self.last(features.to(self.last.weight.dtype))
+        return output
+
+    def features(self, rows: Tensor) -> Tensor:
+        """What the convolutions say of each row."""
         images = rows.unsqueeze(1) if rows.ndim == 3 else rows
         images = (images - self.mean[:, None, None]) / self.spread[:, None, None]
         if images.is_cuda:
             # a copy: with one channel `contiguous` would leave the strides, and all layers, channels first
             images = images.clone(memory_format=torch.channels_last)
-        features = self.layers(images).amax((2, 3))
-        with torch.autocast(rows.device.type, enabled=False):
-            output: Tensor = self.last(features.to(self.last.weight.dtype))
-        return output
+        found: Tensor = self.layers(images).amax((2, 3))
+        return found
 
 
 class Residual(nn.Module):

@@ -18,7 +18,7 @@ from drpu.core.calibration import calibrate
 from drpu.core.prior.estimate import prior_from_tails
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import FewPositivesWarning, ParameterError
-from drpu.networks.fit import Network, Options, check_options, fit_networks, network_seed
+from drpu.networks.fit import Network, Options, check_options, fit_networks, network_seed, pretrain
 from drpu.networks.function import NetworkFunction
 from drpu.networks.learner import NetworkRatio
 from drpu.networks.loop import Training, count_steps
@@ -46,9 +46,9 @@ def fit_in_rounds(learner: NetworkRatio, pair: SamplePair, holdout: SamplePair |
     teachers = check_integer("teachers", learner.teachers, low=1)
     check_real("labelled_share", learner.labelled_share, low=0, high=np.nextafter(1, 0))
     rng = check_random_state(learner.random_state)
-    seeds = [int(seed) for seed in rng.randint(2**31 - 1, size=teachers + rounds * students + 1)]
+    seeds = [int(seed) for seed in rng.randint(2**31 - 1, size=teachers + rounds * students + 2)]
     split = hold_out(pair, holdout, learner.holdout, np.random.default_rng(seeds.pop(0)))
-    trial = _Rounds(learner, split, len(seeds))
+    trial = _Rounds(learner, split, len(seeds) - 1, seed=seeds.pop())
     if trial.refresh and split.held is None:
         FewPositivesWarning.issue(
             f"{len(pair.positive)} positives are too few to hold some out, so there is no refresh: "
@@ -69,7 +69,7 @@ def fit_in_rounds(learner: NetworkRatio, pair: SamplePair, holdout: SamplePair |
 class _Rounds:
     """The rows of all rounds, and networks trained on them, a few at a time."""
 
-    def __init__(self, learner: NetworkRatio, split: TrainAndHeld, total: int) -> None:
+    def __init__(self, learner: NetworkRatio, split: TrainAndHeld, total: int, *, seed: int) -> None:
         self.learner, self.split, self.total = learner, split, total
         self.refresh = check_integer("refresh", learner.refresh, low=0)
         held = split.held
@@ -80,6 +80,17 @@ class _Rounds:
         given = split.train.weights()
         self.weight = np.ones(len(split.train)) if given is None else given
         self.labelled = split.train.flags() > 0
+        plain = clone(learner).set_params(alpha=0.0, random_state=0)
+        options = check_options(plain, self.rows.shape[1:], len(self.rows))
+        self.steps = count_steps(len(self.rows), options.batch_size)
+        epochs = max(options.epochs, -(-options.least_steps // self.steps))
+        if self.refresh >= epochs:
+            raise ParameterError(
+                f"refresh must be below the number of epochs, {epochs}, got {self.refresh}: the "
+                "weights would never be replaced."
+            )
+        unlabeled = self.rows[~self.labelled & (self.weight > 0)] if options.pretrain else self.rows
+        self.options = replace(pretrain(replace(options, seed=seed), unlabeled), verbose=0)
 
     def teach(self, seeds: Sequence[int]) -> Iterator[NetworkFunction]:
         """Networks that learn from the labelled rows."""
@@ -106,6 +117,8 @@ class _Rounds:
         """Log of the mean ratio of networks, for the unlabeled rows and for both kinds of held-out rows."""
         held = () if self.held is None else (self.held.positive.rows, self.held.unlabeled.rows)
         parts = [self.split.train.unlabeled.rows, *held]
+        if self.refresh and held:  # first weights only, so not worth up to ten views of each row
+            networks = (replace(network, views=None) for network in networks)
         found = [[network.fast_score(rows) for rows in parts] for network in networks]
         return [mean_log_ratio(each) for each in zip(*found, strict=True)]
 
@@ -116,19 +129,10 @@ class _Rounds:
 
         The others are trained first one alone, then as many at a time as their size allows.
         """
-        changes = {"alpha": 0.0, "verbose": 0, "random_state": 0, "mixup": self.learner.mixup and shared}
-        learner = clone(self.learner).set_params(**changes)
-        options = check_options(learner, self.rows.shape[1:], len(self.rows))
-        steps = count_steps(len(self.rows), options.batch_size)
-        epochs = max(options.epochs, -(-options.least_steps // steps))
-        if self.refresh >= epochs:
-            raise ParameterError(
-                f"refresh must be below the number of epochs, {epochs}, got {self.refresh}: the "
-                "weights would never be replaced."
-            )
+        options = replace(self.options, mixup=self.options.mixup and shared)
         if self.refresh and not last:
             # these networks only give the first weights
-            enough = max(TEACHING_EPOCHS, -(-TEACHING_STEPS // steps))
+            enough = max(TEACHING_EPOCHS, -(-TEACHING_STEPS // self.steps))
             options = replace(options, epochs=min(options.epochs, enough))
         unlabeled_weight = np.where(self.labelled, 0, self.weight)
         sample = SamplePair(Sample(self.rows, positive_weight), Sample(self.rows, unlabeled_weight))
