@@ -189,6 +189,26 @@ def teaching() -> str:
     return _table(head, lines, source)
 
 
+def pretraining() -> str:
+    """Residual networks by the epochs of training without labels."""
+    source = _read("pretraining")
+    lines = [
+        [
+            row["positive"],
+            str(row["labelled"]),
+            f"{row['mean'][0]:.4f}",
+            *(
+                f"{mean:.4f} ({mean - row['mean'][0]:+.4f} ± {error:.4f})"
+                for mean, error in zip(row["mean"][1:], row["gain_standard_error"][1:], strict=True)
+            ),
+        ]
+        for row in source["rows"]
+    ]
+    lines.append(["time of the fit", "", *(f"{ratio:.1f}" for ratio in source["relative_time"])])
+    head = ["positive", "labelled", *(f"`pretrain={n}`" for n in source["epochs"])]
+    return _table(head, lines, source)
+
+
 def audit() -> str:
     """Errors of priors on real tables with true labels of a few rows."""
     source = _read("audit")
@@ -669,6 +689,7 @@ TABLES = {
     "moving_months": moving_months,
     "shift": shift,
     "teaching": teaching,
+    "pretraining": pretraining,
     "intervals": intervals,
     "network": network,
     "predict": predict,
