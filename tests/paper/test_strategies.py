@@ -189,6 +189,33 @@ def test_folds_are_scored_each_by_its_own_network_and_read_again_from_kept_score
         assert new["auc"] == pytest.approx(old["auc"], abs=0.01)  # scores are kept as float32
 
 
+def test_all_folds_start_from_one_network_trained_without_labels(tmp_path, monkeypatch):
+    from paper import augmented as module
+
+    seen, starts, learner_of = [], [], module._learner
+
+    def pretrained(network, rows, epochs, **_):
+        seen.append((len(rows), epochs))
+        return network
+
+    def learner(data, settings, unlabeled, start):
+        starts.append(start)
+        assert "pretrain" not in settings
+        return learner_of(data, settings, unlabeled, start)
+
+    monkeypatch.setattr(module, "pretrained", pretrained)
+    monkeypatch.setattr(module, "_learner", learner)
+    made = augmented("beyond")
+    options = made.recipe.options | {"folds": 3, "pretrain": 7}
+    made = replace(made, recipe=replace(made.recipe, options=options))
+    run_job(made, bytes_of(fake_images()), Options(out=tmp_path, device="cpu"))
+    assert seen == [(700, 7)]  # all unlabeled rows of the trial
+    assert len(starts) == 3
+    assert all(start is starts[0] is not None for start in starts)
+    (result,) = read_results(tmp_path)
+    assert result["settings"]["options"]["pretrain"] == 7
+
+
 def test_few_labels_without_shift_are_tested_on_all_images(tmp_path):
     images = bytes_of(fake_images())
     made = augmented("beyond", "no_shift", 50)
