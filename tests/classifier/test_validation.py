@@ -131,6 +131,14 @@ def test_columns_are_found_by_name(toy, container):
         clf.adapt(swapped.drop(columns="left"))
 
 
+def test_tables_of_both_samples_are_compared_by_name(toy):
+    positive, unlabeled = as_pandas(toy.positive), as_pandas(toy.unlabeled)
+    with pytest.raises(DataError, match=r"unlabeled must have the columns of positive, .* called 'left'"):
+        light().fit_pu(positive, unlabeled.drop(columns="left"))
+    with pytest.warns(ExtraColumnsWarning, match="unlabeled has columns that positive did not have: 'more'"):
+        light().fit_pu(positive, unlabeled.assign(more=1))
+
+
 def test_arrays_keep_the_errors_of_scikit_learn(toy):
     X, y = toy.X_y()
     clf = light().fit(as_pandas(X), y)
@@ -141,7 +149,7 @@ def test_arrays_keep_the_errors_of_scikit_learn(toy):
         pytest.raises(DataError, match="3 features, but DRPUClassifier is expecting 2"),
     ):
         clf.predict(np.zeros((2, 3)))
-    with pytest.raises(DataError, match="3 unnamed features, but was fitted with 2 named"):
+    with pytest.raises(DataError, match="3 unnamed features, but training had 2 named"):
         clf.predict(pd.DataFrame(np.zeros((2, 3))))
     bare = light().fit(X, y)
     with pytest.warns(UserWarning, match="fitted without feature names"):

@@ -250,7 +250,7 @@ def test_frames_without_names_count_by_position():
     assert encoder.transform(read_frame(pd.DataFrame([["a", 1.0]], columns=[5, 6]))).tolist() == [
         [FIRST, 1.0]
     ]
-    with pytest.raises(DataError, match="3 unnamed features, but was fitted with 2"):
+    with pytest.raises(DataError, match="3 unnamed features, but training had 2"):
         encoder.transform(read_frame(pd.DataFrame([["a", 1.0, 2.0]])))
 
 

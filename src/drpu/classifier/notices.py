@@ -84,7 +84,7 @@ def warn_of_few_positives(n: int, *, split: bool) -> None:
     if not split:
         SeenPositivesWarning.issue(
             "no rows were held out, so the prior is estimated from scores of training rows: it is too "
-            "low, and its interval too narrow. Label at least four positives."
+            "low, and its interval too narrow. Pass at least four positives and four unlabeled rows."
         )
 
 

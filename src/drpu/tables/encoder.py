@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Annotated, Any, Self
 
 import narwhals as nw
@@ -159,7 +159,9 @@ class TableEncoder(Kept):
         With ``expand`` categories become indicator columns, otherwise codes.
         """
         first = parts[0]
-        parts = [first, *(aligned(part, first.names, named=first.named) for part in parts[1:])]
+        # positive and unlabeled rows are the only tables that are fitted together
+        same = partial(aligned, names=first.names, named=first.named, rows="unlabeled", of="positive")
+        parts = [first, *map(same, parts[1:])]
         summaries = TableSummary.of_samples(parts).columns
         encoder = cls.of_summaries(summaries, expand=expand, named=first.named)
         return encoder, np.concatenate([encoder.transform(part, warn=False) for part in parts])

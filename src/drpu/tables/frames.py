@@ -179,18 +179,25 @@ SHOWN = 8  # maximum number of names in a message
 
 
 def aligned(
-    frame: Frame, names: Sequence[str], *, named: bool, optional: frozenset[str] = frozenset()
+    frame: Frame,
+    names: Sequence[str],
+    *,
+    named: bool,
+    optional: frozenset[str] = frozenset(),
+    rows: str = "X",
+    of: str = "training",
 ) -> Frame:
     """The columns of a frame called ``names``, in that order; by position if there are no names.
 
-    Columns in ``optional`` may be absent.
+    Columns in ``optional`` may be absent. Messages call the frame ``rows``, and where its columns are from
+    ``of``.
     """
     if not named or not frame.named:
         if named == frame.named and len(frame.names) == len(names):
             return frame
         here, there = ("named" if has else "unnamed" for has in (frame.named, named))
         raise DataError(
-            f"X has {len(frame.names)} {here} features, but was fitted with {len(names)} {there} features."
+            f"{rows} has {len(frame.names)} {here} features, but {of} had {len(names)} {there} features."
         )
     position = {name: j for j, name in enumerate(frame.names)}
     absent = [name for name in names if name not in position and name not in optional]
@@ -198,18 +205,18 @@ def aligned(
         close = difflib.get_close_matches(absent[0], [name for name in frame.names if name not in names], 1)
         meant = f" (did you mean {close[0]!r}?)" if close else ""
         raise DataError(
-            f"X must have the columns of training, got none called {columns_named(absent)}{meant}. "
-            f"X has {columns_named(frame.names)}."
+            f"{rows} must have the columns of {of}, got none called {columns_named(absent)}{meant}. "
+            f"{rows} has {columns_named(frame.names)}."
         )
-    warn_of_extra([name for name in frame.names if name not in set(names)])
+    warn_of_extra([name for name in frame.names if name not in set(names)], rows=rows, of=of)
     return frame.select([position[name] for name in names if name in position])
 
 
-def warn_of_extra(names: Sequence[str]) -> None:
-    """Warn of columns that training did not have, if there are any."""
+def warn_of_extra(names: Sequence[str], *, rows: str = "X", of: str = "training") -> None:
+    """Warn of columns that training, or another table, did not have, if there are any."""
     if names:
         ExtraColumnsWarning.issue(
-            f"X has columns that training did not have: {columns_named(names)}. They are ignored."
+            f"{rows} has columns that {of} did not have: {columns_named(names)}. They are ignored."
         )
 
 
