@@ -11,7 +11,9 @@ pytest.importorskip("torch")
 import torch
 
 from drpu import DRPUClassifier, NetworkRatio, NNPUClassifier, load, save
+from drpu._progress import Step
 from drpu.exceptions import ParameterError
+from drpu.networks import fit
 from drpu.networks.modules import ResNet9
 from drpu.networks.pretraining import CHANGE, TEMPERATURE, contrast, pretrained, view
 
@@ -109,8 +111,6 @@ def test_networks_start_from_what_was_learned_without_labels(teachers):
 
 
 def test_only_unlabeled_rows_in_training_are_used(monkeypatch):
-    from drpu.networks import fit
-
     seen = []
     monkeypatch.setattr(fit, "pretrained", lambda first, rows, *_, **__: seen.append(rows) or first)
     positive, unlabeled = blobs(40, 0), blobs(120, 1)
@@ -122,6 +122,28 @@ def test_only_unlabeled_rows_in_training_are_used(monkeypatch):
     used = {row.tobytes() for row in unlabeled[30:]}
     assert all(60 <= len(rows) < 90 and {row.tobytes() for row in rows} <= used for rows in seen)
     assert len(seen) == 2
+
+
+@pytest.mark.parametrize("teachers", [0, 1])
+def test_the_bar_moves_by_the_share_of_pretraining(teachers, monkeypatch):
+    """An epoch without labels counts as two others: two of these, and two of each network."""
+
+    class Whole:
+        done = 0.0
+
+        def advance(self, share):
+            self.done += share
+
+    whole, seen, train = Whole(), [], fit._train
+    monkeypatch.setattr(fit, "pretrained", lambda first, *_, **__: first)
+    monkeypatch.setattr(fit, "_train", lambda *rest: seen.append(whole.done) or train(*rest))
+    token = Step.current.set(Step(whole, 1.0))
+    try:
+        NetworkRatio(pretrain=2, teachers=teachers, **SMALL).fit_ratio(blobs(40, 0), blobs(120, 1))
+    finally:
+        Step.current.reset(token)
+    assert seen[0] == pytest.approx(2 / (2 + 1 + teachers))
+    assert whole.done == pytest.approx(1)
 
 
 def test_a_classifier_with_pretraining_is_saved_without_its_module(tmp_path):

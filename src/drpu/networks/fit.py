@@ -25,6 +25,7 @@ from drpu._checks import (
     is_auto,
     one_line,
 )
+from drpu._progress import part, progress_bar
 from drpu._samples import Sample, SamplePair
 from drpu._typing import IntArray, Rows
 from drpu.core.bregman import GENERATORS, get_generator
@@ -114,6 +115,10 @@ class Options(Settings):
         """Device and type of the weights."""
         return pick_device(self.device), weight_dtype(self.dtype)
 
+    def share_before(self, networks: int) -> float:
+        """Share of the time of a fit that training without labels takes, an epoch as long as two others."""
+        return 2 * self.pretrain / (2 * self.pretrain + self.epochs * networks)
+
     def start(self, seed: int, rows: Rows) -> nn.Module:
         """A network to train; a residual network of this library is standardised by the rows."""
         if self.first is not None:
@@ -150,10 +155,14 @@ def pretrain(options: Options, rows: Rows) -> Options:
 def fit_ratio(options: Options, sample: SamplePair, holdout: SamplePair | None) -> NetworkFunction:
     """The density ratio of the value of alpha with the lowest holdout risk."""
     rows = _split(options, sample, holdout)
-    options = pretrain(options, sample.unlabeled.rows[rows.unlabeled])
     alphas = options.alphas if rows.held or len(options.alphas) == 1 else (FALLBACK_ALPHA,)
     networks = [Network(options.seed, alpha) for alpha in alphas]
-    return _best(options, _train(options, rows, networks, ratio_aim(options, networks)))
+    before = options.share_before(len(networks))
+    with progress_bar("epochs", show=options.verbose):
+        with part(before):
+            options = pretrain(options, sample.unlabeled.rows[rows.unlabeled])
+        with part(1 - before):
+            return _best(options, _train(options, rows, networks, ratio_aim(options, networks)))
 
 
 def fit_score(options: Options, sample: SamplePair, objective: PUObjective) -> NetworkFunction:

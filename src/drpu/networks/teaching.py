@@ -48,13 +48,14 @@ def fit_in_rounds(learner: NetworkRatio, pair: SamplePair, holdout: SamplePair |
     rng = check_random_state(learner.random_state)
     seeds = [int(seed) for seed in rng.randint(2**31 - 1, size=teachers + rounds * students + 2)]
     split = hold_out(pair, holdout, learner.holdout, np.random.default_rng(seeds.pop(0)))
-    trial = _Rounds(learner, split, len(seeds) - 1, seed=seeds.pop())
+    start, trial = seeds.pop(), _Rounds(learner, split, len(seeds))
     if trial.refresh and split.held is None:
         FewPositivesWarning.issue(
             f"{len(pair.positive)} positives are too few to hold some out, so there is no refresh: "
             "students keep the weights of their teachers."
         )
     with progress_bar("networks", show=learner.verbose):
+        trial.pretrain(start)
         scores = trial.score(trial.teach(seeds[:teachers]))
         for number in range(rounds):
             first, last = teachers + number * students, number + 1 == rounds
@@ -69,7 +70,7 @@ def fit_in_rounds(learner: NetworkRatio, pair: SamplePair, holdout: SamplePair |
 class _Rounds:
     """The rows of all rounds, and networks trained on them, a few at a time."""
 
-    def __init__(self, learner: NetworkRatio, split: TrainAndHeld, total: int, *, seed: int) -> None:
+    def __init__(self, learner: NetworkRatio, split: TrainAndHeld, total: int) -> None:
         self.learner, self.split, self.total = learner, split, total
         self.refresh = check_integer("refresh", learner.refresh, low=0)
         held = split.held
@@ -89,8 +90,14 @@ class _Rounds:
                 f"refresh must be below the number of epochs, {epochs}, got {self.refresh}: the "
                 "weights would never be replaced."
             )
-        unlabeled = self.rows[~self.labelled & (self.weight > 0)] if options.pretrain else self.rows
-        self.options = replace(pretrain(replace(options, seed=seed), unlabeled), verbose=0)
+        self.options, self.before = replace(options, verbose=0), options.share_before(total)
+
+    def pretrain(self, seed: int) -> None:
+        """Train the network from which all start, if the options ask for it."""
+        if self.options.pretrain:
+            unlabeled = self.rows[~self.labelled & (self.weight > 0)]
+            with part(self.before):
+                self.options = pretrain(replace(self.options, seed=seed), unlabeled)
 
     def teach(self, seeds: Sequence[int]) -> Iterator[NetworkFunction]:
         """Networks that learn from the labelled rows."""
@@ -141,7 +148,7 @@ class _Rounds:
         at_once = len(networks) if refreshed else 1
         while networks:
             group, networks = networks[:at_once], networks[at_once:]
-            with part(len(group) / self.total):
+            with part((1 - self.before) * len(group) / self.total):
                 fitted = fit_networks(options, sample, self.held, group, shared=shared, on_epoch=on_epoch)
             for network in fitted:
                 size = sum(weight.numel() for weight in network.torch_module.parameters())
