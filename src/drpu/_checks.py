@@ -105,6 +105,9 @@ def check_random_state(random_state: Any) -> Any:
     raise ParameterError(f"random_state must be {rule}, got {random_state!r}.")
 
 
+SCENARIOS = ("case-control", "single-sample")  # how labelled rows were sampled
+
+
 def check_choice(name: str, value: Any, choices: Iterable[str]) -> str:
     """``value``, which must be one of the strings in ``choices``."""
     words = list(choices)

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Self
 
 import numpy as np
 
-from drpu._checks import check_choice, check_flag, check_numbers, check_random_state
+from drpu._checks import SCENARIOS, check_choice, check_flag, check_numbers, check_random_state
 from drpu._codec import NotKept, kept
 from drpu._progress import inform, part, progress_bar
 from drpu._samples import Sample, SamplePair
@@ -32,7 +32,6 @@ from drpu.classifier.notices import warn_of_alpha, warn_of_few_known, warn_of_fe
 from drpu.classifier.priors import KERNEL_MEANS, check_prior_parameter, kernel_mean_prior
 from drpu.classifier.record import Columns, Labels, Parameter, parameters_of, read_parameters
 from drpu.classifier.validation import (
-    SCENARIOS,
     Classes,
     cells_of,
     check_rows,

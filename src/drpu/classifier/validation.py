@@ -235,9 +235,6 @@ def _remember(estimator: Any, frame: Frame, table: TableEncoder | None) -> None:
         del estimator.feature_names_in_
 
 
-SCENARIOS = ("case-control", "single-sample")
-
-
 def split_pu(
     estimator: Any, X: Any, y: Any, sample_weight: Any, *, model: Accepts, groups: Any = None
 ) -> tuple[SamplePair, Classes]:

@@ -12,12 +12,10 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
 from drpu._arrays import as_numpy
-from drpu._checks import check_choice, check_integer, check_prior
+from drpu._checks import SCENARIOS, check_choice, check_integer, check_prior
 from drpu._typing import BoolArray, IntArray, Rows
 from drpu.exceptions import DataError, DataTypeError, LabelError, ParameterError
 from drpu.tables.frames import warn_of_order
-
-SCENARIOS = ("single-sample", "case-control")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

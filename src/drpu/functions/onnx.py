@@ -96,8 +96,7 @@ def onnx_indicators(graph: Graph, indicators: Indicators, X: str) -> str:
     def columns(positions: list[int]) -> str:
         return op("Gather", X, graph.constant(positions, np.int64), axis=1)
 
-    numbers = [j for j in range(indicators.n_columns) if j not in set(indicators.categories)]
-    parts = [columns(numbers)] if numbers else []
+    parts = [columns(indicators.numbers)] if indicators.numbers else []
     for j, codes, rest in zip(indicators.categories, indicators.codes, indicators.rest, strict=True):
         own = graph.double(op("Equal", columns([j]), np.array([codes], dtype=np.float64)))
         parts.append(own)

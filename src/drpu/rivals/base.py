@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Self
 import numpy as np
 from sklearn.exceptions import NotFittedError
 
-from drpu._checks import check_choice, check_fraction, check_random_state, check_real
+from drpu._checks import SCENARIOS, check_choice, check_fraction, check_random_state, check_real
 from drpu._codec import NotKept, Text, kept
 from drpu._samples import SamplePair
 from drpu._typing import FloatArray, Rows
@@ -29,7 +29,7 @@ from drpu.classifier.record import (
     read_parameters,
     try_rows,
 )
-from drpu.classifier.validation import SCENARIOS, Classes, check_rows, pair_pu, split_pu
+from drpu.classifier.validation import Classes, check_rows, pair_pu, split_pu
 from drpu.core.prior.estimate import PriorEstimate, as_prior
 from drpu.exceptions import DataError, ParameterError, PriorError
 from drpu.functions.base import Function

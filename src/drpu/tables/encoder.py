@@ -84,7 +84,7 @@ class Indicators:
 
     def __call__(self, rows: FloatArray) -> FloatArray:
         """The numbers of ``rows``, followed by the indicators of each category."""
-        numbers = [j for j in range(self.n_columns) if j not in set(self.categories)]
+        numbers = self.numbers
         out = np.zeros((len(rows), self.n_out), dtype=rows.dtype)
         out[:, : len(numbers)] = rows[:, numbers]
         start = len(numbers)
@@ -102,12 +102,17 @@ class Indicators:
         """The rows with codes again; a code without its own column becomes that of rare levels."""
         found = np.full((len(rows), self.n_columns), float(OTHER))
         start = self.n_columns - len(self.categories)
-        found[:, [j for j in range(self.n_columns) if j not in set(self.categories)]] = rows[:, :start]
+        found[:, self.numbers] = rows[:, :start]
         for j, codes, rest in zip(self.categories, self.codes, self.rest, strict=True):
             shown = rows[:, start : start + len(codes)]
             found[:, j] = np.where(shown.any(axis=1), np.array(codes)[shown.argmax(axis=1)], OTHER)
             start += len(codes) + rest
         return found
+
+    @property
+    def numbers(self) -> list[int]:
+        """Positions of the columns that are no categories."""
+        return sorted(set(range(self.n_columns)) - set(self.categories))
 
     @property
     def n_out(self) -> int:
@@ -117,7 +122,7 @@ class Indicators:
     @property
     def sources(self) -> list[int]:
         """The column that each column of the result comes from."""
-        found = [j for j in range(self.n_columns) if j not in set(self.categories)]
+        found = self.numbers
         for j, codes, rest in zip(self.categories, self.codes, self.rest, strict=True):
             found += [j] * (len(codes) + rest)
         return found
