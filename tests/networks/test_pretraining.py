@@ -125,6 +125,25 @@ def test_only_unlabeled_rows_in_training_are_used(monkeypatch):
 
 
 @pytest.mark.parametrize("teachers", [0, 1])
+def test_folds_share_what_was_learned_without_labels(teachers, monkeypatch):
+    seen, started, start = [], [], fit.Options.start
+    monkeypatch.setattr(
+        fit, "pretrained", lambda first, rows, *_, **__: seen.append((len(rows), first)) or first
+    )
+    monkeypatch.setattr(
+        fit.Options, "start", lambda self, *rest: started.append(self.first) or start(self, *rest)
+    )
+    X, y = blobs(400, 0), np.repeat([1, 0], [120, 280])
+    network = NetworkRatio(pretrain=1, teachers=teachers, **SMALL)
+    DRPUClassifier(network, prior=0.5, holdout=3, random_state=0).fit(X, y)
+    ((n, first),) = seen
+    assert n == 280
+    assert started[0] is None  # the one that is trained without labels
+    assert len(started) == 1 + 3 * (1 + teachers)
+    assert all(each is first for each in started[1:])
+
+
+@pytest.mark.parametrize("teachers", [0, 1])
 def test_the_bar_moves_by_the_share_of_pretraining(teachers, monkeypatch):
     """An epoch without labels counts as two others: two of these, and two of each network."""
 

@@ -117,7 +117,8 @@ class Options(Settings):
 
     def share_before(self, networks: int) -> float:
         """Share of the time of a fit that training without labels takes, an epoch as long as two others."""
-        return 2 * self.pretrain / (2 * self.pretrain + self.epochs * networks)
+        before = 2 * self.pretrain if self.first is None else 0
+        return before / (before + self.epochs * networks)
 
     def start(self, seed: int, rows: Rows) -> nn.Module:
         """A network to train; a residual network of this library is standardised by the rows."""
@@ -140,16 +141,23 @@ class Network:
     alpha: float
 
 
-def pretrain(options: Options, rows: Rows) -> Options:
+def pretrain(options: Options, unlabeled: Sample, chosen: IntArray | None = None) -> Options:
     """The options with a network that all start from, trained on unlabeled rows alone."""
-    if not options.pretrain:
+    if not options.pretrain or options.first is not None:
         return options
-    first = options.start(options.seed, rows)
-    assert isinstance(first, ResNet9)
-    shared = {name: getattr(options, name) for name in ("batch_size", "augment", "seed", "dtype", "device")}
-    return replace(
-        options, first=pretrained(first, rows, options.pretrain, verbose=options.verbose, **shared)
-    )
+    rows = unlabeled.rows[_weighty(unlabeled) if chosen is None else chosen]
+    start = options.start(options.seed, rows)
+    assert isinstance(start, ResNet9)
+    names = ("batch_size", "augment", "seed", "dtype", "device", "verbose")
+    settings = {name: getattr(options, name) for name in names}
+    return replace(options, first=pretrained(start, rows, options.pretrain, **settings))
+
+
+def shared_start(learner: NetworkRatio, unlabeled: Sample) -> ResNet9 | None:
+    """The network that the fits of all folds start from."""
+    options = check_options(learner, unlabeled.rows.shape[1:], len(unlabeled))
+    with part(0):  # the bar counts folds
+        return pretrain(options, unlabeled).first
 
 
 def fit_ratio(options: Options, sample: SamplePair, holdout: SamplePair | None) -> NetworkFunction:
@@ -160,7 +168,7 @@ def fit_ratio(options: Options, sample: SamplePair, holdout: SamplePair | None) 
     before = options.share_before(len(networks))
     with progress_bar("epochs", show=options.verbose):
         with part(before):
-            options = pretrain(options, sample.unlabeled.rows[rows.unlabeled])
+            options = pretrain(options, sample.unlabeled, rows.unlabeled)
         with part(1 - before):
             return _best(options, _train(options, rows, networks, ratio_aim(options, networks)))
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
@@ -150,6 +150,7 @@ class NetworkRatio(RatioLearner):
     accepts_sparse = False
     accepts_nd = True
     uses_holdout: ClassVar[bool] = True
+    _first: ClassVar[Any] = None  # in copies for folds: a network trained on the unlabeled rows of all folds
 
     module: nn.Module | Callable[[], nn.Module] | None = None
     _: KW_ONLY
@@ -194,14 +195,25 @@ class NetworkRatio(RatioLearner):
         made = with_effort(self, shape, n_unlabeled)
         options = check_options(made, shape, n_unlabeled)
         if check_integer("teachers", made.teachers, low=0):
-            return fit_in_rounds(made, pair, holdout)
+            return fit_in_rounds(made, pair, holdout, self._first)
         of_students = made.rounds, made.students, made.refresh, made.mixup, made.labelled_share
         if of_students != (1, 1, 0, False, 0):
             raise ParameterError(
                 "rounds, students, refresh, mixup and labelled_share must be left at their defaults without "
                 "teachers, as they apply to students: set teachers=3, for example."
             )
-        return fit_ratio(options, pair, holdout)
+        return fit_ratio(replace(options, first=self._first), pair, holdout)
+
+    def for_folds(self, pair: SamplePair, folds: int) -> list[Self]:
+        """A copy for each fold; with several, ``pretrain`` is done once, as it uses no labels."""
+        copies = super().for_folds(pair, folds)
+        if self.pretrain and folds > 1:
+            from drpu.networks.fit import shared_start
+
+            first = shared_start(self, pair.unlabeled)
+            for copy in copies:
+                copy._first = first  # type: ignore[misc]
+        return copies
 
 
 class NetworkScore(NetworkRatio, ScoreLearner):

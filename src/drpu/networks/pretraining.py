@@ -65,18 +65,17 @@ def view(images: Tensor, augment: Augment | None, limits: tuple[float, float]) -
     Each channel of an image has its own gain and exponent, for pixels between 0 and 1.
     """
     n, low, spread = len(images), limits[0], max(limits[1] - limits[0], 1e-6)
-    side = SMALLEST + (1 - SMALLEST) * torch.rand(n, 1, device=images.device)
+    side = torch.empty(n, 1, device=images.device).uniform_(SMALLEST, 1)
     matrix = torch.zeros(n, 2, 3, device=images.device)
     matrix[:, 0, 0] = matrix[:, 1, 1] = side[:, 0]
-    matrix[:, :, 2] = (1 - side) * _symmetric(n, 2, images.device)
+    matrix[:, :, 2] = (1 - side) * torch.empty(n, 2, device=images.device).uniform_(-1, 1)
     shown = resampled(images, matrix)
     if augment is not None:
         shown = augment(shown)
     pixels = shown.reshape(n, -1, *images.shape[-2:])
-    gain, exponent = (
-        torch.exp(CHANGE * _symmetric(n, pixels.shape[1], images.device))[..., None, None] for _ in range(2)
-    )
-    changed = gain * ((pixels - low) / spread).clamp(0, 1) ** exponent
+    logs = torch.empty(2, n, pixels.shape[1], 1, 1, device=images.device).uniform_(-CHANGE, CHANGE)
+    gain, exponent = logs.exp()
+    changed: Tensor = gain * ((pixels - low) / spread).clamp(0, 1) ** exponent
     return (low + spread * changed).view(images.shape)
 
 
@@ -90,8 +89,3 @@ def contrast(outputs: Tensor) -> Tensor:
     alike = (unit @ unit.T / TEMPERATURE).fill_diagonal_(-math.inf)
     other = torch.arange(len(unit), device=unit.device).roll(len(unit) // 2)
     return F.cross_entropy(alike, other)
-
-
-def _symmetric(n: int, numbers: int, device: torch.device) -> Tensor:
-    """Random numbers between -1 and 1."""
-    return 2 * torch.rand(n, numbers, device=device) - 1

@@ -22,6 +22,7 @@ from drpu.networks.fit import Network, Options, check_options, fit_networks, net
 from drpu.networks.function import NetworkFunction
 from drpu.networks.learner import NetworkRatio
 from drpu.networks.loop import Training, count_steps
+from drpu.networks.modules import ResNet9
 from drpu.networks.objectives import log_ratio_of
 from drpu.ratios.splits import TrainAndHeld, hold_out
 
@@ -32,7 +33,9 @@ TEACHING_EPOCHS, TEACHING_STEPS = 20, 1500  # enough for networks whose weights 
 LEAST = 1e-6  # smallest weight, so that every row stays in the sample
 
 
-def fit_in_rounds(learner: NetworkRatio, pair: SamplePair, holdout: SamplePair | None) -> NetworkFunction:
+def fit_in_rounds(
+    learner: NetworkRatio, pair: SamplePair, holdout: SamplePair | None, first: ResNet9 | None
+) -> NetworkFunction:
     """Train teachers and rounds of students with the options of ``learner``, and return the last students.
 
     The mean ratio of the teachers, calibrated on rows kept out, gives each unlabeled row its weight
@@ -48,18 +51,19 @@ def fit_in_rounds(learner: NetworkRatio, pair: SamplePair, holdout: SamplePair |
     rng = check_random_state(learner.random_state)
     seeds = [int(seed) for seed in rng.randint(2**31 - 1, size=teachers + rounds * students + 2)]
     split = hold_out(pair, holdout, learner.holdout, np.random.default_rng(seeds.pop(0)))
-    start, trial = seeds.pop(), _Rounds(learner, split, len(seeds))
+    start, trial = seeds.pop(), _Rounds(learner, split, len(seeds), first)
     if trial.refresh and split.held is None:
         FewPositivesWarning.issue(
             f"{len(pair.positive)} positives are too few to hold some out, so there is no refresh: "
             "students keep the weights of their teachers."
         )
     with progress_bar("networks", show=learner.verbose):
-        trial.pretrain(start)
+        with part(trial.before):
+            trial.options = pretrain(replace(trial.options, seed=start), split.train.unlabeled)
         scores = trial.score(trial.teach(seeds[:teachers]))
         for number in range(rounds):
-            first, last = teachers + number * students, number + 1 == rounds
-            fitted = trial.learn(seeds[first : first + students], scores, last=last)
+            at, last = teachers + number * students, number + 1 == rounds
+            fitted = trial.learn(seeds[at : at + students], scores, last=last)
             if last:
                 networks = list(fitted)
             else:
@@ -70,7 +74,7 @@ def fit_in_rounds(learner: NetworkRatio, pair: SamplePair, holdout: SamplePair |
 class _Rounds:
     """The rows of all rounds, and networks trained on them, a few at a time."""
 
-    def __init__(self, learner: NetworkRatio, split: TrainAndHeld, total: int) -> None:
+    def __init__(self, learner: NetworkRatio, split: TrainAndHeld, total: int, first: ResNet9 | None) -> None:
         self.learner, self.split, self.total = learner, split, total
         self.refresh = check_integer("refresh", learner.refresh, low=0)
         held = split.held
@@ -82,7 +86,7 @@ class _Rounds:
         self.weight = np.ones(len(split.train)) if given is None else given
         self.labelled = split.train.flags() > 0
         plain = clone(learner).set_params(alpha=0.0, random_state=0)
-        options = check_options(plain, self.rows.shape[1:], len(self.rows))
+        options = replace(check_options(plain, self.rows.shape[1:], len(self.rows)), first=first)
         self.steps = count_steps(len(self.rows), options.batch_size)
         epochs = max(options.epochs, -(-options.least_steps // self.steps))
         if self.refresh >= epochs:
@@ -91,13 +95,6 @@ class _Rounds:
                 "weights would never be replaced."
             )
         self.options, self.before = replace(options, verbose=0), options.share_before(total)
-
-    def pretrain(self, seed: int) -> None:
-        """Train the network from which all start, if the options ask for it."""
-        if self.options.pretrain:
-            unlabeled = self.rows[~self.labelled & (self.weight > 0)]
-            with part(self.before):
-                self.options = pretrain(replace(self.options, seed=seed), unlabeled)
 
     def teach(self, seeds: Sequence[int]) -> Iterator[NetworkFunction]:
         """Networks that learn from the labelled rows."""
