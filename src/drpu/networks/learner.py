@@ -47,8 +47,8 @@ class NetworkRatio(RatioLearner):
     pretrain : int, default=0
         Epochs in which ``resnet9`` first learns from the unlabeled images alone: to find, among all images,
         the one that another random view shows. Views are parts of an image, changed by ``augment`` and in
-        brightness and contrast. All networks start from these weights. It pays with few labels, but needs
-        some dozens of epochs, each of which takes twice as long as one of the ratio.
+        brightness and contrast. All networks start from these weights. It needs some dozens of epochs, each
+        of which takes twice as long as one of the ratio.
     augment : str or callable, optional
         Random changes of training rows that do not change their class. One or more of ``"shift"``,
         ``"crop"``, ``"flip"``, ``"cutout"`` and ``"affine"``, joined by hyphens, as in
