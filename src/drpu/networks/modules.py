@@ -99,7 +99,7 @@ class ResNet9(nn.Module):
         return output
 
     def features(self, rows: Tensor) -> Tensor:
-        """What the convolutions say of each row."""
+        """The largest value of each channel of the last convolution, for each row."""
         images = rows.unsqueeze(1) if rows.ndim == 3 else rows
         images = (images - self.mean[:, None, None]) / self.spread[:, None, None]
         if images.is_cuda:

@@ -27,11 +27,11 @@ def pretrained(
     network: ResNet9, rows: Rows, epochs: int, *, batch_size: int, augment: Augment | None, seed: int,
     dtype: str = "float32", device: str | torch.device = "auto", verbose: int = 0,
 ) -> ResNet9:  # fmt: skip
-    """A copy of ``network``, trained to tell two random views of an image from the views of others.
+    """A copy of ``network``, trained to find the other random view of an image among the views of many.
 
-    Classes often differ in what such views keep, so features that a few labelled rows could not teach are
-    learned from all rows. Only the convolutions change; they are followed by a small network that is thrown
-    away. See :func:`view` for the views and :func:`contrast` for the loss.
+    The features that it needs for this often differ between classes, and they are learned from all rows, not
+    only from the labelled ones. Only the convolutions change; a small network behind them is not kept.
+    See :func:`view` for the views and :func:`contrast` for the loss.
     """
     place = pick_device(device)
     pixels, limits = as_tensor(rows).to(place), pixel_range(rows, "resnet9")
@@ -80,10 +80,10 @@ def view(images: Tensor, augment: Augment | None, limits: tuple[float, float]) -
 
 
 def contrast(outputs: Tensor) -> Tensor:
-    r"""Mean cross-entropy of finding, for each view, the other view of its image among all others.
+    """Mean cross-entropy of finding, for each view, the other view of its image among all others.
 
-    The two halves of ``outputs`` are views of the same images. Another view has the probability of a
-    softmax over the cosines of the outputs, divided by the temperature.
+    The two halves of ``outputs`` are views of the same images. The probabilities are a softmax of the
+    cosines between the outputs of two views, divided by the temperature.
     """
     unit = F.normalize(outputs, dim=1)
     alike = (unit @ unit.T / TEMPERATURE).fill_diagonal_(-math.inf)
