@@ -51,13 +51,15 @@ def _do(chosen: argparse.Namespace) -> None:
 
             compare(chosen.dataset or list(DATASETS), _options(chosen))
         case "choose":
-            from paper.augmented import compare_candidates
+            from paper.augmented import FIRST, compare_candidates
 
+            first = FIRST + chosen.first  # no table has these trials
+            trials = range(first, first + chosen.trials)
             for experiment in chosen.experiment or ["benchmark"]:
                 own = OF_EXPERIMENT.get(experiment, {})
                 flavours = chosen.flavour or own.get("flavours", AUGMENTED)
                 datasets = chosen.dataset or own.get("datasets", list(DATASETS))
-                compare_candidates(flavours, datasets, chosen.trials, _options(chosen), experiment)
+                compare_candidates(flavours, datasets, trials, _options(chosen), experiment)
         case "rescore":
             from paper.rescore import rescore
 
@@ -177,7 +179,7 @@ def _add_run_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--method", nargs="+", choices=METHODS)
     command.add_argument("--labels", choices=("shirt", "bag"), default="shirt", help="of Fashion-MNIST")
     command.add_argument("--trials", type=_count, default=10)
-    command.add_argument("--first", type=_number, default=0, help="number of the first trial")
+    command.add_argument("--first", type=_number, default=0, help="first trial; choose adds its own first one")
     command.add_argument("--device", default="auto")
     command.add_argument("--data", default=os.environ.get("DRPU_DATA"), help="folder with NAME.npz")
     command.add_argument("--out", type=Path, default=RESULTS, help="folder for the result files")

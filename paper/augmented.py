@@ -198,7 +198,7 @@ def folds_of(tried: Sequence[dict[str, Any]]) -> int:
 def compare_candidates(
     flavours: Sequence[str],
     datasets: Sequence[str],
-    trials: int,
+    trials: Sequence[int],
     options: Options,
     experiment: str = "benchmark",
 ) -> None:
@@ -208,7 +208,7 @@ def compare_candidates(
         images: Images | None = None
         for flavour in flavours:
             case = case_of(experiment, dataset)
-            for trial in range(FIRST, FIRST + trials):
+            for trial in trials:
                 for name in options.candidates or CANDIDATES[flavour][case]:
                     key = Key(experiment, dataset, flavour, name, trial, protocol=data.protocol)
                     if read_result(key, options.out / CHOICE) is None:

@@ -241,7 +241,7 @@ def test_candidates_are_chosen_by_rows_that_they_have_not_seen(experiment, tmp_p
     monkeypatch.setattr(augmented, "load_images", lambda *_, **__: bytes_of(fake_images()))
     options = Options(out=tmp_path, device="cpu")
     monkeypatch.setattr(augmented, "FEW", 50)
-    augmented.compare_candidates(["beyond"], ["mnist"], 1, options, experiment)
+    augmented.compare_candidates(["beyond"], ["mnist"], [augmented.FIRST], options, experiment)
     case = configs.case_of(experiment, "mnist")
     tried = augmented.read_choices(tmp_path)["beyond", case]
     best = augmented.choose_candidate(tried)
@@ -250,7 +250,7 @@ def test_candidates_are_chosen_by_rows_that_they_have_not_seen(experiment, tmp_p
     assert augmented.chosen_recipe("beyond", small(), tmp_path, experiment).strategy == best
 
     monkeypatch.setattr(augmented, "load_images", lambda *_, **__: pytest.fail("nothing is left to compare"))
-    augmented.compare_candidates(["beyond"], ["mnist"], 1, options, experiment)
+    augmented.compare_candidates(["beyond"], ["mnist"], [augmented.FIRST], options, experiment)
 
 
 def test_a_run_without_a_choice_stops_and_names_the_command(tmp_path, monkeypatch):
