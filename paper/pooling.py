@@ -1,8 +1,9 @@
 """Maxima of 2 by 2 pixels, with a fast gradient on a GPU.
 
 With channels last, torch's gradient of max pooling takes longer than the convolutions of the same
-network. Two kernels, each of which reads and writes every pixel once, replace it. Without a GPU or
-without Triton, torch's layer is used, which computes the same.
+network, and without a gradient torch still writes eight bytes about the position of each maximum. Two
+kernels, each of which reads and writes every pixel once, replace both. Without a GPU or without Triton,
+torch's layer is used, which computes the same.
 """
 
 from __future__ import annotations
@@ -103,7 +104,7 @@ class MaxPool2(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Images of half the side."""
-        if triton is not None and x.is_cuda and x.requires_grad:
+        if triton is not None and x.is_cuda:
             pooled: Tensor = _Maximum.apply(x)  # type: ignore[no-untyped-call]
             return pooled
         return F.max_pool2d(x, 2)
