@@ -244,13 +244,11 @@ _RESNET: dict[str, Any] = {
     "mixup": True,
     "dtype": "bfloat16",
 }
-_GREY = _RESNET | {"epochs": 12, "augment": "affine"}
 _KUZUSHIJI = _RESNET | {"augment": "affine", "teachers": 3, "rounds": 2}
-_FEW = _RESNET | {"augment": "crop-flip-cutout", "epochs": 20}
 _LARGE = _RESNET | {"hidden": (64,), "learning_rate": 1e-3, "epochs": 40, "refresh": 4}
 _FASHION = _LARGE | {"augment": "shift-flip-cutout"}
 _COLOUR = _LARGE | {"augment": "crop-flip-cutout"}
-_DIGITS = _GREY | {"refresh": 4}
+_DIGITS = _RESNET | {"augment": "affine", "refresh": 4}
 # A student that keeps learning from the labelled rows depends less on its teachers, so one is enough.
 _FOLDS = {"folds": 3, "teachers": 1, "students": 1, "labelled_share": 0.3}
 _LONG = _COLOUR | {"teachers": 3, "epochs": 60}  # effort="high"
@@ -259,8 +257,6 @@ _LONG = _COLOUR | {"teachers": 3, "epochs": 60}  # effort="high"
 CANDIDATES: dict[str, dict[str, dict[str, dict[str, Any]]]] = {
     "beyond": {
         "mnist": {
-            "mixup": _GREY,
-            "no mixup": _GREY | {"mixup": False},
             "refresh": _DIGITS | {"epochs": 20},
             "refresh, twice the channels": _LARGE | {"epochs": 20, "augment": "affine"},
             "three teachers, 30 epochs": _DIGITS | {"teachers": 3, "epochs": 30},
@@ -282,7 +278,6 @@ CANDIDATES: dict[str, dict[str, dict[str, dict[str, Any]]]] = {
             | {"folds": 4, "epochs": 30, "pretrain": 80},
         },
         "kmnist": {
-            "30 epochs": _KUZUSHIJI | {"epochs": 30},
             "40 epochs of small batches": _KUZUSHIJI | {"epochs": 40, "batch_size": 250},
             "batches of 125": _KUZUSHIJI | {"epochs": 40, "batch_size": 125},
             "four teachers, three students": _KUZUSHIJI
@@ -296,8 +291,6 @@ CANDIDATES: dict[str, dict[str, dict[str, dict[str, Any]]]] = {
             "four folds, labelled share .3": _LONG | _FOLDS | {"folds": 4},
         },
         "cifar10-few": {
-            "three rounds": _FEW | {"rounds": 3},
-            "four teachers, five rounds": _FEW | {"teachers": 4, "rounds": 5},
             "five teachers, 60 epochs": _LONG | {"teachers": 5},
             "four teachers, two rounds, 60 epochs": _LONG | {"teachers": 4, "rounds": 2},
         },
