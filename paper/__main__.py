@@ -179,7 +179,7 @@ def _add_run_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--method", nargs="+", choices=METHODS)
     command.add_argument("--labels", choices=("shirt", "bag"), default="shirt", help="of Fashion-MNIST")
     command.add_argument("--trials", type=_count, default=10)
-    command.add_argument("--first", type=_number, default=0, help="first trial; choose adds its own first one")
+    command.add_argument("--first", type=_number, default=0, help="first trial; choose counts from 100")
     command.add_argument("--device", default="auto")
     command.add_argument("--data", default=os.environ.get("DRPU_DATA"), help="folder with NAME.npz")
     command.add_argument("--out", type=Path, default=RESULTS, help="folder for the result files")

@@ -124,7 +124,10 @@ def test_one_setting_serves_all_data_sets():
     assert choose({"a": {"x": -2.0, "y": -1.9, "z": -1.0}, "b": {"x": -1.0, "y": -1.9, "w": -2.0}}) == "y"
 
 
-SMALLEST = {"hidden": (2,), "epochs": 1, "batch_size": 100, "teachers": 1, "students": 2, "dtype": "float32"}
+SMALLEST = {
+    "hidden": (2,), "epochs": 1, "batch_size": 100, "teachers": 1, "students": 2, "refresh": 0,
+    "dtype": "float32",
+}  # fmt: skip
 
 
 def bytes_of(images: Images) -> Images:
