@@ -61,6 +61,23 @@ def test_a_drifting_column_with_a_steady_posterior_leaves_labels_unchanged(clf):
     assert adapted.prior_.low <= 0.3 <= adapted.prior_.high
 
 
+def test_a_training_prior_that_rows_contradict_is_named_and_not_used():
+    rng = np.random.default_rng(5)
+    (positive, _), (unlabeled, _), (X, _) = (
+        rows(rng, n, q) for n, q in ((400, 1), (3000, 0.6), (2000, 0.05))
+    )
+    told = DRPUClassifier("kernel", prior=0.2, random_state=0).fit_pu(positive, unlabeled)
+    with pytest.warns(ShiftWarning, match="at least [56].% of the unlabeled training rows are positive"):
+        adapted = told.adapt(X)
+    assert adapted.shift_ == "other"
+    assert not adapted.prior_.identified
+    assert adapted.prior_.low < adapted.prior_.high
+    assert_array_equal(adapted.predict(X), told.predict(X))
+
+    right = DRPUClassifier("kernel", prior=0.6, random_state=0).fit_pu(positive, unlabeled)
+    assert right.adapt(X).shift_ == "prior"
+
+
 def test_nothing_moves_on_request(clf):
     X, _ = rows(np.random.default_rng(3), 1000, 0.1)
     kept = clf.adapt(X, shift="none")

@@ -58,6 +58,20 @@ def test_the_growth_is_that_of_the_negatives():
     assert_allclose(found.growth, 0.5, atol=0.05)
 
 
+@pytest.mark.parametrize("new", [0.0, 0.02])
+def test_rows_without_positives_are_possible_at_the_true_prior_and_not_at_a_low_one(new):
+    rng, runs = np.random.default_rng(6), 60
+    pairs = [pair(rng, 300, prior=0.6, new=new) for _ in range(runs)]
+    true = [mixture_test(*each, most_prior=0.6) for each in pairs]
+    assert sum(found.p_value < 0.05 for found in true) <= binom.ppf(1 - 1e-4, runs, 0.07)
+    for each in pairs[:10]:
+        found = mixture_test(*each, most_prior=0.3)
+        assert found.p_value < 1e-6
+        # 300 positives give (1 - new) / (1 - prior) with a standard error of about 5 %
+        assert_allclose(found.needs_prior, 1 - 0.4 / (1 - new), atol=0.08)
+        assert mixture_test(*each).needs_prior is None
+
+
 def test_the_test_does_not_see_the_scale_of_the_score():
     rng = np.random.default_rng(4)
     p, u, v = rng.normal(2, 1, 100), mixture(rng, 900, 0.3), mixture(rng, 700, 0.6)

@@ -73,6 +73,14 @@ def test_limits_are_legal_whatever_is_counted(positive, unlabeled, new, level, p
     assert_legal(exact_limits(reference, level))
 
 
+@pytest.mark.parametrize("n_new", [50, 1000])
+def test_no_sample_is_known_to_have_no_positives(n_new):
+    tails, reference = pair(0, n_new=n_new, prior=0.6, new=0.05)
+    limits = shift_limits(tails, reference, 0.95, train_prior=0.2)  # the difference is below 0
+    assert limits.low == 0
+    assert 0 < limits.high < 0.2
+
+
 @every_rule
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize(("n_positive", "new"), [(20, 0.6), (200, 0.1), (200, 0.9)])

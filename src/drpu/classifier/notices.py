@@ -126,6 +126,12 @@ def warn_of_other_shift(test: MixtureTest, moved: Sequence[ColumnShift], *, done
     untested, columns = not moved and not test.degrees, ""
     if untested:
         seen = "there are too few labelled positives or new rows to test whether only the prior has changed"
+    elif test.p_value < OTHER_SHIFT and test.needs_prior is not None and not moved:
+        seen = (
+            f"these rows contradict the training prior (p = {test.p_value:.1g}): if only the prior has "
+            f"changed, at least {test.needs_prior:.0%} of the unlabeled training rows are positive. The "
+            "training prior is too low, or more than the prior has changed"
+        )
     elif test.p_value < OTHER_SHIFT:
         seen = (
             f"these rows do not look like a mixture of the two training classes (p = {test.p_value:.1g}; "

@@ -20,6 +20,7 @@ from drpu.exceptions import DataError
 
 _CELLS = 12  # largest number of score ranges
 _FEWEST = 8  # minimum number of rows of each sample in a range
+_ROUNDED = 1.05  # lambda may be this many times too large, because given priors are often round numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,9 @@ class MixtureTest:
         The fitted ``(1 - test_prior) / (1 - train_prior)``.
     between : tuple of float
         The range of scores with the largest deviation.
+    needs_prior : float or None
+        The smallest prior of the reference rows at which the new rows are the best mixture, if the prior
+        cannot be as large as that.
     """
 
     statistic: float
@@ -47,9 +51,10 @@ class MixtureTest:
     misfit: float
     growth: float
     between: tuple[float, float]
+    needs_prior: float | None = None
 
 
-def mixture_test(tails: ScoreTails, reference: ScoreTails) -> MixtureTest:
+def mixture_test(tails: ScoreTails, reference: ScoreTails, *, most_prior: float = 1.0) -> MixtureTest:
     r"""Test of prior shift against other changes of the score distribution.
 
     Cells are pooled into at most twelve ranges of about equal mass, by the two
@@ -63,6 +68,9 @@ def mixture_test(tails: ScoreTails, reference: ScoreTails) -> MixtureTest:
     covariance at each :math:`\lambda` keeps the size of the test correct even if positives
     and unlabeled rows hardly differ. A shift after which the scores are still a mixture
     cannot be detected.
+
+    ``most_prior`` is the largest possible prior :math:`\pi` of the reference rows. New rows have no fewer
+    positives than none, so :math:`\lambda \le 1/(1-\pi)`, and a larger one is a deviation, too.
     """
     if not tails.empty(copies=1).same_cells(reference.empty(copies=1)):
         raise DataError("reference must count over the same positive scores: make it with tails.empty().")
@@ -76,14 +84,17 @@ def mixture_test(tails: ScoreTails, reference: ScoreTails) -> MixtureTest:
 
     fit = MixtureFit(new, a, b, tails.n, reference.n, reference.n_positive)
     growth, statistic = fit.best()
-    degrees = len(start) - 1 - int(growth > 0)  # at the boundary no parameter was fitted
+    degrees, needs = len(start) - 1 - int(growth > 0), None  # at the boundary no parameter was fitted
+    if growth * (1 - most_prior) > _ROUNDED:
+        needs, growth, degrees = 1 - 1 / growth, _ROUNDED / (1 - most_prior), len(start) - 1
+        statistic = float(fit.statistic(np.array([growth]))[0])
     residual, covariance = fit.residual(np.array([growth])), fit.covariance(np.array([growth]))
     noise = math.sqrt(2 / math.pi) * float(np.sqrt(np.diagonal(covariance[0])).sum())
     misfit = min(1.0, max(0.0, (float(np.abs(residual).sum()) - noise) / 2))
     edges = np.append(np.concatenate(([-np.inf], reference.levels))[start], np.inf)
     worst = int(np.argmax(np.abs(residual[0])))
     between = (float(edges[worst]), float(edges[worst + 1]))
-    return MixtureTest(statistic, degrees, float(chdtrc(degrees, statistic)), misfit, growth, between)
+    return MixtureTest(statistic, degrees, float(chdtrc(degrees, statistic)), misfit, growth, between, needs)
 
 
 def _ranges(reference: ScoreTails, n_new: float) -> IntArray:

@@ -184,7 +184,9 @@ def _known_prior_limits(
         value, low, high = (1 - x * (1 - pi) for x in growth)
     scale = (1 - value) / (1 - pi)  # propagated error of the training prior
     low = value - math.hypot(value - low, scale * (pi - pi_low))
-    high = value + math.hypot(high - value, scale * (pi_high - pi))
+    above = math.hypot(high - value, scale * (pi_high - pi))
+    # Of a value far below 0 the upper limit stays positive, about as that of Feldman and Cousins does.
+    high = max(value + above, above / 4)
     ends = np.clip([low, high], 0, 1).tolist()
     return Limits(ends[0], ends[1], 1.0, youden_index(reference, pi))
 
