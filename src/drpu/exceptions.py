@@ -223,7 +223,7 @@ class MixedPeriodsWarning(DRPUWarning, code="mixed-periods"):
 
 
 class ContradictionWarning(DRPUWarning, code="contradiction"):
-    """The prior of new rows is far from what answers said about earlier rows."""
+    """A prior is far from what answers said about earlier rows, or above what the training rows allow."""
 
 
 class AlphaWarning(DRPUWarning, code="alpha-above-prior"):

@@ -24,6 +24,7 @@ from drpu import (
 from drpu.core.prior.estimate import _TOLD
 from drpu.exceptions import (
     AlphaWarning,
+    ContradictionWarning,
     FewPositivesWarning,
     ParameterError,
     PriorError,
@@ -123,6 +124,7 @@ def test_test_prior_and_cost_move_the_threshold_without_a_refit(toy, fitted):
     assert_allclose(clf.threshold_, ratio_threshold(train, train, cost=0.7))
 
 
+@pytest.mark.filterwarnings("ignore::drpu.exceptions.ContradictionWarning")
 @pytest.mark.parametrize("train_prior", [0.3, 1.0])
 @pytest.mark.parametrize("test_prior", [0.2, 0.8])
 def test_labels_and_probabilities_agree(toy, train_prior, test_prior):
@@ -130,6 +132,16 @@ def test_labels_and_probabilities_agree(toy, train_prior, test_prior):
     probability = clf.predict_proba(toy.test)[:, 1]
     apart = np.abs(probability - 0.5) > 1e-9
     assert_array_equal(clf.predict(toy.test)[apart] == 1, (probability > 0.5)[apart])
+
+
+# in a single sample, the 400 labelled rows belong to the population
+@pytest.mark.parametrize(("scenario", "prior"), [("case-control", 0.3), ("single-sample", 1000 / 2400)])
+def test_a_given_prior_above_what_the_rows_allow_is_named(scenario, prior):
+    data = make_gaussian_pu(400, 2000, prior=0.3, separation=3, random_state=0)
+    for given in (prior - 0.03, prior, prior + 0.03):  # so few rows cannot tell these apart
+        DRPUClassifier("kernel", prior=given, scenario=scenario, random_state=0).fit(*data.X_y())
+    with pytest.warns(ContradictionWarning, match=r"given prior of 0.700 .* at most 0.[345].. can be"):
+        DRPUClassifier("kernel", prior=0.7, scenario=scenario, random_state=0).fit(*data.X_y())
 
 
 def test_a_small_prior_with_a_narrow_interval_is_no_reason_to_warn():

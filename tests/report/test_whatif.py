@@ -72,6 +72,7 @@ def test_figures_and_limits_are_those_of_python(explorer, classifier, single, da
             assert_allclose(found["threshold"], there.threshold_)
 
 
+@pytest.mark.filterwarnings("ignore::drpu.exceptions.ContradictionWarning")
 def test_uncalibrated_and_weighted_counts_give_the_figures_of_python(data):
     X, y = data.X_y()
     weight = np.random.default_rng(0).uniform(0.5, 2, len(y))

@@ -28,7 +28,13 @@ from drpu.classifier.auditing import (
 from drpu.classifier.base import RatioClassifier, RatioRecord
 from drpu.classifier.fitted import FittedRatio, with_labelled, without_labelled
 from drpu.classifier.models import resolve_model
-from drpu.classifier.notices import warn_of_alpha, warn_of_few_known, warn_of_few_positives, warn_of_notes
+from drpu.classifier.notices import (
+    warn_of_alpha,
+    warn_of_few_known,
+    warn_of_few_positives,
+    warn_of_large_prior,
+    warn_of_notes,
+)
 from drpu.classifier.priors import KERNEL_MEANS, check_prior_parameter, kernel_mean_prior
 from drpu.classifier.record import Columns, Labels, Parameter, parameters_of, read_parameters
 from drpu.classifier.validation import (
@@ -62,6 +68,7 @@ from drpu.tables.frames import collected, warn_of_order
 from drpu.tables.notes import Note, table_notes
 
 BACKTEST_SHARE = 0.8  # of the time of a fit with a backtest, which makes up to six fits to fewer rows
+SURE = 0.999  # level of the limit that a given prior must exceed to contradict the rows
 EDGE, TINY = 0.005, 1e-6  # an estimate beyond EDGE whose limit is within TINY of 0 or 1 is suspect
 
 
@@ -474,6 +481,8 @@ class DRPUClassifier(RatioClassifier):
                     f"prior must be at least {fraction:.4f}, the fraction of labelled positives in a single "
                     f"sample, got {prior.value!r}."
                 )
+            shown = prior_from_tails(tails, level=SURE, labelled_share=fraction or None, warn=False)
+            warn_of_large_prior(prior, with_labelled(shown, fraction))
             return prior
         if isinstance(self.prior, str) and self.prior in KERNEL_MEANS:
             if pair is None:

@@ -43,6 +43,19 @@ def warn_of_alpha(folds: Folds, prior: PriorEstimate) -> None:
         )
 
 
+def warn_of_large_prior(given: PriorEstimate, read: PriorEstimate) -> None:
+    """Warn of a given training prior above the upper limit of the prior that the training rows show."""
+    if given.low > read.high:
+        ContradictionWarning.issue(
+            "the given prior of {given} contradicts the training rows, of which at most {most} can be "
+            "positive: it is too large, or the labelled positives are not a fair sample of all positives.",
+            advice="Leave it out (prior='auto'), or find out how the positives were labelled.",
+            command="Leave --prior out, or find out how the positives were labelled.",
+            given=given.value,
+            most=read.high,
+        )
+
+
 def warn_of_contradicted(answered: PriorEstimate, read: PriorEstimate) -> None:
     """Warn of a prior of later rows that is far from what answers said about earlier ones.
 
