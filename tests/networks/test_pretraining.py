@@ -10,9 +10,9 @@ pytest.importorskip("torch")
 
 import torch
 
-from drpu import DRPUClassifier, NetworkRatio, NNPUClassifier, load, save
+from drpu import DRPUClassifier, NetworkRatio, NNPUClassifier, load, save, suspects
 from drpu._progress import Step
-from drpu.exceptions import ParameterError
+from drpu.exceptions import FewPositivesWarning, ParameterError
 from drpu.networks import fit
 from drpu.networks.modules import ResNet9
 from drpu.networks.pretraining import CHANGE, TEMPERATURE, contrast, pretrained, view
@@ -124,23 +124,54 @@ def test_only_unlabeled_rows_in_training_are_used(monkeypatch):
     assert len(seen) == 2
 
 
-@pytest.mark.parametrize("teachers", [0, 1])
-def test_folds_share_what_was_learned_without_labels(teachers, monkeypatch):
+@pytest.fixture
+def starts(monkeypatch):
+    """The rows of each training without labels and its network, and the start of every network."""
     seen, started, start = [], [], fit.Options.start
-    monkeypatch.setattr(
-        fit, "pretrained", lambda first, rows, *_, **__: seen.append((len(rows), first)) or first
-    )
+    monkeypatch.setattr(fit, "pretrained", lambda first, rows, *_, **__: seen.append((rows, first)) or first)
     monkeypatch.setattr(
         fit.Options, "start", lambda self, *rest: started.append(self.first) or start(self, *rest)
     )
+    return seen, started
+
+
+def assert_shared(starts, rows, networks):
+    """All networks start from one, which was trained without labels on ``rows``."""
+    ((used, first),), started = starts
+    assert_array_equal(used, rows)
+    assert started[0] is None  # the one that is trained without labels
+    assert len(started) == 1 + networks
+    assert all(each is first for each in started[1:])
+
+
+@pytest.mark.parametrize("teachers", [0, 1])
+def test_folds_share_what_was_learned_without_labels(teachers, starts):
     X, y = blobs(400, 0), np.repeat([1, 0], [120, 280])
     network = NetworkRatio(pretrain=1, teachers=teachers, **SMALL)
     DRPUClassifier(network, prior=0.5, holdout=3, random_state=0).fit(X, y)
-    ((n, first),) = seen
-    assert n == 280
-    assert started[0] is None  # the one that is trained without labels
-    assert len(started) == 1 + 3 * (1 + teachers)
-    assert all(each is first for each in started[1:])
+    assert_shared(starts, X[120:], 3 * (1 + teachers))
+
+
+@pytest.mark.parametrize("holdout", [3, 0.2])
+@pytest.mark.parametrize("scenario", ["case-control", "single-sample"])
+def test_a_score_against_negatives_starts_from_the_unlabeled_rows(scenario, holdout, starts):
+    positive, unlabeled, negative = blobs(120, 0), blobs(280, 1), blobs(30, 2)
+    network = NetworkRatio(pretrain=1, **SMALL)
+    clf = DRPUClassifier(network, prior=0.5, holdout=holdout, scenario=scenario, random_state=0)
+    clf.fit_pu(positive, unlabeled, negative)
+    population = unlabeled if scenario == "case-control" else np.concatenate([unlabeled, negative])
+    assert_shared(starts, population, 2 * (3 if holdout == 3 else 1))
+
+
+def test_suspects_share_what_was_learned_without_labels(starts):
+    X, y = blobs(160, 0), np.repeat([1, 0], [20, 140])
+    clf = DRPUClassifier(NetworkRatio(pretrain=1, **SMALL), prior=0.5, holdout=2, random_state=0)
+    with pytest.warns(FewPositivesWarning):
+        clf.fit(X, y)
+    for of_the_fit in starts:
+        of_the_fit.clear()
+    suspects(clf, X, y, repeats=2)
+    assert_shared(starts, X[20:], 2 * 10)
 
 
 @pytest.mark.parametrize("teachers", [0, 1])

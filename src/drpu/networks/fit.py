@@ -154,7 +154,7 @@ def pretrain(options: Options, unlabeled: Sample, chosen: IntArray | None = None
 
 
 def shared_start(learner: NetworkRatio, unlabeled: Sample) -> ResNet9 | None:
-    """The network that the fits of all folds start from."""
+    """The network that several fits start from."""
     options = check_options(learner, unlabeled.rows.shape[1:], len(unlabeled))
     with part(0):  # the bar counts folds
         return pretrain(options, unlabeled).first

@@ -7,6 +7,7 @@ from dataclasses import KW_ONLY, dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
+from sklearn.base import clone
 
 from drpu._checks import check_integer
 from drpu._optional import require
@@ -150,7 +151,7 @@ class NetworkRatio(RatioLearner):
     accepts_sparse = False
     accepts_nd = True
     uses_holdout: ClassVar[bool] = True
-    _first: ClassVar[Any] = None  # in copies for folds: a network trained on the unlabeled rows of all folds
+    _first: ClassVar[Any] = None  # in copies for several fits: a network trained on all unlabeled rows
 
     module: nn.Module | Callable[[], nn.Module] | None = None
     _: KW_ONLY
@@ -204,16 +205,22 @@ class NetworkRatio(RatioLearner):
             )
         return fit_ratio(replace(options, first=self._first), pair, holdout)
 
-    def for_folds(self, pair: SamplePair, folds: int) -> list[Self]:
-        """A copy for each fold; with several, ``pretrain`` is done once, as it uses no labels."""
-        copies = super().for_folds(pair, folds)
-        if self.pretrain and folds > 1:
-            from drpu.networks.fit import shared_start
+    def prepared(self, pair: SamplePair, fits: int) -> Self:
+        """A copy for several fits, in which ``pretrain`` is done once, as it uses no labels."""
+        if not self.pretrain or fits == 1:
+            return self
+        from drpu.networks.fit import shared_start
 
-            first = shared_start(self, pair.unlabeled)
-            for copy in copies:
-                copy._first = first  # type: ignore[misc]
-        return copies
+        return self._started(shared_start(self, pair.unlabeled))
+
+    def for_folds(self, pair: SamplePair, folds: int) -> list[Self]:
+        """A copy for each fold, all of which start from the same network if there is one."""
+        return [self._started(self._first) for _ in range(folds)]
+
+    def _started(self, first: Any) -> Self:
+        copy: Self = clone(self)
+        copy._first = first  # type: ignore[misc]
+        return copy
 
 
 class NetworkScore(NetworkRatio, ScoreLearner):

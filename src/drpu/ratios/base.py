@@ -80,6 +80,10 @@ class RatioLearner(Accepts, BaseEstimator, ABC):  # type: ignore[misc]
     def fit_checked(self, pair: SamplePair, holdout: SamplePair | None = None) -> Function:
         """The density ratio of samples whose rows and weights have been checked by the caller."""
 
+    def prepared(self, pair: SamplePair, fits: int) -> Self:
+        """A learner for so many fits to parts of the samples, with what they share if it uses no labels."""
+        return self
+
     def for_folds(self, pair: SamplePair, folds: int) -> list[Self]:
         """Copies, one for each fold; they may share what does not depend on labels."""
         return [clone(self) for _ in range(folds)]

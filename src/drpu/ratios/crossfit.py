@@ -123,6 +123,7 @@ def cross_fit(
         learner = clone(learner).set_params(n_jobs=threads)
     rows = _Rows(pair, splits, known)
     twice = known is not None and min(known.n_negative, len(pair.positive)) >= FEWEST_KNOWN
+    learner = learner.prepared(pair, len(splits) * (2 if twice else 1))
     with part(0.5 if twice else 1.0):
         folds, scores = _fit_folds(learner, rows, jobs, negative=False)
     if twice:
@@ -200,6 +201,7 @@ def held_scores(
     """
     rng = check_random_state(random_state)
     jobs = effective_n_jobs(n_jobs)
+    learner = learner.prepared(pair, folds * repeats)
     scores = np.zeros(len(pair.positive)), np.zeros(len(pair.unlabeled))
     for _ in progress(range(repeats), total=repeats):
         rows = _Rows(pair, draw_splits(pair, folds, rng), None)
