@@ -1,8 +1,8 @@
 """One progress bar for a computation and all of its parts, and lines that are written above it.
 
 A fit consists of folds, these of members, these of epochs. :func:`progress_bar` shows one bar for the
-outermost of them, and :func:`part`, :func:`progress` and :class:`Step` move it by their share, in any thread.
-The bar is shown in terminals and in notebooks, and nowhere else.
+outermost of them, and :func:`part`, :func:`rest`, :func:`progress` and :class:`Step` move it by their
+share, in any thread. The bar is shown in terminals and in notebooks, and nowhere else.
 """
 
 from __future__ import annotations
@@ -73,6 +73,12 @@ class Step:
 def part(share: float) -> AbstractContextManager[None]:
     """Run the block as a share of the current step."""
     return Step(Step.current.get(), share).inside()
+
+
+def rest(share: float = 1.0) -> AbstractContextManager[None]:
+    """Run the block as a share of what is not done yet in the current step."""
+    whole = Step.current.get()
+    return part(share if whole is None else share * (1 - whole.done))
 
 
 def progress(items: Iterable[Item], *, total: int) -> Iterable[Item]:

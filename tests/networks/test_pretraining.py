@@ -174,26 +174,54 @@ def test_suspects_share_what_was_learned_without_labels(starts):
     assert_shared(starts, X[20:], 2 * 10)
 
 
-@pytest.mark.parametrize("teachers", [0, 1])
-def test_the_bar_moves_by_the_share_of_pretraining(teachers, monkeypatch):
-    """An epoch without labels counts as two others: two of these, and two of each network."""
+@pytest.fixture
+def bar(monkeypatch):
+    """The share that is done, and what it was before each network."""
 
     class Whole:
-        done = 0.0
+        def __init__(self):
+            self.done, self.before = 0.0, []
 
         def advance(self, share):
             self.done += share
 
-    whole, seen, train = Whole(), [], fit._train
+    whole, train = Whole(), fit._train
     monkeypatch.setattr(fit, "pretrained", lambda first, *_, **__: first)
-    monkeypatch.setattr(fit, "_train", lambda *rest: seen.append(whole.done) or train(*rest))
+    monkeypatch.setattr(fit, "_train", lambda *rest: whole.before.append(whole.done) or train(*rest))
     token = Step.current.set(Step(whole, 1.0))
-    try:
-        NetworkRatio(pretrain=2, teachers=teachers, **SMALL).fit_ratio(blobs(40, 0), blobs(120, 1))
-    finally:
-        Step.current.reset(token)
-    assert seen[0] == pytest.approx(2 / (2 + 1 + teachers))
-    assert whole.done == pytest.approx(1)
+    yield whole
+    Step.current.reset(token)
+
+
+@pytest.mark.parametrize("teachers", [0, 1])
+def test_the_bar_moves_by_the_share_of_pretraining(teachers, bar):
+    """An epoch without labels counts as two others: two of these, and two of each network."""
+    NetworkRatio(pretrain=2, teachers=teachers, **SMALL).fit_ratio(blobs(40, 0), blobs(120, 1))
+    assert bar.before[0] == pytest.approx(2 / (2 + 1 + teachers))
+    assert bar.done == pytest.approx(1)
+
+
+@pytest.mark.parametrize("teachers", [0, 1])
+@pytest.mark.parametrize("negative", [None, blobs(30, 2)], ids=["two samples", "negatives"])
+def test_the_bar_of_several_fits_includes_their_pretraining(negative, teachers, bar):
+    """Two fits, or four with negatives, which are as long as one epoch without labels per network."""
+    network = NetworkRatio(pretrain=2, teachers=teachers, **SMALL)
+    clf = DRPUClassifier(network, prior=0.5, holdout=2, random_state=0)
+    clf.fit_pu(blobs(120, 0), blobs(280, 1), negative)
+    networks = (2 if negative is None else 4) * (1 + teachers)
+    assert bar.before == pytest.approx([(2 + k) / (2 + networks) for k in range(networks)])
+    assert bar.done == pytest.approx(1)
+
+
+def test_the_bar_of_suspects_includes_their_pretraining(bar):
+    X, y = blobs(160, 0), np.repeat([1, 0], [20, 140])
+    clf = DRPUClassifier(NetworkRatio(pretrain=2, **SMALL), prior=0.5, holdout=2, random_state=0)
+    with pytest.warns(FewPositivesWarning):
+        clf.fit(X, y)
+    bar.done, bar.before[:] = 0.0, []
+    Step.current.set(Step(bar, 1.0))
+    suspects(clf, X, y, repeats=2)
+    assert bar.before == pytest.approx([(2 + k) / (2 + 20) for k in range(20)])
 
 
 def test_a_classifier_with_pretraining_is_saved_without_its_module(tmp_path):

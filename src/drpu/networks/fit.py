@@ -153,10 +153,16 @@ def pretrain(options: Options, unlabeled: Sample, chosen: IntArray | None = None
     return replace(options, first=pretrained(start, rows, options.pretrain, **settings))
 
 
-def shared_start(learner: NetworkRatio, unlabeled: Sample) -> ResNet9 | None:
-    """The network that several fits start from."""
-    options = check_options(learner, unlabeled.rows.shape[1:], len(unlabeled))
-    with part(0):  # the bar counts folds
+def shared_start(learner: NetworkRatio, unlabeled: Sample, fits: int) -> ResNet9 | None:
+    """The network that several fits start from; its training is a part of the current step."""
+    shape, n = unlabeled.rows.shape[1:], len(unlabeled)
+    made, options = with_effort(learner, shape, n), check_options(learner, shape, n)
+    teachers, rounds, students = (
+        check_integer(name, getattr(made, name), low=low)
+        for name, low in (("teachers", 0), ("rounds", 1), ("students", 1))
+    )
+    networks = teachers + rounds * students if teachers else len(options.alphas)
+    with part(options.share_before(fits * networks)):
         return pretrain(options, unlabeled).first
 
 

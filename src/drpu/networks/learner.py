@@ -211,7 +211,7 @@ class NetworkRatio(RatioLearner):
             return self
         from drpu.networks.fit import shared_start
 
-        return self._started(shared_start(self, pair.unlabeled))
+        return self._started(shared_start(self, pair.unlabeled, fits))
 
     def for_folds(self, pair: SamplePair, folds: int) -> list[Self]:
         """A copy for each fold, all of which start from the same network if there is one."""

@@ -10,7 +10,7 @@ from joblib import effective_n_jobs
 from sklearn.base import clone
 
 from drpu._checks import check_fraction, check_integer, check_random_state
-from drpu._progress import part, progress
+from drpu._progress import rest
 from drpu._samples import Sample, SamplePair
 from drpu._typing import BoolArray, FloatArray, IntArray
 from drpu.core.audit.labelling import FEWEST_KNOWN, negative_share
@@ -124,10 +124,10 @@ def cross_fit(
     rows = _Rows(pair, splits, known)
     twice = known is not None and min(known.n_negative, len(pair.positive)) >= FEWEST_KNOWN
     learner = learner.prepared(pair, len(splits) * (2 if twice else 1))
-    with part(0.5 if twice else 1.0):
+    with rest(0.5 if twice else 1.0):
         folds, scores = _fit_folds(learner, rows, jobs, negative=False)
     if twice:
-        with part(0.5):
+        with rest():
             others, second = _fit_folds(learner, rows, jobs, negative=True)
         places = SamplePair(*rows.held())
         share = negative_share(
@@ -203,11 +203,12 @@ def held_scores(
     jobs = effective_n_jobs(n_jobs)
     learner = learner.prepared(pair, folds * repeats)
     scores = np.zeros(len(pair.positive)), np.zeros(len(pair.unlabeled))
-    for _ in progress(range(repeats), total=repeats):
+    for repeat in range(repeats):
         rows = _Rows(pair, draw_splits(pair, folds, rng), None)
         if not rows.splits:
             return np.empty(0), np.empty(0)
-        _, found = _fit_folds(learner, rows, jobs, negative=False, whole=False)
+        with rest(1 / (repeats - repeat)):
+            _, found = _fit_folds(learner, rows, jobs, negative=False, whole=False)
         for sums, held, own in zip(scores, rows.held(), found, strict=True):
             sums[held.rows] += own / repeats
     return scores
