@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from codec_laws import round_trip
 from drpu._samples import Sample, SamplePair
-from drpu.exceptions import DataError, ImputationWarning, ParameterError, warn
+from drpu.exceptions import DataError, FewPositivesWarning, ImputationWarning, ParameterError, warn
 from drpu.functions.base import Function
 from drpu.functions.folds import Folds
 from drpu.ratios.base import RatioLearner
@@ -215,7 +215,26 @@ def test_integers_are_folds(holdout):
 
 @pytest.mark.parametrize("holdout", [0.01, 0.5, 0.99, np.float64(0.3)])
 def test_fractions_are_shares(holdout):
-    assert resolve_holdout(holdout, 10, 10) == holdout
+    assert resolve_holdout(holdout, 1000, 1000) == holdout
+
+
+@pytest.mark.parametrize("share", [0.05, 0.95])
+def test_ten_rows_on_either_side_are_no_warning(share):
+    assert resolve_holdout(share, 200, 200) == share
+
+
+@pytest.mark.parametrize(
+    ("share", "sizes", "message"),
+    [
+        (0.999999, (300, 900), r"holdout=0\.999999 leaves 1 and 1 to train on: .* Lower it, or use 'auto'"),
+        (0.95, (180, 900), "leaves 9 and 45 to train on: with fewer than 10 of either kind"),
+        (0.95, (900, 180), "leaves 45 and 9 to train on"),
+        (0.05, (180, 900), "holds out 9 and 45: .* the prior and the calibration are rough. Raise it"),
+    ],
+)
+def test_a_share_with_few_rows_on_one_side_is_a_warning(share, sizes, message):
+    with pytest.warns(FewPositivesWarning, match=message):
+        assert resolve_holdout(share, *sizes) == share
 
 
 @pytest.mark.parametrize(

@@ -15,14 +15,15 @@ from drpu._samples import Sample, SamplePair
 from drpu._typing import BoolArray, FloatArray, IntArray
 from drpu.core.audit.labelling import FEWEST_KNOWN, negative_share
 from drpu.core.tails import ScoreTails
-from drpu.exceptions import ParameterError, heard, warn
+from drpu.exceptions import FewPositivesWarning, ParameterError, heard, warn
 from drpu.functions.base import Function
 from drpu.functions.folds import Blend, Folds
 from drpu.ratios.base import RatioLearner
-from drpu.ratios.splits import Positions, draw_splits, run_jobs, threads_of_one_fit
+from drpu.ratios.splits import Positions, count_held, draw_splits, run_jobs, threads_of_one_fit
 
 FEWEST_TO_SPLIT = 4  # with fewer positives, a fold would leave at most two for training
 FEW_TO_SPLIT = 100  # with fewer positives there are ten folds
+FEW_ON_A_SIDE = 10  # with fewer rows of either kind on one side of a split there is a warning
 MOST_TO_FOLD = 2000  # with more positives a single split is enough
 
 
@@ -65,10 +66,29 @@ def resolve_holdout(holdout: Any, n_positive: int, n_unlabeled: int, *, grouped:
                 f"holdout={holdout!r} needs two positives and two unlabeled rows, "
                 f"got {n_positive} and {n_unlabeled}: use 'auto', which fits without a split."
             )
+        _warn_of_few_rows(share, n_positive, n_unlabeled)
         return share
     raise ParameterError(
         f"holdout must be 'auto', a share of the rows in (0, 1) or a number of folds, got {holdout!r}."
     )
+
+
+def _warn_of_few_rows(share: float, n_positive: int, n_unlabeled: int) -> None:
+    """Warn if a split has few rows on one of its sides."""
+    held = count_held(n_positive, share), count_held(n_unlabeled, share)
+    rest = n_positive - held[0], n_unlabeled - held[1]
+    given = f"of {n_positive} positives and {n_unlabeled} unlabeled rows, holdout={share!r}"
+    few = f"with fewer than {FEW_ON_A_SIDE} of either kind"
+    if min(rest) < FEW_ON_A_SIDE:
+        FewPositivesWarning.issue(
+            f"{given} leaves {rest[0]} and {rest[1]} to train on: {few}, a model learns hardly anything. "
+            "Lower it, or use 'auto'."
+        )
+    if min(held) < FEW_ON_A_SIDE:
+        FewPositivesWarning.issue(
+            f"{given} holds out {held[0]} and {held[1]}: {few}, the prior and the calibration are rough. "
+            "Raise it, or use 'auto'."
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -90,12 +90,14 @@ def draw_splits(
     return []
 
 
+def count_held(n: int, share: float) -> int:
+    """Number of rows that one split holds out; at least one row is on either side."""
+    return min(max(1, round(n * share)), n - 1)
+
+
 def _row_splits(n: int, holdout: int | float, rng: np.random.RandomState) -> Iterator[Positions]:
     order = rng.permutation(n)
-    if holdout < 1:
-        parts = [order[: min(max(1, round(n * holdout)), n - 1)]]
-    else:
-        parts = np.array_split(order, int(holdout))
+    parts = [order[: count_held(n, holdout)]] if holdout < 1 else np.array_split(order, int(holdout))
     for kept in parts:
         seen = np.ones(n, dtype=bool)
         seen[kept] = False
