@@ -242,6 +242,41 @@ def test_labels_that_no_file_keeps_are_refused_with_the_way_out(toy, positive, r
     light(pos_label="True").fit(X, labels.eq(positive).astype(str))
 
 
+@pytest.mark.parametrize(
+    ("positive", "rest", "message"),
+    [
+        ("p" * 10_000, "n", r"of at most 9,999 characters, got one of 10,000: use short names, or 1 and 0"),
+        ("p" * 10_000, None, "of at most 9,999 characters"),
+        ("\ud800", "n", r"that can be written as UTF-8, got '\\ud800'"),
+        (np.uint64(2**63), np.uint64(0), r"text or numbers below 2\*\*63, got 9223372036854775808"),
+        (1e300, 0.0, "must not hold infinite or huge values"),
+        (np.inf, np.nan, r"text or numbers below 2\*\*63, got inf"),
+    ],
+    ids=["text", "text and missing", "surrogate", "integer", "float", "float and missing"],
+)
+def test_labels_that_are_too_large_for_a_file_are_refused(toy, positive, rest, message):
+    X, y = toy.X_y()
+    with pytest.raises(LabelError, match=message):
+        light().fit(X, np.array([positive if flag else rest for flag in y]))
+
+
+def test_a_long_label_of_negatives_is_refused(toy):
+    X, y = toy.X_y()
+    labels = np.where(y == 1, "p", None).astype(object)
+    labels[-30:] = "n" * 10_000
+    with pytest.raises(LabelError, match="of at most 9,999 characters"):
+        light().fit(X, labels, negative_label="n" * 10_000)
+
+
+@pytest.mark.parametrize("length", [1, 9999])
+@pytest.mark.parametrize("kind", ["U10001", object])
+def test_labels_of_up_to_9999_characters_are_kept_in_files(toy, tmp_path, kind, length):
+    X, y = toy.X_y()
+    clf = light(pos_label="p" * length).fit(X, np.where(y == 1, "p" * length, "é").astype(kind))
+    save(clf, tmp_path / "labels.drpu")
+    assert_array_equal(load(tmp_path / "labels.drpu", trusted=True).predict(X), clf.predict(X))
+
+
 def test_pos_label_overrules_the_order(toy):
     X, y = toy.X_y()
     labels = np.where(y == 1, "fraud", "unknown")

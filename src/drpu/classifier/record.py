@@ -207,8 +207,9 @@ class Columns(Kept):
         return {"column_names": self.names is not None, "category_names": named}
 
 
+LONGEST_LABEL = 9999  # characters of a label, a number of four digits in its type
 _LABEL_DTYPE = r"[<=|]?(b1|[iu][1248]|f[248]|U[0-9]{1,4}|O)|>[iuf][248]|>U[0-9]{1,4}"
-_Label = None | bool | int | Annotated[float, Number()] | Annotated[str, Text(most=10_000)]
+_Label = None | bool | int | Annotated[float, Number()] | Annotated[str, Text(most=LONGEST_LABEL)]
 
 
 @kept("labels")

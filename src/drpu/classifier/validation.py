@@ -16,6 +16,7 @@ from drpu._checks import LARGEST, check_numbers, check_weights, one_line, refuse
 from drpu._samples import Sample, SamplePair, is_sparse, n_rows, stack_rows
 from drpu._typing import BoolArray, FloatArray, IntArray, Rows
 from drpu.classifier.audit import check_same_rows
+from drpu.classifier.record import LONGEST_LABEL
 from drpu.core.audit.labelling import inverse_weights
 from drpu.exceptions import (
     CopiedPositivesWarning,
@@ -33,6 +34,7 @@ from drpu.tables.encoder import TableEncoder
 from drpu.tables.frames import Frame, FrameRows, aligned, is_frame, read_frame, warn_of_order
 from drpu.tables.values import is_missing, missing
 
+LARGEST_LABEL = 2**63  # numbers are smaller
 NUMBERS = (int, float, np.number, np.bool_)
 Classes = np.ndarray[Any, Any]  # the two labels: (unlabeled or negative, positive)
 
@@ -47,13 +49,13 @@ def read_labels(y: Any, pos_label: Any = None, *, warn: bool = True) -> tuple[Bo
     labels = _flat(y)
     gaps = missing(labels)
     if gaps.any():
-        return ~gaps, _classes_with_gaps(labels[~gaps], pos_label, _declared(y))
+        return ~gaps, _storable(_classes_with_gaps(labels[~gaps], pos_label, _declared(y)))
     if labels.dtype == object and all(isinstance(label, NUMBERS) for label in labels):
         labels = np.array(labels.tolist())  # numbers in a column of objects
     elif labels.dtype.kind == "f":  # pandas has integers and booleans that NumPy reads as floats
         labels = labels.astype(_declared(y) or f"f{min(labels.itemsize, 8)}")
-    if labels.dtype.kind == "f" and np.isinf(labels).any():
-        raise LabelError("y must not hold infinite values: a label is a name, not a size.")
+    if labels.dtype.kind == "f" and (np.abs(labels) >= LARGEST_LABEL).any():
+        raise LabelError("y must not hold infinite or huge values: a label is a name, not a size.")
     try:
         check_classification_targets(labels)
         values = np.unique(labels)
@@ -72,10 +74,26 @@ def read_labels(y: Any, pos_label: Any = None, *, warn: bool = True) -> tuple[Bo
     positive = values[1] if pos_label is None else pos_label
     rest = values[0] if positive == values[1] else values[1]
     flags = np.asarray(labels == positive)
-    classes = np.array([rest, positive], dtype=values.dtype)
+    classes = _storable(np.array([rest, positive], dtype=values.dtype))
     if warn and pos_label is None:
         warn_of_guess(classes, int(flags.sum()), int((~flags).sum()))
     return flags, classes
+
+
+def _storable(classes: Classes) -> Classes:
+    """The two labels; raises if files cannot keep one of them."""
+    for label in classes.tolist():
+        if isinstance(label, str) and len(label) > LONGEST_LABEL:
+            rule, got = f"of at most {LONGEST_LABEL:,} characters", f"one of {len(label):,}"
+        elif isinstance(label, str) and any("\ud800" <= letter <= "\udfff" for letter in label):
+            rule, got = "that can be written as UTF-8", ascii(label)
+        elif isinstance(label, (int, float)) and abs(label) >= LARGEST_LABEL:
+            rule, got = "that are text or numbers below 2**63", f"{label}"
+        else:
+            continue
+        raise LabelError(f"y must hold labels {rule}, got {got}: use short names, or 1 and 0.")
+    # an array of text may be wider than its labels
+    return np.array(classes.tolist()) if classes.dtype.itemsize > 4 * LONGEST_LABEL else classes
 
 
 def warn_of_more_positives(positive: int, unlabeled: int) -> None:
@@ -497,7 +515,7 @@ def split_negatives(
     left = labels.astype(object)
     left[known] = None
     number = labels.dtype if labels.dtype.kind in "iuf" else None
-    return left, known, np.array([negative_label, positive], dtype=number)
+    return left, known, _storable(np.array([negative_label, positive], dtype=number))
 
 
 def cells_of(X: Any, columns: Any) -> tuple[list[Any], IntArray]:
