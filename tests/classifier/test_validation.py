@@ -199,6 +199,12 @@ def test_any_two_labels_will_do_and_come_back(toy, fitted, positive, rest):
     assert_array_equal(answer == positive, fitted.predict(toy.test) == 1)
 
 
+if hasattr(np.dtypes, "StringDType"):  # NumPy 2
+    VARIABLE, MISSING = np.dtypes.StringDType(), np.dtypes.StringDType(na_object=None)
+else:
+    VARIABLE = MISSING = object
+
+
 class Kind(StrEnum):
     FRAUD = "fraud"
 
@@ -210,6 +216,8 @@ class Kind(StrEnum):
         (lambda y: pd.Series(y, dtype="Int64"), np.array([0, 1])),
         (lambda y: pd.Series(y == 1, dtype="boolean"), np.array([False, True])),
         (lambda y: np.array([np.bool_(flag) for flag in y], dtype=object), np.array([False, True])),
+        (lambda y: np.where(y, "p", "").astype(VARIABLE), np.array(["", "p"], dtype=object)),
+        (lambda y: np.array(["p" if f else None for f in y], MISSING), np.array([None, "p"])),
         (lambda y: np.array([Kind.FRAUD if f else None for f in y], dtype=object), np.array([None, "fraud"])),
     ],
 )

@@ -119,6 +119,8 @@ def _flat(y: Any) -> np.ndarray[Any, Any]:
         raise LabelError(one_line(error)) from error
     if len(labels) == 0:
         raise LabelError("y must hold at least one label, got none.")
+    if labels.dtype.kind == "T":  # text of variable length, which scikit-learn does not know
+        labels = labels.astype(object)
     dates = labels.dtype.kind in "mM"
     varied = labels if dates or labels.dtype == object else ()
     for label in {type(label): label for label in varied if not is_missing(label)}.values():
