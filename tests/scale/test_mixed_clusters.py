@@ -98,6 +98,18 @@ def test_chosen_columns_are_not_warned_of():
     assert count_batches(CLF, MORE, columns=list(JUNE.columns)) == CLF.count(JUNE)
 
 
+def test_the_column_of_periods_is_no_extra_one_of_batches_either(dask_frame):
+    """Warnings are errors here."""
+    clf = DRPUClassifier(BoostedRatio(n_rounds=5), scenario="single-sample", holdout=2, random_state=0)
+    month = np.arange(len(TRAIN)) % 3
+    clf.fit(TRAIN.assign(number=month), np.repeat([1, 0], [200, 700]), periods="number", backtest=False)
+    one_pass = clf.count(JUNE)
+    for source in (MORE, pa.Table.from_pandas(MORE, preserve_index=False), dask_frame):
+        assert count_batches(clf, source) == clf.count(MORE) == one_pass
+    assert sum(len(batch["label"]) for batch in score_batches(clf, MORE)) == len(MORE)
+    assert clf.adapt(one_pass).prior_ == clf.adapt(dask_frame).prior_
+
+
 def test_lazy_frames_are_collected_with_a_warning():
     lazy = pl.from_pandas(JUNE).lazy()
     with pytest.warns(CollectedWarning):

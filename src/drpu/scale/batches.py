@@ -87,9 +87,12 @@ def wanted_columns(
 def warn_of_ignored(
     have: Sequence[str], classifier: Any, columns: Sequence[str] | None, weight: str | None
 ) -> None:
-    """Warn of columns that the classifier does not know, unless the caller has chosen the columns."""
+    """Warn of columns that the classifier does not know, unless the caller has chosen the columns.
+
+    The column of periods is known to it, and is no feature.
+    """
     if columns is None and hasattr(classifier, "feature_names_in_"):
-        known = {weight, *classifier.feature_names_in_}
+        known = {weight, classifier.fitted_.period, *classifier.feature_names_in_}
         warn_of_extra([str(name) for name in have if name not in known])
 
 
