@@ -267,7 +267,7 @@ class ExtraColumnsWarning(DRPUWarning, code="extra-columns", assumption=False):
 
 
 class UnseenLevelsWarning(DRPUWarning, code="unseen-levels"):
-    """Many rows have levels of a category that training did not keep."""
+    """Many rows have levels of a category that training or a file did not keep."""
 
 
 class PixelScaleWarning(DRPUWarning, code="pixel-scale"):

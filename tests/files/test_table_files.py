@@ -17,7 +17,13 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 import drpu
 from codec_laws import same
 from drpu import DRPUClassifier, count_batches, load, save, score_batches
-from drpu.exceptions import ArtifactError, DataTypeError, KeptValuesWarning, ParameterError
+from drpu.exceptions import (
+    ArtifactError,
+    DataTypeError,
+    KeptValuesWarning,
+    ParameterError,
+    UnseenLevelsWarning,
+)
 
 # The samples are small, so drpu warns that the prior is not identified; this is not tested here.
 pytestmark = pytest.mark.filterwarnings("ignore::drpu.exceptions.SeparationWarning")
@@ -73,7 +79,8 @@ def test_values_can_be_hashed_or_left_out(clf, tmp_path):
     hashed = load(tmp_path / "hashed.drpu")
     assert_array_equal(hashed.predict_proba(JUNE), clf.predict_proba(JUNE))
     save(hashed, tmp_path / "again.drpu")  # no value is kept, so there is no warning
-    save(clf, tmp_path / "few.drpu", column_values="keep", rare_values=10_000)
+    with pytest.warns(UnseenLevelsWarning, match=r"fewer than 10000 training rows .* in 'ward' \(100%\)"):
+        save(clf, tmp_path / "few.drpu", column_values="keep", rare_values=10_000)
     assert load(tmp_path / "few.drpu").table_.kept_values() == {}
     assert clf.table_.kept_values() == {"ward": 4}
 
@@ -88,12 +95,26 @@ def test_levels_that_were_left_out_have_not_moved(model, tmp_path):
     plan = clf.plan_audit(june, n=50, random_state=0)
     hot = june["temperature"].to_numpy()[plan.rows] > 37.7
     for fitted in (clf, clf.adapt(june, audit=plan.answer(hot))):
-        save(fitted, tmp_path / "few.drpu", column_values="keep", rare_values=least)
+        with pytest.warns(UnseenLevelsWarning, match=r"'ward' \(4\d%\): .* Lower rare_values"):
+            save(fitted, tmp_path / "few.drpu", column_values="keep", rare_values=least)
         few = load(tmp_path / "few.drpu")
         assert list(few.table_.kept_values().values()) == [2]
         assert few.adapt(june).moved_columns_ == ()
         warm = june.assign(temperature=june["temperature"] + 3.0)  # other columns are still compared
         assert [shift.name for shift in few.adapt(warm).moved_columns_] == ["temperature"]
+
+
+@pytest.mark.parametrize("model", ["auto", "boosted", "kernel", "classifier"])
+def test_rows_with_levels_that_were_left_out_are_scored_like_unseen_ones(model, tmp_path):
+    own, june = X[["temperature", "ward"]].copy(), JUNE[["temperature", "ward"]].copy()
+    own.loc[::20, "ward"] = june.loc[::20, "ward"] = "annex"  # 33 training rows
+    clf = DRPUClassifier(model, holdout=2, random_state=0).fit(own, Y)
+    save(clf, tmp_path / "few.drpu", column_values="keep", rare_values=34)
+    few = load(tmp_path / "few.drpu", trusted=True)
+    left_out = june["ward"] == "annex"
+    assert_array_equal(few.ratio(june), clf.ratio(june.replace({"ward": {"annex": "elsewhere"}})))
+    assert_array_equal(few.ratio(june)[~left_out], clf.ratio(june)[~left_out])
+    assert (few.ratio(june) != clf.ratio(june))[left_out].any()
 
 
 @pytest.mark.parametrize("options", [{"column_values": "all"}, {"rare_values": 0}, {"rare_values": "few"}])

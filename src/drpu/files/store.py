@@ -92,8 +92,9 @@ def save(
         (``keep``), or as salted digests (``hash``), which hide long values but not those that can be
         guessed. By default they are written unchanged, with a warning that names the columns.
     rare_values : int, optional
-        Leave out levels with fewer training rows than this; in new rows they count as rare. Levels
-        with fewer than five rows are never kept.
+        Leave out levels with fewer training rows than this. Rows with such a level are then scored like
+        rows with a level that training did not have; all other rows keep their scores. If more than a fifth
+        of the training rows have one, there is a warning. Levels with fewer than five rows are never kept.
     column_profiles : bool, default=True
         Whether to write the counts of training rows in a few ranges of each column, from which
         ``adapt`` finds the columns that changed.

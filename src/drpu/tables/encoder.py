@@ -319,9 +319,25 @@ class TableEncoder(Kept):
     def without_rare(self, rows: int) -> TableEncoder:
         """The same encoder without the levels of fewer than ``rows`` training rows.
 
-        The other levels keep their codes, because codes are in order of frequency.
+        The other levels keep their codes, because codes are in order of frequency. Rows with a level that is
+        left out are encoded like rows with an unseen level; warns if these are many.
         """
-        return replace(self, columns=tuple(plan.without_rare(rows) for plan in self.columns))
+        fewer = replace(self, columns=tuple(plan.without_rare(rows) for plan in self.columns))
+        pairs = [
+            (plan.name, after.rare - plan.rare)
+            for plan, after in zip(self.used, fewer.used, strict=True)
+            if isinstance(plan, CategoryColumn) and isinstance(after, CategoryColumn)
+        ]
+        many = [f"{name!r} ({share:.0%})" for name, share in pairs if share > MANY_UNSEEN]
+        if many:
+            UnseenLevelsWarning.issue(
+                f"levels of fewer than {rows} training rows are left out, and many rows have them, in "
+                f"{', '.join(many[:8])}: such rows are scored like rows with unseen levels, and the prior "
+                "that adapt reads may be far off.",
+                advice="Lower rare_values, or pass column_values='hash' without it.",
+                command="Lower --rare-values, or give --column-values hash without it.",
+            )
+        return fewer
 
     def kept_values(self) -> dict[str, int]:
         """Number of values that each column keeps, if there are any."""
