@@ -3,19 +3,24 @@
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.compose import make_column_transformer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
 
 from drpu import (
     AdaptedClassifier,
     BoostedRatio,
     ClassifierRatio,
     DRPUClassifier,
+    NetworkRatio,
     load,
     make_gaussian_pu,
     save,
     suspects,
 )
 from drpu.classifier.explain import _wrong_labels
-from drpu.exceptions import DataError, LabelError, ParameterError
+from drpu.exceptions import DataError, FewPositivesWarning, LabelError, ParameterError
 
 WRONG = 20
 
@@ -106,6 +111,43 @@ def test_tables_files_adaptations_and_missing_labels_are_accepted(world, tmp_pat
     adapted = suspects(clf.at_prior(0.2), frame.iloc[small], labels[small])
     assert len(adapted.positions) == 120
     assert "labels are expected to be wrong" in str(adapted)
+
+
+def test_a_table_is_judged_without_its_pipeline(world, tmp_path):
+    """Neither an adapted classifier nor a file has the pipeline that learns; the default reads the table."""
+    X, y, truth = (values[::2] for values in world[1:])
+    frame = pd.DataFrame({"a": X[:, 0], "word": np.where(truth == 1, "x", "y"), "id": range(len(y))})
+    encode = make_column_transformer((OneHotEncoder(), ["word"]), ("passthrough", ["a"]))
+    clf = DRPUClassifier(make_pipeline(encode, LogisticRegression()), holdout=2, random_state=0)
+    clf.fit(frame, y)
+    save(clf, tmp_path / "c.drpu", keep_rows=True)
+    for one in (clf.at_prior(0.2), load(tmp_path / "c.drpu", trusted=True)):
+        found = suspects(one, frame, y, repeats=1)
+        wrong = np.sum(truth[y == 1] == 0)
+        assert (truth[found.positions[:wrong]] == 0).all()  # the column tells everything
+
+
+def test_images_are_judged_with_their_network_or_with_the_default_one(monkeypatch):
+    pytest.importorskip("torch")
+    rng = np.random.default_rng(0)
+    truth = np.r_[np.zeros(6), np.ones(54), rng.random(200) < 0.3]
+    y = np.repeat([1, 0], [60, 200])
+    bright = np.zeros((260, 1, 8, 8))
+    bright[truth == 1, :, 2:6, 2:6] = 120
+    X = np.clip(rng.normal(60, 20, bright.shape) + bright, 0, 255).astype(np.uint8)
+    X[-1] = X[59]
+    options = {"hidden": (8,), "epochs": 20, "batch_size": 25, "alpha": 0.2}
+    clf = DRPUClassifier(NetworkRatio(**options), holdout=2, random_state=0)
+    with pytest.warns(FewPositivesWarning):
+        clf.fit(X, y)
+    fit = NetworkRatio.fit_checked  # the default network takes as long as all other tests of this file
+    monkeypatch.setattr(
+        NetworkRatio, "fit_checked", lambda self, *rows: fit(self.set_params(**options), *rows)
+    )
+    for one in (clf, clf.at_prior(0.3)):
+        found = suspects(one, X, y, repeats=1)
+        assert np.mean(truth[found.positions[:6]] == 0) > 0.6
+        assert found.copies.tolist() == [[259, 59]]
 
 
 def test_the_number_of_fits_is_that_of_the_folds_times_the_repeats(world, monkeypatch):

@@ -24,7 +24,8 @@ from drpu.exceptions import DataError, silent
 from drpu.ratios.base import seeded
 from drpu.ratios.clusters import FrameLearner
 from drpu.ratios.crossfit import FEW_TO_SPLIT, FEWEST_TO_SPLIT, held_scores
-from drpu.tables.frames import warn_of_order
+from drpu.tables.encoder import TableEncoder
+from drpu.tables.frames import FrameRows, read_frame, warn_of_order
 
 if TYPE_CHECKING:
     from drpu.classifier.decisions import RatioDecisions
@@ -135,7 +136,7 @@ def suspects(
     A fitted classifier has seen its training rows and has learnt their labels, so it cannot judge them. The
     ratio is learnt again in folds here, by the learner of the classifier, and each row is scored by fits
     that did not see it. If the learner is not known (an adapted classifier, or an object that a file does
-    not keep), it is the default one.
+    not keep), it is the default one, and a network for images.
 
     Parameters
     ----------
@@ -192,13 +193,13 @@ def suspects(
             f"suspects needs at least {FEWEST_TO_SPLIT} labelled positives and as many unlabeled rows, got "
             f"{len(at)} and {len(others)}."
         )
-    pair = SamplePair(Sample(rows[at]), Sample(rows[others]))
-    copies = copies_of_labelled(pair)
     with silent(), progress_bar("suspects", show=verbose):  # the fit has given its warnings
-        grouped = grouped_copies(pair)
+        learner, rows = _learner(classifier, rows)
+        pair = SamplePair(Sample(rows[at]), Sample(rows[others]))
+        copies, grouped = copies_of_labelled(pair), grouped_copies(pair)
         few = grouped.positive.n_independent
         positive, unlabeled = held_scores(
-            _learner(classifier),
+            learner,
             grouped,
             folds=min(10 if few < FEW_TO_SPLIT else 5, few, len(others)),
             repeats=int(repeats) if not isinstance(repeats, str) else REPEATS if few < MANY else 1,
@@ -213,14 +214,21 @@ def suspects(
     return Suspects(at[order], wrong[order], expected, copies)
 
 
-def _learner(classifier: RatioDecisions) -> Any:
-    """The learner of the classifier, with the positions of its categories; the default if it is unknown."""
-    model = getattr(classifier, "model", "auto")
-    learner = resolve_model("auto" if isinstance(model, LearntElsewhere) else model)
+def _learner(classifier: RatioDecisions, rows: Rows) -> tuple[Any, Rows]:
+    """The learner of the classifier, with the positions of its categories, and the rows as it reads them.
+
+    If it is unknown, it is the default one, and a network for images.
+    """
+    model, table = getattr(classifier, "model", None), classifier.table_
+    if model is None or isinstance(model, LearntElsewhere):
+        model = "network" if len(rows.shape) > 2 else "auto"
+        if isinstance(rows, FrameRows):  # a table that only the pipeline of the classifier reads
+            table, rows = TableEncoder.fit([read_frame(rows.native)])
+    learner = resolve_model(model)
     if isinstance(learner, FrameLearner):  # fitted on a cluster; the rows here are in memory
         learner = resolve_model("boosted")
     rng = check_random_state(getattr(classifier, "random_state", 0))
-    return seeded(with_categories(learner, classifier.table_), rng)
+    return seeded(with_categories(learner, table), rng), rows
 
 
 def _wrong_labels(positive: FloatArray, unlabeled: FloatArray, level: float) -> tuple[FloatArray, Figure]:
