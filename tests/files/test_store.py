@@ -12,7 +12,17 @@ from sklearn.neighbors import KNeighborsClassifier
 from torch import nn
 
 from benchmarks._fuzz import repacked, unpacked
-from drpu import BoostedRatio, DRPUClassifier, KernelRatio, NetworkRatio, load, make_gaussian_pu, save, verify
+from drpu import (
+    BoostedRatio,
+    DRPUClassifier,
+    KernelRatio,
+    NetworkRatio,
+    VPUClassifier,
+    load,
+    make_gaussian_pu,
+    save,
+    verify,
+)
 from drpu.exceptions import ArtifactError, DataTypeError, ParameterError
 
 # Networks trained for a few seconds separate weakly; the warning is not tested here.
@@ -178,6 +188,16 @@ def test_a_users_module_needs_its_factory(toy, tmp_path):
         load(tmp_path / "net.drpu")
     back = load(tmp_path / "net.drpu", module=network)
     assert_allclose(back.decision_function(toy.test), clf.decision_function(toy.test), rtol=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore::drpu.exceptions.ShiftWarning")
+def test_adapted_and_loaded_classifiers_with_a_users_module_are_saved(toy, tmp_path):
+    clf, rival = fit(toy, NetworkRatio(network, epochs=2)), VPUClassifier(NetworkRatio(network(), epochs=2))
+    for one in (clf, clf.adapt(toy.test), rival.fit(*toy.X_y())):
+        save(one, tmp_path / "first.drpu")
+        save(load(tmp_path / "first.drpu", module=network), tmp_path / "second.drpu")
+        back = load(tmp_path / "second.drpu", module=network)
+        assert_allclose(back.decision_function(toy.test), one.decision_function(toy.test), rtol=1e-9)
 
 
 def test_the_same_classifier_gives_the_same_bytes(kernel, path, tmp_path):

@@ -466,6 +466,9 @@ class RatioRecord(Record):
         fitted = self.fitted.reduced(reduction, frozenset(name for name, _ in lost))
         return replace(self, columns=columns, fitted=fitted)
 
+    def module(self) -> Any:  # noqa: D102
+        return getattr(self.fitted.model, "module", None)
+
     def trial(self, classifier: RatioClassifier) -> FloatArray | None:
         """Scores of two artificial rows by all functions."""
         return try_rows(classifier.fitted_.model)

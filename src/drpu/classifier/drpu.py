@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from numbers import Integral
-from typing import Annotated, Any, Self
+from typing import Any, Self
 
 import numpy as np
 
 from drpu._checks import SCENARIOS, check_choice, check_flag, check_numbers, check_random_state
-from drpu._codec import NotKept, kept
+from drpu._codec import kept
 from drpu._progress import inform, part, progress_bar
 from drpu._samples import Sample, SamplePair
 from drpu._typing import BoolArray, Rows
@@ -458,7 +458,7 @@ class DRPUClassifier(RatioClassifier):
         train = self.train_prior_
         # a prior that was computed by the user's own function is kept as a value
         parameters = parameters_of(self, prior=train if callable(self.prior) else self.prior)
-        return DRPURecord(Columns.of(self), self.fitted_, parameters, given=self.model)
+        return DRPURecord(Columns.of(self), self.fitted_, parameters)
 
     def _check_parameters(self) -> None:
         check_cost("cost", self.cost)
@@ -544,7 +544,6 @@ class DRPURecord(RatioRecord):
     """What a file keeps of a :class:`DRPUClassifier`."""
 
     parameters: dict[str, Parameter]
-    given: Annotated[Any, NotKept] = None  # the model as the user gave it, if that was an object
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -98,9 +98,8 @@ class Record(Kept, ABC):
         """The record with fewer values of the training rows."""
 
     def module(self) -> Any:
-        """What makes the torch module that the user gave to the classifier, or None."""
-        given = getattr(self, "given", None)  # the model, if the record has it
-        return getattr(given, "module", given)
+        """The torch module that the user gave to the classifier, or what makes it; None without one."""
+        return None
 
     @abstractmethod
     def trial(self, classifier: Any) -> FloatArray | None:

@@ -155,6 +155,7 @@ class LikeFirst(Function):
     accepts_nd = _of_first("accepts_nd")
     accepts_categories = _of_first("accepts_categories")
     accepts_frames = _of_first("accepts_frames")
+    module = _of_first("module")  # networks only
 
     def check_scale(self, name: str, X: Rows) -> None:  # noqa: D102
         self.all_functions[0].check_scale(name, X)

@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 
 from drpu._checks import SCENARIOS, check_choice, check_fraction, check_random_state, check_real
-from drpu._codec import NotKept, Text, kept
+from drpu._codec import Text, kept
 from drpu._samples import SamplePair
 from drpu._typing import FloatArray, Rows
 from drpu.classifier.models import resolve_score
@@ -159,7 +159,6 @@ class PURival(Parameters, PUClassifier):
             {name: float(getattr(self, name)) for name in self._numbers},
             {name: getattr(self, name) for name in self._priors},
             getattr(self, "generators_", None),
-            given=getattr(self, "model", None),
         )
 
 
@@ -188,7 +187,6 @@ class RivalRecord(Record):
     numbers: dict[str, float]
     priors: dict[str, PriorEstimate]
     generators: ClassGenerators | None
-    given: Annotated[Any, NotKept] = None  # the model as the user gave it
 
     def __post_init__(self) -> None:
         cls = self._class()
@@ -232,6 +230,9 @@ class RivalRecord(Record):
                 f"levels must be None for a {self.name}, which keeps no scores of held-out positives."
             )
         return replace(self, columns=self.columns.reduced(reduction))
+
+    def module(self) -> Any:  # noqa: D102
+        return getattr(self.model, "module", None)
 
     def trial(self, classifier: PURival) -> FloatArray | None:  # noqa: D102
         return try_rows(classifier.model_)
