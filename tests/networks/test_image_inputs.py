@@ -93,6 +93,11 @@ def test_samples_must_have_one_shape_and_one_type_of_pixels(name):
         clf.fit_pu(**samples | {name: as_unit(samples[name])})
     with pytest.raises(DataError, match="unlabeled must have pixels of the type"):
         NetworkRatio(**SMALL).fit_ratio(POSITIVE, as_unit(UNLABELED))
+    for held in ((TEST, as_unit(TEST)), (as_unit(TEST), TEST)):
+        with pytest.raises(
+            DataError, match="holdout must have pixels of the type of the other images, uint8"
+        ):
+            NetworkRatio(**SMALL).fit_ratio(POSITIVE, UNLABELED, holdout=held)
 
 
 @pytest.mark.parametrize("model", ["auto", "kernel", "boosted"])

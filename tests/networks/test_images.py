@@ -232,8 +232,9 @@ def test_rows_that_are_no_images_are_refused(shape, message):
     with pytest.raises(DataError, match=message):
         image_shape(shape)
     rows = np.zeros((30, *shape), dtype=np.uint8)
-    with pytest.raises(DataError, match=message):
+    with pytest.raises(DataError, match=message) as caught:
         NetworkRatio(**SMALL, network="resnet9").fit_ratio(rows, rows)
+    assert ("moveaxis" in str(caught.value)) is (len(shape) == 3)
 
 
 @pytest.mark.parametrize(

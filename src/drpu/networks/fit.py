@@ -379,6 +379,13 @@ def check_options(learner: NetworkRatio, shape: Sequence[int], n_unlabeled: int)
         raise ParameterError(f"betas must be a pair of numbers, got {learner.betas!r}.")
     betas = tuple(check_real("betas", beta, low=0, high=np.nextafter(1, 0)) for beta in learner.betas)
     name, rate = _network(learner, shape), check_rate(learner.learning_rate)
+    batch = _batch(n_unlabeled // BATCHES, name, shape)
+    if not is_auto("batch_size", learner.batch_size):
+        batch = check_integer("batch_size", learner.batch_size, low=1)
+    if batch == 1 and (learner.teachers or learner.pretrain):
+        raise ParameterError(
+            "batch_size must be at least 2 with teachers or pretrain, got 1: rows of a batch are compared."
+        )
     return Options(
         shape=tuple(shape),
         module=learner.module,
@@ -395,9 +402,7 @@ def check_options(learner: NetworkRatio, shape: Sequence[int], n_unlabeled: int)
         seed=network_seed(learner.random_state),
         pretrain=_pretrain(learner, name),
         epochs=EPOCHS if auto else check_integer("epochs", learner.epochs, low=1),
-        batch_size=_batch(n_unlabeled // BATCHES, name, shape)
-        if is_auto("batch_size", learner.batch_size)
-        else check_integer("batch_size", learner.batch_size, low=1),
+        batch_size=batch,
         learning_rate=rate,
         weight_decay=_weight_decay(learner, rate),
         optimizer=check_choice("optimizer", learner.optimizer, OPTIMIZERS),
@@ -498,7 +503,7 @@ def _network(learner: NetworkRatio, shape: Sequence[int]) -> str:
     By default images with sides of at least 16 pixels get a residual network, all other rows a perceptron.
     """
     name = check_choice("network", learner.network, NETWORKS)
-    if isinstance(learner.module, str):
+    if learner.module is not None and not callable(learner.module):
         raise ParameterError(
             f"module must be a torch module or a function that makes one, got {learner.module!r}: networks "
             f"are named by network, as in network='resnet9'."

@@ -46,10 +46,11 @@ def image_shape(shape: Sequence[int]) -> tuple[int, int, int]:
     """Channels, height and width of rows of the given shape, which has two or three axes."""
     found = (1, *shape) if len(shape) == 2 else tuple(shape)
     if len(found) != 3 or min(found[1:]) < LEAST_SIDE:
+        last = len(shape) == 3 and shape[2] <= MOST_CHANNELS and min(shape[:2]) >= LEAST_SIDE
         raise DataError(
             f"network='resnet9' needs images of shape (height, width) or (channels, height, width), with "
             f"sides of at least {LEAST_SIDE} pixels, got rows of shape {tuple(shape)}."
-            + (_LAST if len(found) == 3 and found[2] <= MOST_CHANNELS else "")
+            + (_LAST if last else "")
             + (_FLAT if len(shape) == 1 else "")
         )
     return found[0], found[1], found[2]

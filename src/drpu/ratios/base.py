@@ -74,7 +74,7 @@ class RatioLearner(Accepts, BaseEstimator, ABC):  # type: ignore[misc]
                 f"got {columns} and {pair.unlabeled.rows.shape[1:]}."
             )
         check_pixels("unlabeled", pair.unlabeled.rows, pair.positive.rows)
-        return self.fit_checked(pair, self._holdout_pair(holdout, columns))
+        return self.fit_checked(pair, self._holdout_pair(holdout, pair.positive.rows))
 
     @abstractmethod
     def fit_checked(self, pair: SamplePair, holdout: SamplePair | None = None) -> Function:
@@ -99,7 +99,7 @@ class RatioLearner(Accepts, BaseEstimator, ABC):  # type: ignore[misc]
             return Sample(rows)
         return Sample(rows, unit_weights(check_weights(f"{name}_weight", weight, rows.shape[0])))
 
-    def _holdout_pair(self, holdout: tuple[Rows, Rows] | None, columns: tuple[int, ...]) -> SamplePair | None:
+    def _holdout_pair(self, holdout: tuple[Rows, Rows] | None, like: Rows) -> SamplePair | None:
         if holdout is None:
             return None
         if not self.uses_holdout:
@@ -109,8 +109,10 @@ class RatioLearner(Accepts, BaseEstimator, ABC):  # type: ignore[misc]
         if len(holdout) != 2:
             raise ParameterError(f"holdout must be a pair (positive, unlabeled), got {len(holdout)} parts.")
         kept = SamplePair(self._sample("holdout[0]", holdout[0]), self._sample("holdout[1]", holdout[1]))
-        if any(sample.rows.shape[1:] != columns for sample in (kept.positive, kept.unlabeled)):
-            raise DataError(f"holdout must have the columns of the training rows, {columns}.")
+        for sample in (kept.positive, kept.unlabeled):
+            if sample.rows.shape[1:] != like.shape[1:]:
+                raise DataError(f"holdout must have the columns of the training rows, {like.shape[1:]}.")
+            check_pixels("holdout", sample.rows, like)
         return kept
 
 
