@@ -225,12 +225,22 @@ def test_refreshed_weights_reach_the_next_steps():
     assert not np.allclose(risks[0][2:], risks[1][2:], rtol=1e-6)
 
 
-def test_refresh_leaves_rows_of_weight_zero_out():
-    weight = np.where(np.arange(len(DATA.unlabeled)) < 900, 1.0, 0.0)
-    model = taught(2, refresh=1, epochs=3).fit_ratio(
-        DATA.positive, DATA.unlabeled, unlabeled_weight=weight, positive_weight=np.ones(len(DATA.positive))
-    )
-    assert np.isfinite(model.log_ratio(DATA.test)).all()
+@pytest.mark.parametrize("options", [{"teachers": 0}, {}, {"refresh": 1}, {"refresh": 1, "mixup": True}])
+def test_rows_of_weight_zero_are_left_out(options):
+    """Half of the rows, so that the other weights are exactly those of a fit without these rows."""
+    learner = taught(**{"teachers": 2, "epochs": 3, "batch_size": 100} | options)
+    samples = DATA.positive, DATA.unlabeled
+    weights = [np.arange(len(sample)) % 2.0 for sample in samples]
+    whole = learner.fit_ratio(*samples, positive_weight=weights[0], unlabeled_weight=weights[1])
+    samples, weights = ([values[1::2] for values in each] for each in (samples, weights))
+    part = learner.fit_ratio(*samples, positive_weight=weights[0], unlabeled_weight=weights[1])
+    assert_allclose(whole.log_ratio(DATA.test), part.log_ratio(DATA.test), rtol=1e-6)
+
+
+def test_positives_without_weight_are_not_counted():
+    weight = np.r_[np.ones(6), np.zeros(len(DATA.positive) - 6)]
+    with pytest.warns(FewPositivesWarning, match="6 positives are too few to hold some out"):
+        taught(1, refresh=1, epochs=3).fit_ratio(DATA.positive, DATA.unlabeled, positive_weight=weight)
 
 
 def test_networks_before_the_last_round_train_for_fewer_epochs_with_refresh(monkeypatch):

@@ -145,7 +145,7 @@ def pretrain(options: Options, unlabeled: Sample, chosen: IntArray | None = None
     """The options with a network that all start from, trained on unlabeled rows alone."""
     if not options.pretrain or options.first is not None:
         return options
-    rows = unlabeled.rows[_weighty(unlabeled) if chosen is None else chosen]
+    rows = unlabeled.rows[weighty(unlabeled) if chosen is None else chosen]
     start = options.start(options.seed, rows)
     assert isinstance(start, ResNet9)
     names = ("batch_size", "augment", "seed", "dtype", "device", "verbose")
@@ -272,7 +272,7 @@ class _Rows:
 
 def _split(options: Options, sample: SamplePair, holdout: SamplePair | None) -> _Rows:
     """The rows to train on and to hold out; rows of weight zero are left out."""
-    positive, unlabeled = _weighty(sample.positive), _weighty(sample.unlabeled)
+    positive, unlabeled = weighty(sample.positive), weighty(sample.unlabeled)
     if holdout is not None:
         held = np.arange(len(holdout.positive)), np.arange(len(holdout.unlabeled))
         return _Rows(sample, holdout, positive, unlabeled, held)
@@ -285,7 +285,8 @@ def _split(options: Options, sample: SamplePair, holdout: SamplePair | None) -> 
     return _Rows(sample, sample, positive, unlabeled, None)
 
 
-def _weighty(sample: Sample) -> IntArray:
+def weighty(sample: Sample) -> IntArray:
+    """Positions of the rows with a weight above zero."""
     return np.arange(len(sample)) if sample.weight is None else np.flatnonzero(sample.weight > 0)
 
 

@@ -18,7 +18,7 @@ from drpu.core.calibration import calibrate
 from drpu.core.prior.estimate import prior_from_tails
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import FewPositivesWarning, ParameterError
-from drpu.networks.fit import Network, Options, check_options, fit_networks, network_seed, pretrain
+from drpu.networks.fit import Network, Options, check_options, fit_networks, network_seed, pretrain, weighty
 from drpu.networks.function import NetworkFunction
 from drpu.networks.learner import NetworkRatio
 from drpu.networks.loop import Training, count_steps
@@ -50,6 +50,8 @@ def fit_in_rounds(
     check_real("labelled_share", learner.labelled_share, low=0, high=np.nextafter(1, 0))
     rng = check_random_state(learner.random_state)
     seeds = [int(seed) for seed in rng.randint(2**31 - 1, size=teachers + rounds * students + 2)]
+    if pair.weighted:
+        pair = pair.take(weighty(pair.positive), weighty(pair.unlabeled))
     split = hold_out(pair, holdout, learner.holdout, np.random.default_rng(seeds.pop(0)))
     start, trial = seeds.pop(), _Rounds(learner, split, len(seeds), first)
     if trial.refresh and split.held is None:
@@ -160,11 +162,7 @@ class _Rounds:
         assert positive.weight is not None
         outputs = [each.cpu() for each in (training.score(positive), *training.held_outputs)]
         own, *held = (mean_log_ratio(list(log_ratio_of(options.head, each).numpy())) for each in outputs)
-        used = self.weight > 0  # the other rows are not in the pool
-        scores = np.zeros(len(self.rows))
-        scores[used] = own
-        weight = self._as_positive([scores[~self.labelled], *held])[used]
-        positive.weight.copy_(torch.as_tensor(weight))
+        positive.weight.copy_(torch.as_tensor(self._as_positive([own[~self.labelled], *held])))
 
 
 def student_weights(
