@@ -14,7 +14,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from torch import nn
 
 from drpu import DRPUClassifier, NetworkRatio, NNPUClassifier, PUaClassifier, load, save
-from drpu.exceptions import DataError, ParameterError, PixelScaleWarning
+from drpu.exceptions import DataError, FewPositivesWarning, ParameterError, PixelScaleWarning
 from drpu.functions.base import read_rows
 from drpu.networks.fit import BATCH_PIXELS, check_options, with_effort
 from drpu.networks.loop import CPU_PIXELS, rows_at_once
@@ -81,6 +81,15 @@ def test_a_dimension_of_length_one_can_be_added_by_reshape(shape):
     ratio = NetworkRatio(**SMALL).fit_ratio(*rows)
     with pytest.raises(DataError, match=rf"pass X\.reshape\({', '.join(map(str, (-1, *shape)))}\)"):
         ratio.log_ratio(TEST[:, 0, :, :16])
+
+
+def test_rows_of_many_axes_are_kept_in_files(tmp_path):
+    rows = POSITIVE.reshape(-1, 3, 2, 8, 2, 9), UNLABELED.reshape(-1, 3, 2, 8, 2, 9)
+    clf = DRPUClassifier(NetworkRatio(**SMALL), prior=0.4, holdout=0.3, random_state=0)
+    with pytest.warns(FewPositivesWarning):
+        clf.fit_pu(*rows)
+    save(clf, tmp_path / "axes.drpu")
+    assert_array_equal(load(tmp_path / "axes.drpu").ratio(rows[0]), clf.ratio(rows[0]))
 
 
 @pytest.mark.parametrize("name", ["unlabeled", "negative"])

@@ -78,7 +78,7 @@ class NetworkFunction(Function):
     network: Literal["perceptron", "resnet9", "module"]
     widths: Annotated[tuple[Annotated[int, Whole(1, MOST_UNITS)], ...], Items(high=MOST_LAYERS)]
     members: Annotated[int, Whole(1, 1000)]
-    input_shape: Annotated[tuple[Size, ...], Items(1, 4)]
+    input_shape: Annotated[tuple[Size, ...], Items(1, 32)]
     weights: Weights
     scaling: Scaling | None
     head: Literal["softplus", "relu", "identity", "exp", "score"]
