@@ -265,6 +265,29 @@ def test_memory_of_a_batch_is_bounded(shape):
         assert batch == 16 or batch * pixels <= BATCH_PIXELS
 
 
+@pytest.mark.parametrize("change", [lambda X: X[::-1], lambda X: X[:, :, :, ::-1], lambda X: X[:, ::-1]])
+def test_reversed_views_are_used_like_copies(classifier, change):
+    positive, unlabeled, test = (change(as_unit(images)) for images in (POSITIVE, UNLABELED, TEST))
+    assert_array_equal(classifier.ratio(test), classifier.ratio(test.copy()))
+    learner = NetworkRatio(**SMALL)
+    first, second = (
+        learner.fit_ratio(positive, unlabeled),
+        learner.fit_ratio(positive.copy(), unlabeled.copy()),
+    )
+    assert_array_equal(first.log_ratio(test), second.log_ratio(test))
+
+
+@pytest.mark.parametrize("network", ["resnet9", "perceptron"])
+def test_one_image_alone_is_refused_with_a_way_out(network):
+    """A square image has as many columns as each row of training has lines."""
+    square = [images[:, 0, :, :16].astype(np.float64) for images in (POSITIVE, UNLABELED)]
+    clf = DRPUClassifier(NetworkRatio(**SMALL, network=network), prior=0.4, holdout=0.3, random_state=0)
+    with pytest.warns(FewPositivesWarning):
+        clf.fit_pu(*square)
+    with pytest.raises(DataError, match=r"rows of shape \(16, 16\), as in training, got \(16,\).*X\[None\]"):
+        clf.predict(square[0][0])
+
+
 def test_read_only_images_are_used_without_a_warning(classifier):
     rows = [images.copy() for images in (POSITIVE, UNLABELED, TEST)]
     for images in rows:

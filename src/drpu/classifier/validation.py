@@ -388,7 +388,7 @@ def _is_plain(estimator: Any, X: Any, model: Accepts) -> bool:
         most is not None
         and X.ndim == 2
         and X.shape[0] > 0
-        and X.shape[1] == estimator.n_features_in_
+        and X.shape[1:] == (estimator.n_features_in_,) == getattr(model, "row_shape", X.shape[1:])
         and not hasattr(estimator, "feature_names_in_")
         and getattr(estimator, "table_", None) is None
         and not ((np.abs(X) > most).any() if model.accepts_nan else not (np.abs(X) <= most).all())

@@ -34,8 +34,9 @@ CPU_PIXELS = 2**16  # on a CPU, about 0.4 GiB with 64 channels in float64; more 
 
 
 def as_tensor(rows: Rows) -> Tensor:
-    """Rows as a tensor, without a copy except of read-only arrays, about which torch would warn."""
-    return torch.as_tensor(np.require(rows, requirements="W"))
+    """Rows as a tensor, without a copy except of arrays that torch does not share: read-only, reversed."""
+    shared = rows.flags.writeable and min(rows.strides, default=0) >= 0
+    return torch.as_tensor(rows if shared else rows.copy())
 
 
 def as_floats(rows: Tensor, dtype: torch.dtype) -> Tensor:
