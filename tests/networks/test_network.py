@@ -219,6 +219,8 @@ def test_torch_tensors_are_rows_too():
         ({"module": nn.Linear(2, 1)}, "hidden must be None with a module"),
         ({"module": dict, "hidden": None}, "module must make a torch.nn.Module"),
         ({"module": 3, "hidden": None}, "module must be a torch module or a function that makes one, got 3"),
+        ({"module": nn.LazyLinear(1), "hidden": None}, "module must have weights, got one with lazy layers"),
+        ({"module": nn.LSTM(2, 1), "hidden": None}, "module must return one tensor, got a tuple"),
         ({"teachers": 1, "batch_size": 1}, "batch_size must be at least 2 with teachers or pretrain, got 1"),
         ({"epochs": 0}, "epochs must be at least 1"),
         ({"verbose": None}, "verbose must be an integer, got None"),

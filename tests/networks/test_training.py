@@ -56,6 +56,12 @@ def conv_net(seed: int = 0) -> nn.Module:
     )
 
 
+def tied_net(seed: int = 0) -> nn.Module:
+    """A network in which one layer is used under two names."""
+    line = seeded(lambda: nn.Linear(3, 3), seed)
+    return nn.Sequential(line, nn.ReLU(), line, seeded(lambda: nn.Linear(3, 1), seed))
+
+
 def pool(rows: np.ndarray) -> Pool:
     return Pool(torch.as_tensor(rows), dtype=torch.float64)
 
@@ -172,13 +178,13 @@ def test_average_follows_its_recursion():
     assert int(outcome.fixed["1.num_batches_tracked"]) == 2 * run.n_steps == len(seen) - 1
 
 
-@pytest.mark.parametrize("make", [small_net, conv_net])
+@pytest.mark.parametrize("make", [small_net, conv_net, tied_net])
 @pytest.mark.parametrize("train", [True, False])
 def test_a_stack_gives_what_its_modules_give(make, train):
     modules = [make(seed).double().train(train) for seed in range(3)]
     stack = Stack(modules, device=CPU, dtype=torch.float64)
     stack.module.train(train)
-    shape = (3,) if make is small_net else (1, 4, 4)
+    shape = (1, 4, 4) if make is conv_net else (3,)
     rows = torch.randn(3, 7, *shape, generator=generators(0)[0], dtype=torch.float64)
 
     batched = stack(rows)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import torch
+from torch.nn.parameter import is_lazy
 
 from drpu._checks import (
     check_choice,
@@ -326,17 +327,24 @@ def _train(
 
 
 def _try_module(options: Options, module: nn.Module, rows: Rows) -> None:
-    """Raise if a network of the user does not accept rows."""
+    """Raise if a network of the user does not accept rows, or does not return a tensor."""
+    if any(is_lazy(tensor) for tensor in (*module.parameters(), *module.buffers())):
+        raise ParameterError(
+            "module must have weights, got one with lazy layers: give these layers their number of inputs, "
+            "or call the module once."
+        )
     device, dtype = options.place
     tried = deepcopy(module).to(device=device, dtype=dtype).eval()
     try:
         with torch.no_grad(), private_random(0, device):
-            tried(as_floats(as_tensor(rows).to(device), dtype))
+            output = tried(as_floats(as_tensor(rows).to(device), dtype))
     except RuntimeError as error:
         raise ParameterError(
             f"module must accept a batch of rows of shape {options.shape}, got the error: {one_line(error)}."
             + (" If it needs a dimension of channels, pass X[:, None]." if len(options.shape) == 2 else "")
         ) from error
+    if not isinstance(output, torch.Tensor):
+        raise ParameterError(f"module must return one tensor, got a {type(output).__name__}.")
 
 
 def _pools(

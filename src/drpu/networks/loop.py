@@ -215,7 +215,8 @@ class Stack:
         self, modules: Sequence[nn.Module], *, device: torch.device, dtype: torch.dtype = torch.float32
     ) -> None:
         copies = [deepcopy(module).to(device=device, dtype=dtype) for module in modules]
-        self.module, self.device, self.dtype = copies[0], device, dtype
+        # A call may leave its tensors in a layer that has two names; modules are made from the original.
+        self.module, self.original, self.device, self.dtype = deepcopy(copies[0]), copies[0], device, dtype
         self.shapes = _trainable(self.module)
         if any(_trainable(copy) != self.shapes or type(copy) is not type(self.module) for copy in copies[1:]):
             raise ParameterError("models must have one architecture to be trained together.")
@@ -283,7 +284,7 @@ class Stack:
 
     def extract(self, network: int, weights: Tensor, fixed: Mapping[str, Tensor]) -> nn.Module:
         """One network as a separate module in evaluation mode."""
-        module = deepcopy(self.module).eval()
+        module = deepcopy(self.original).eval()
         values = {k: v[network] for k, v in (self._named(weights) | dict(fixed)).items()}
         with torch.no_grad():
             for name, tensor in _tensors(module):
