@@ -362,6 +362,7 @@ def test_efforts_rise_in_cost_and_fit_into_memory():
     [
         ({"effort": "most"}, UNLABELED, "effort must be"),
         ({"effort": "low", "network": "perceptron"}, UNLABELED, "effort must be None except for"),
+        ({"effort": "low"}, UNLABELED[..., :12], "a side is shorter than 16 pixels, set network='resnet9'"),
         ({"effort": "low"}, UNLABELED.reshape(150, -1), "effort must be None except for"),
         ({"effort": "low", "module": lambda: nn.Linear(1, 1)}, UNLABELED, "effort must be None except for"),
     ],

@@ -435,7 +435,8 @@ def with_effort(learner: NetworkRatio, shape: Sequence[int], n_unlabeled: int) -
         raise ParameterError(
             f"effort must be None except for network='resnet9', got {effort!r} for rows of shape "
             f"{tuple(shape)}: it sets the options of that network, for images of shape (height, width) or "
-            "(channels, height, width). For other networks set epochs, teachers and hidden."
+            f"(channels, height, width). If a side is shorter than {IMAGE_SIDE} pixels, set "
+            "network='resnet9'. For other networks set epochs, teachers and hidden."
         )
     batch = _batch(n_unlabeled // STEPS_AN_EPOCH, "resnet9", shape)
     wanted = EFFORTS[effort] | {"network": "resnet9", "batch_size": batch}

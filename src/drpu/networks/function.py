@@ -129,7 +129,7 @@ class NetworkFunction(Function):
                 f"{name} must be floats on the scale of the training images, from {low:g} to {high:g}, got "
                 "uint8, which a network divides by 255: convert them as in training."
             )
-        most, found = max(-low, high), max(map(abs, pixel_range(X, self.network)))
+        most, found = (max(map(abs, pixels)) for pixels in (self.pixels, pixel_range(X, self.network)))
         if found > TOO_LARGE * most or 0 < found < most / TOO_SMALL:
             PixelScaleWarning.issue(
                 f"{name} has values of up to {found:g}, and the training images had values of up to "
