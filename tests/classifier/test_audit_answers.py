@@ -44,6 +44,7 @@ from drpu.exceptions import (
         (["2", "1.0"], [1, 2], [1, 0]),
         ([1, 0], ["0", "1"], [1, 0]),
         (["no"], ["yes", "no"], None),
+        ([2**60 + 1, 2**60, str(2**60 + 1)], [2**60, 2**60 + 1], [1, 0, 1]),  # one number as floats
     ],
 )
 def test_answers_come_in_any_coding_that_has_one_meaning(labels, classes, expected):

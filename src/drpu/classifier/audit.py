@@ -124,10 +124,12 @@ def _key(value: Any) -> Any:
     if isinstance(value, (bool, str)):
         text = str(value).strip()
         value = text.lower() if text.lower() in ("true", "false") else text
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        return value
+    for number in (int, float) if isinstance(value, (str, bytes)) else ():
+        try:  # as an integer first: large ones are equal as floats
+            return number(value)
+        except ValueError:
+            continue
+    return value
 
 
 def check_positions(name: str, rows: Any, most: int | None) -> np.ndarray[Any, np.dtype[np.int64]]:
