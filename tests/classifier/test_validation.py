@@ -209,6 +209,9 @@ class Kind(StrEnum):
     FRAUD = "fraud"
 
 
+TEXTS = getattr(np.dtypes, "StringDType", lambda: object)()  # strings of any length, from NumPy 2 on
+
+
 @pytest.mark.parametrize(
     ("kind", "expected"),
     [
@@ -219,6 +222,7 @@ class Kind(StrEnum):
         (lambda y: np.where(y, "p", "").astype(VARIABLE), np.array(["", "p"], dtype=object)),
         (lambda y: np.array(["p" if f else None for f in y], MISSING), np.array([None, "p"])),
         (lambda y: np.array([Kind.FRAUD if f else None for f in y], dtype=object), np.array([None, "fraud"])),
+        (lambda y: np.where(y, "fraud", "").astype(TEXTS), np.array(["", "fraud"], dtype=object)),
     ],
 )
 def test_labels_of_rarer_types_come_back_in_a_plain_one_also_from_a_file(toy, tmp_path, kind, expected):
@@ -417,6 +421,8 @@ def test_data_that_cannot_be_used_are_refused_with_the_way_out(toy, change, word
         (pd.Series(["yes", None], dtype="string"), [None, "yes"], "O"),
         (pl.Series(["yes", None]), [None, "yes"], "O"),
         (pa.array(["yes", None]), [None, "yes"], "O"),
+        (pa.array([1, None]), [0, 1], "i"),
+        (pa.array([True, None]), [False, True], "b"),
         (["yes", None], [None, "yes"], "O"),
         (pd.Series([7, None], dtype="Int64"), [np.nan, 7], "f"),
     ],
@@ -424,8 +430,10 @@ def test_data_that_cannot_be_used_are_refused_with_the_way_out(toy, change, word
 def test_missing_labels_mean_unlabeled_beside_any_single_label(toy, labels, classes, kind):
     X, y = toy.X_y()
     index = np.where(y == 1, 0, 1)
-    take = {list: lambda: [labels[i] for i in index], pa.StringArray: lambda: labels.take(index)}
-    labels = take.get(type(labels), lambda: labels[index])()
+    if isinstance(labels, list):
+        labels = [labels[i] for i in index]
+    else:
+        labels = labels.take(index) if isinstance(labels, pa.Array) else labels[index]
     clf = light().fit(X, labels)
     np.testing.assert_equal(clf.classes_.tolist(), classes)
     assert clf.classes_.dtype.kind == kind

@@ -32,7 +32,7 @@ from drpu.ratios.base import RatioLearner
 from drpu.ratios.clusters import refuse_frame
 from drpu.tables.encoder import TableEncoder
 from drpu.tables.frames import Frame, FrameRows, aligned, is_frame, read_frame, warn_of_order
-from drpu.tables.values import is_missing, missing
+from drpu.tables.values import as_series, is_missing, missing
 
 LARGEST_LABEL = 2**63  # numbers are smaller
 NUMBERS = (int, float, np.number, np.bool_)
@@ -137,10 +137,10 @@ def _declared(y: Any) -> Any:
     masked = getattr(getattr(y, "dtype", None), "numpy_dtype", None)  # arrays of pandas, which are no series
     if isinstance(masked, np.dtype) and masked.kind in "biu":
         return masked
-    series = nw.from_native(y, series_only=True, pass_through=True)
-    if isinstance(series, nw.Series) and series.dtype == nw.Boolean:
+    series = as_series(y)
+    if series is not None and series.dtype == nw.Boolean:
         return np.dtype(bool)
-    if isinstance(series, nw.Series) and series.dtype.is_integer():
+    if series is not None and series.dtype.is_integer():
         return np.dtype(str(series.dtype).lower())
     return None
 

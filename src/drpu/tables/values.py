@@ -54,14 +54,21 @@ def is_missing_cell(value: Any) -> bool:
     return not value or value.isspace() if isinstance(value, str) else is_missing(value)
 
 
-def flat_values(name: str, values: Any) -> np.ndarray[Any, Any]:
-    """One value per row; dates with a time zone are those of the clocks in that zone."""
+def as_series(values: Any) -> nw.Series[Any] | None:
+    """A column of pandas, polars or Arrow, in chunks or not; None for other values."""
     arrow = sys.modules.get("pyarrow")
     if arrow is not None and isinstance(values, arrow.Array):
         values = arrow.chunked_array([values])
     series = nw.from_native(values, series_only=True, pass_through=True)
-    if isinstance(series, nw.Series) and isinstance(series.dtype, nw.Datetime) and series.dtype.time_zone:
-        values = series.dt.replace_time_zone(None).to_native()
+    return series if isinstance(series, nw.Series) else None
+
+
+def flat_values(name: str, values: Any) -> np.ndarray[Any, Any]:
+    """One value per row; dates with a time zone are those of the clocks in that zone."""
+    series = as_series(values)
+    if series is not None:
+        zoned = isinstance(series.dtype, nw.Datetime) and series.dtype.time_zone
+        values = (series.dt.replace_time_zone(None) if zoned else series).to_native()
     try:
         flat = np.asarray(as_numpy(values) if not hasattr(values, "to_numpy") else values.to_numpy())
     except ValueError as error:
