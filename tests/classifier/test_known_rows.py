@@ -105,6 +105,35 @@ def test_labels_of_predictions_are_those_of_the_user(codes, negative, classes):
     assert set(fitted.predict(X).tolist()) == set(classes)
 
 
+@pytest.mark.parametrize(
+    ("codes", "negative", "classes"),
+    [
+        (pd.array([True, None, False], dtype="boolean"), False, np.array([False, True])),
+        (pd.array([1, None, 0], dtype="Int8"), 0, np.array([0, 1], dtype=np.int8)),
+        (pd.array([1, 0, -1], dtype="Int64"), -1, np.array([0, 1])),
+        (pd.array(["yes", None, "no"], dtype="string"), "no", np.array(["no", "yes"], dtype=object)),
+        (np.array(["yes", None, "no"], dtype=object), "no", np.array(["no", "yes"], dtype=object)),
+        (np.array([1, np.nan, 0], dtype=np.float32), 0, np.array([0, 1], dtype=np.float32)),
+    ],
+)
+def test_predictions_have_the_type_of_labels_with_known_negatives(codes, negative, classes):
+    X, y, label = draw(0, 800)
+    values = codes[codes_of(label, y)]
+    for container in (values, pd.Series(values)):
+        fitted = clf("classifier").fit(X, container, negative_label=negative)
+        assert fitted.classes_.tolist() == classes.tolist()
+        assert fitted.predict(X).dtype == classes.dtype
+    with pytest.raises(LabelError, match="negative_label must be a name or a number, as the label 'yes'"):
+        clf("classifier").fit(
+            X, np.array(["yes", None, 0], dtype=object)[codes_of(label, y)], negative_label=0
+        )
+
+
+def codes_of(label, y):
+    """0 for labelled positives, 2 for known negatives and 1 for the other rows."""
+    return np.where(label, 0, np.where(y, 1, 2))
+
+
 def test_few_negatives_are_told():
     X, y, label = draw(0, 600)
     codes = np.where(label, 1, 0)

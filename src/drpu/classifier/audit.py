@@ -86,7 +86,8 @@ def labelled_flags(y: Any, classes: np.ndarray[Any, Any]) -> BoolArray:
     strange = [v for v in values if not is_missing(v) and v != positive and v != classes.tolist()[0]]
     if strange:
         raise LabelError(
-            f"y must hold the labels of training, {classes.tolist()}, or missing values, got {strange[0]!r}."
+            f"y must hold the labels of training, {classes.tolist()}, or missing values, got {strange[0]!r}: "
+            "make the labels of all rows that are not labelled positives missing."
         )
     return flags
 

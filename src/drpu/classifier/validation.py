@@ -502,22 +502,29 @@ def split_negatives(
         raise LabelError(f"negative_label must be one label, got {negative_label!r:.100}.")
     if pos_label is not None and negative_label == pos_label:
         raise LabelError(f"negative_label must not be pos_label, got {negative_label!r} for both.")
-    labels = _flat(y)
+    labels, declared = _flat(y), _declared(y)
     gaps = missing(labels)
-    known = ~gaps & np.array([bool(label == negative_label) for label in labels.tolist()])
+    known = ~gaps  # a comparison with a missing label may have no answer
+    known[known] = [bool(label == negative_label) for label in labels[known].tolist()]
     if not known.any():
         shown = ", ".join(map(repr, dict.fromkeys(labels[~gaps].tolist())))
         text = f"no row has the label {negative_label!r:.100} of known negatives, only {shown:.100}."
         FewNegativesWarning.issue(text)
         return y, None, None
     if not gaps.any():
+        labels = labels if declared is None else labels.astype(declared)
         rest = read_labels(labels[~known], pos_label, warn=False)[1][0]
         return np.where(known, rest, labels), known, None
-    positive = _classes_with_gaps(labels[~known & ~gaps], pos_label, _declared(y))[1]
+    classes = _classes_with_gaps(labels[~known & ~gaps], pos_label, declared)
+    if isinstance(negative_label, str) != isinstance(classes[1], str):
+        raise LabelError(
+            f"negative_label must be a name or a number, as the label {classes.tolist()[1]!r} of the "
+            f"positives is, got {negative_label!r:.100}: give both labels one type."
+        )
     left = labels.astype(object)
     left[known] = None
-    number = labels.dtype if labels.dtype.kind in "iuf" else None
-    return left, known, _storable(np.array([negative_label, positive], dtype=number))
+    dtype = declared or next((one.dtype for one in (labels, classes) if one.dtype.kind in "iufb"), object)
+    return left, known, _storable(np.array([negative_label, classes[1]], dtype=dtype))
 
 
 def cells_of(X: Any, columns: Any) -> tuple[list[Any], IntArray]:
