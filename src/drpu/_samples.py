@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from drpu._arrays import as_numpy
 from drpu._typing import FloatArray, IntArray, Rows
 
 
@@ -23,6 +24,11 @@ def without_repeats(X: Rows) -> Rows:
     X = X.copy()
     X.sum_duplicates()
     return X
+
+
+def indexable(X: Any) -> Any:
+    """An array or a CSR matrix of rows that may be a list, a tensor or a sparse matrix of any format."""
+    return X.tocsr() if is_sparse(X) else np.asarray(as_numpy(X))
 
 
 def n_rows(X: Rows) -> int:

@@ -4,6 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from sklearn.exceptions import NotFittedError
 
 from drpu import Audit, DRPUClassifier, KernelRatio, PriorMonitor, load, save
 from drpu.exceptions import DataError, DataTypeError, ParameterError
@@ -308,6 +310,43 @@ def test_periods_of_every_kind_are_read_alike(past):
         found = backtest(past, periods)
         assert (found.slope, found.spread) == (wanted.slope, wanted.spread)
     assert [period.name for period in backtest(past, days).periods] == names[1:]
+
+
+@pytest.mark.parametrize(
+    "container",
+    [
+        np.ndarray.tolist,
+        sparse.csr_array,
+        sparse.coo_matrix,
+        sparse.dok_array,
+        lambda X: pd.DataFrame(X).astype(pd.SparseDtype(float, 0)),
+    ],
+)
+def test_rows_of_every_kind_have_periods_and_rates_of_labelling(past, container):
+    X, labels, number = past
+    rows = np.column_stack([X, number])
+    rates = {"labelled_by": [3], "propensity": dict(zip(range(4), (0.2, 0.4, 0.3, 0.4), strict=True))}
+    found, wanted = (
+        DRPUClassifier(QUICK, holdout=2, scenario="single-sample", random_state=0).fit(
+            kind(rows), labels, periods=number, **rates
+        )
+        for kind in (container, np.asarray)
+    )
+    assert_allclose(found.prior_.value, wanted.prior_.value, rtol=1e-6)
+    assert_allclose(found.backtest_.slope, wanted.backtest_.slope, rtol=1e-6)
+
+
+def test_a_fit_whose_backtest_is_interrupted_is_no_fit(past, monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    X, labels, number = past
+    clf = DRPUClassifier(QUICK, holdout=2, scenario="single-sample", random_state=0).fit(X, labels)
+    monkeypatch.setattr("drpu.classifier.drpu.run_backtest", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        clf.fit(X, labels, periods=number)
+    with pytest.raises(NotFittedError):
+        clf.predict(X)
 
 
 @pytest.mark.parametrize("gap", [None, np.nan, pd.NA, pd.NaT, "", "nan"])

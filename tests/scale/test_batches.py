@@ -93,7 +93,8 @@ def test_columns_may_be_given_or_be_all():
     assert count_batches(PLAIN, TABLE[["a", "b", "w"]], weight="w").weighted
 
 
-@pytest.mark.parametrize("make", [np.asarray, sparse.csr_matrix])
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_matrix, sparse.bsr_array, sparse.dia_matrix])
+@pytest.mark.filterwarnings("ignore:Constructing a DIA matrix")
 def test_rows_without_names_are_taken_whole(make):
     clf = DRPUClassifier("classifier", random_state=0).fit_pu(make(DATA.positive), make(DATA.unlabeled))
     assert count_batches(clf, make(DATA.test), batch_size=64) == clf.count(make(DATA.test))

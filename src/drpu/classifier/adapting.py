@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import narwhals as nw
@@ -15,7 +16,7 @@ from drpu._arrays import as_numpy
 from drpu._checks import check_choice, check_integer
 from drpu._codec import POSITIVE, Items, NotKept, Number, kept
 from drpu._progress import progress
-from drpu._samples import is_sparse
+from drpu._samples import indexable
 from drpu._typing import BoolArray
 from drpu.classifier.audit import labelled_flags, labels_of
 from drpu.classifier.budget import BudgetThreshold
@@ -251,6 +252,8 @@ def run_backtest(
         return None
     settings = clone(classifier).set_params(pos_label=None, n_jobs=None, verbose=0)
     columns = {name: np.asarray(as_numpy(values)) for name, values in columns.items() if values is not None}
+    frame = is_frame(X) or hasattr(X, "iloc")  # also those of pandas with sparse columns
+    take: Any = partial(take_frame, X) if frame else indexable(X).__getitem__
     work = []
     for t in plan.read:
         before = np.flatnonzero((plan.number >= 0) & (plan.number < t))
@@ -261,7 +264,7 @@ def run_backtest(
             # a prior that was given has moved like the labelled share, at a constant labelling rate
             growth = labelled[before].mean() / labelled.mean()
             one.prior = min(as_prior("prior", one.prior).value * growth, 1.0)
-        rows, labels = (_rows(X, before), _rows(X, now)), (labelled[before], labelled[now])
+        rows, labels = (take(before), take(now)), (labelled[before], labelled[now])
         work.append((one, rows, labels, str(plan.names[t]), own))
     jobs = min(effective_n_jobs(classifier.n_jobs), len(work))
     done = Parallel(n_jobs=jobs, return_as="generator")(delayed(_read_period)(*part) for part in work)
@@ -278,12 +281,6 @@ def run_backtest(
         _warn_of_backtest(reason, advice=f"Give label_delay={late}.", command=f"Give --label-delay {late}.")
         past = [*past[:-late], *(replace(period, used=False) for period in past[-late:])]
     return backtest_of(past)
-
-
-def _rows(X: Any, index: Any) -> Any:
-    if is_frame(X):
-        return take_frame(X, index)
-    return X[index] if is_sparse(X) else as_numpy(X)[index]
 
 
 def _read_period(

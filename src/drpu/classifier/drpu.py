@@ -264,11 +264,12 @@ class DRPUClassifier(RatioClassifier):
         with progress_bar("fit", show=self.verbose):
             with part(1 - BACKTEST_SHARE if reads else 1):
                 self._fit(model, pair, classes if both is None else both, known, prior)
+            fitted: FittedRatio = vars(self).pop("_fitted")  # a fit whose backtest fails is no fit
             if plan is not None and reads:
                 with part(BACKTEST_SHARE):
                     past = run_backtest(self, X, labelled, plan, sample_weight=sample_weight, groups=groups)
-        counted = self.fitted_.label_count if plan is None else count_labels(labelled, plan)
-        self.fitted_ = replace(self.fitted_, backtest=past, label_count=counted, period=column, rates=rates)
+        counted = fitted.label_count if plan is None else count_labels(labelled, plan)
+        self.fitted_ = replace(fitted, backtest=past, label_count=counted, period=column, rates=rates)
         return self
 
     def _weigh(

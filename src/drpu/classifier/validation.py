@@ -13,7 +13,7 @@ from sklearn.utils.validation import column_or_1d, validate_data
 
 from drpu._arrays import as_numpy
 from drpu._checks import LARGEST, check_numbers, check_weights, one_line, refuse_mask, unit_weights
-from drpu._samples import Sample, SamplePair, is_sparse, n_rows, stack_rows
+from drpu._samples import Sample, SamplePair, indexable, is_sparse, n_rows, stack_rows
 from drpu._typing import BoolArray, FloatArray, IntArray, Rows
 from drpu.classifier.audit import check_same_rows
 from drpu.classifier.record import LONGEST_LABEL
@@ -540,7 +540,10 @@ def cells_of(X: Any, columns: Any) -> tuple[list[Any], IntArray]:
             raise DataError(f"labelled_by must name columns of X, got {absent[0]!r}.")
         values = [table[name].to_list() for name in names]
     else:
-        array = X if is_sparse(X) else np.asarray(as_numpy(X))
+        try:
+            array = indexable(X)
+        except ValueError as error:
+            raise DataError(f"X must have rows of one length: {one_line(error)}") from error
         if array.ndim != 2:
             raise DataError(f"labelled_by needs columns, got X of shape {array.shape}: use propensity.")
         whole = [isinstance(name, (int, np.integer)) and not isinstance(name, bool) for name in names]

@@ -15,6 +15,7 @@ import numpy as np
 from drpu._checks import check_integer, check_numbers
 from drpu._optional import require
 from drpu._progress import progress, progress_bar
+from drpu._samples import indexable, is_sparse
 from drpu._typing import FloatArray
 from drpu.classifier.base import RatioClassifier
 from drpu.classifier.notices import module_there
@@ -260,7 +261,8 @@ def _batches(
         n = int(source.shape[0])
         if len(source.shape) < 2:
             raise DataError(f"source must have rows and columns, got shape {tuple(source.shape)}.")
-        return (_rows(source, start, size) for start in range(0, n, size)), -(-n // size)
+        rows = indexable(source) if is_sparse(source) else source  # not every sparse format has slices
+        return (_rows(rows, start, size) for start in range(0, n, size)), -(-n // size)
     if isinstance(source, Iterable) and not isinstance(source, (bytes, dict)):
         return source, len(source) if isinstance(source, Sequence) else 0
     raise DataTypeError(
