@@ -237,12 +237,22 @@ def test_a_single_row_says_little_with_and_without_its_label(clf):
             assert prior.low <= max(known, 0.3) <= max(known, prior.high)
 
 
-def test_labels_that_arrived_are_counted_by_rows_whatever_their_weights(clf):
+def test_labels_that_arrived_are_counted_by_weight(clf):
     X, _, labels = rows(12, 1000, 0.3, drift=0.0)
     weight = np.random.default_rng(0).uniform(0.5, 1.5, 1000)
     assert_allclose(clf.adapt(X, labels, sample_weight=weight).prior_.value, 0.3, atol=0.06)
     with pytest.raises(DataError, match="same number of rows, got 1000 and 999"):
         clf.adapt(X, labels[1:], sample_weight=weight)
+    with pytest.raises(ParameterError, match="y must be None with weighted counts"):
+        clf.adapt(clf.count(X, sample_weight=weight), labels)
+    # rows without weight are no rows, whatever their labels are
+    there = np.arange(1000) < 600
+    wanted = clf.adapt(X[:600], labels[:600]).prior_
+    for label in (0, 1):
+        found = clf.adapt(X, np.where(there, labels, label), sample_weight=3.0 * there).prior_
+        assert_allclose(
+            [found.value, found.low, found.high], [wanted.value, wanted.low, wanted.high], rtol=1e-9
+        )
 
 
 def test_labels_that_arrived_are_used_whether_training_had_one_table_or_two(clf):
@@ -380,7 +390,23 @@ def test_weights_and_groups_are_used_in_the_fits_of_a_backtest(past):
     grouped = backtest(past, number, groups=np.arange(1200) // 3)
     assert len({plain.slope, weighted.slope, grouped.slope}) == 3
     # the first period has no weight, so the second one cannot be read
-    assert len(backtest(past, number, sample_weight=(number > 0).astype(float)).periods) == 2
+    for options in ({}, {"prior": 0.4}):
+        some = backtest(past, number, sample_weight=(number > 0).astype(float), **options)
+        assert len(some.periods) == 2
+
+
+def test_rows_without_weight_take_no_part_in_the_labels_of_training(past):
+    X, labels, number = past
+    there, fits = np.arange(1200) % 4 > 0, []
+    for some, weight in ((there, None), (np.full(1200, True), 0.3 * there)):
+        clf = DRPUClassifier(QUICK, holdout=2, scenario="single-sample", random_state=0)
+        own = np.where(there, labels, number == 1)[some]  # in one period, the others are all labelled
+        clf.fit(X[some], own, sample_weight=weight, periods=number[some], label_delay=1)
+        fits.append(clf)
+    plain, weighted = (clf.fitted_.label_count for clf in fits)
+    assert_allclose([weighted.labels, weighted.rows], [plain.labels, plain.rows])
+    plain, weighted = ([(one.rows, one.labels) for one in clf.backtest_.periods] for clf in fits)
+    assert plain == weighted
 
 
 def test_a_known_prior_moves_with_the_labelled_share_of_past_rows(past):

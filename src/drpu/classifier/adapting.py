@@ -17,7 +17,7 @@ from drpu._checks import check_choice, check_integer
 from drpu._codec import POSITIVE, Items, NotKept, Number, kept
 from drpu._progress import progress
 from drpu._samples import indexable
-from drpu._typing import BoolArray
+from drpu._typing import BoolArray, FloatArray
 from drpu.classifier.audit import labelled_flags, labels_of
 from drpu.classifier.budget import BudgetThreshold
 from drpu.classifier.fitted import FittedRatio
@@ -49,7 +49,7 @@ from drpu.core.shift.periods import (
     plan_backtest,
     what_moved,
 )
-from drpu.core.tails import ScoreTails
+from drpu.core.tails import ScoreTails, effective_size
 from drpu.exceptions import BacktestWarning, DataError, DRPUError, ParameterError, silent
 from drpu.tables.frames import is_frame, take_frame
 from drpu.tables.values import NULL_WORDS, by_month, flat_values, is_missing_cell
@@ -178,7 +178,9 @@ def sampling_error(
     return error if arrived is None else max(error, prior * math.sqrt(arrived.now.noise))
 
 
-def arrived_labels(classifier: RatioClassifier, y: Any, n: int, label_delay: int) -> Arrived | None:
+def arrived_labels(
+    classifier: RatioClassifier, y: Any, n: int, label_delay: int, weight: FloatArray | None = None
+) -> Arrived | None:
     """Labels of ``n`` new rows that have arrived, and those of training; None without labels."""
     delay = check_integer("label_delay", label_delay, low=0)
     if y is None:
@@ -187,7 +189,7 @@ def arrived_labels(classifier: RatioClassifier, y: Any, n: int, label_delay: int
         return None
     check_single_sample(classifier.fitted_, "y")
     positive = labelled_flags(labels_of(y, n), classifier.classes_)
-    return beside_training(classifier.fitted_, LabelCount(float(positive.sum()), float(n)), delay == 0)
+    return beside_training(classifier.fitted_, count_labels(positive, weight), delay == 0)
 
 
 def beside_training(fitted: FittedRatio, now: LabelCount, complete: bool = True) -> Arrived:
@@ -232,20 +234,28 @@ def plan_periods(periods: Any, labelled: BoolArray, label_delay: int) -> Backtes
     return plan_backtest(values, labelled, label_delay=delay)
 
 
-def count_labels(labelled: BoolArray, plan: BacktestPlan) -> LabelCount:
-    """Labelled rows among all rows whose labels are complete."""
-    if plan.settled < len(plan.names):
-        labelled = labelled[(plan.number >= 0) & (plan.number < plan.settled)]
-    return LabelCount(float(labelled.sum()), float(len(labelled)))
+def count_labels(labelled: BoolArray, weight: FloatArray | None = None) -> LabelCount:
+    """Labelled rows among all rows; with weights, their share by weight of the effective number of rows."""
+    if weight is None:
+        return LabelCount(float(labelled.sum()), float(len(labelled)))
+    total = float(weight.sum())
+    rows = effective_size(total, float(weight @ weight))
+    return LabelCount(rows * (float(weight[labelled].sum()) / total if rows else 0.0), rows)
 
 
 def run_backtest(
-    classifier: DRPUClassifier, X: Any, labelled: BoolArray, plan: BacktestPlan, **columns: Any
+    classifier: DRPUClassifier,
+    X: Any,
+    labelled: BoolArray,
+    plan: BacktestPlan,
+    weight: FloatArray | None = None,
+    **columns: Any,
 ) -> Backtest | None:
     """The backtest over past periods, each read by a fit to the rows before it.
 
-    ``columns`` are arguments of these fits with one value per row. None, with a warning, if there are too few
-    periods or labels.
+    ``weight`` are the weights of the rows, and ``columns`` arguments of these fits with one value per row,
+    such as weights in which labelled rows represent all positives. None, with a warning, if there are too
+    few periods or labels.
     """
     if plan.reason:
         _warn_of_backtest(plan.reason)
@@ -259,13 +269,14 @@ def run_backtest(
         before = np.flatnonzero((plan.number >= 0) & (plan.number < t))
         now = np.flatnonzero(plan.number == t)
         own = {name: values[before] for name, values in columns.items()}
+        parts = [(take(at), labelled[at], None if weight is None else weight[at]) for at in (before, now)]
         one = clone(settings)
         if not isinstance(one.prior, str) and not callable(one.prior):
             # a prior that was given has moved like the labelled share, at a constant labelling rate
-            growth = labelled[before].mean() / labelled.mean()
+            counted = count_labels(*parts[0][1:]), count_labels(labelled, weight)
+            growth = counted[0].mean / counted[1].mean
             one.prior = min(as_prior("prior", one.prior).value * growth, 1.0)
-        rows, labels = (take(before), take(now)), (labelled[before], labelled[now])
-        work.append((one, rows, labels, str(plan.names[t]), own))
+        work.append((one, *parts, str(plan.names[t]), own))
     jobs = min(effective_n_jobs(classifier.n_jobs), len(work))
     done = Parallel(n_jobs=jobs, return_as="generator")(delayed(_read_period)(*part) for part in work)
     past = [period for period in progress(done, total=len(work)) if period is not None]
@@ -283,21 +294,21 @@ def run_backtest(
     return backtest_of(past)
 
 
+_Part: TypeAlias = tuple[Any, BoolArray, FloatArray | None]  # rows, whether they are labelled, and weights
+
+
 def _read_period(
-    settings: DRPUClassifier,
-    rows: tuple[Any, Any],
-    labelled: tuple[BoolArray, BoolArray],
-    name: str,
-    columns: dict[str, Any],
+    settings: DRPUClassifier, before: _Part, now: _Part, name: str, columns: dict[str, Any]
 ) -> PastPeriod | None:
     """One past period, read by a fit to the rows before it; None if these cannot be fitted to."""
-    before, now = (LabelCount(float(part.sum()), float(len(part))) for part in labelled)
+    labels = count_labels(*now[1:]), count_labels(*before[1:])
     with silent():  # nobody uses this fit for predictions
         try:
-            fitted = settings.fit(rows[0], labelled[0].astype(int), **columns).fitted_
+            fitted = settings.fit(before[0], before[1].astype(int), **columns).fitted_
+            seen = settings.count(now[0], sample_weight=now[2])
         except DRPUError:  # such as rows that are all labelled, or have no weight
             return None
-        return past_period(name, fitted, settings.count(rows[1]), (now, before))
+        return past_period(name, fitted, seen, labels)
 
 
 def past_period(
@@ -309,8 +320,8 @@ def past_period(
     reading = labelled_reading(now, before, fitted.train_prior.value)
     return PastPeriod(
         name,
-        int(now.rows),
-        int(now.labels),
+        round(now.rows),
+        round(now.labels),
         reading.move,
         reading.variance,
         shown.guarded,

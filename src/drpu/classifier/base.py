@@ -12,6 +12,7 @@ from drpu._checks import (
     check_choice,
     check_fraction,
     check_integer,
+    check_numbers,
     check_random_state,
     check_real,
     check_weights,
@@ -91,8 +92,8 @@ class RatioClassifier(RatioDecisions):
             :meth:`count`. The workers count the rows of a Dask or Spark data frame.
         y : array-like of shape (n,), optional
             Labels of these rows that have arrived, as in ``fit``: labelled positives, and all others. Their
-            share is a further reading of the prior, if positives are labelled at the rate of training.
-            Needs ``scenario="single-sample"``.
+            share, by weight, is a further reading of the prior, if positives are labelled at the rate of
+            training. Needs ``scenario="single-sample"``.
         cost : float, optional
             False-positive cost; the default is that of this classifier.
         sample_weight : array-like of shape (n,), or str, optional
@@ -139,9 +140,13 @@ class RatioClassifier(RatioDecisions):
             X, sample_weight = there, None
         elif sample_weight is None:
             X = with_one_period(self, X)
-        seen = self._counted(X, sample_weight)
-        n = round(seen.n) if sample_weight is None else len(sample_weight)
-        arrived = arrived_labels(self, y, n, label_delay)
+        seen, weight = self._counted(X, sample_weight), None
+        if sample_weight is not None:
+            weight = check_numbers("sample_weight", sample_weight)
+        elif y is not None and seen.weighted:
+            raise ParameterError("y must be None with weighted counts, in which rows are not told apart.")
+        n = round(seen.n) if weight is None else len(weight)
+        arrived = arrived_labels(self, y, n, label_delay, weight)
         prior = self.fitted_.prior_of(seen, level=level)
         return adapt_to_counts(self, seen, prior, cost=cost, shift=shift, arrived=arrived)
 

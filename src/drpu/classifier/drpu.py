@@ -246,6 +246,7 @@ class DRPUClassifier(RatioClassifier):
         y, negative, both = split_negatives(y, negative_label, self.pos_label)
         answers: list[TrainingAnswers] = []
         rates: dict[Any, Figure] | None = None
+        given = sample_weight
         if audits is not None or labelled_by is not None or propensity is not None:
             labelled, classes = read_labels(y, self.pos_label, warn=False)
             if audits is not None:
@@ -253,6 +254,7 @@ class DRPUClassifier(RatioClassifier):
             sample_weight, rates = self._weigh(X, labelled, answers, labelled_by, propensity, sample_weight)
         pair, classes = split_pu(self, X, y, sample_weight, model=model, groups=groups)
         labelled, _ = read_labels(y, self.pos_label, warn=False)
+        weight = None if given is None else check_numbers("sample_weight", given)
         plan = plan_periods(periods, labelled, label_delay)
         fraction = pair.labelled_fraction if self.scenario == "single-sample" else 0.0
         prior = prior_from_answers(answers, len(pair.positive), len(pair.unlabeled), fraction)
@@ -264,12 +266,16 @@ class DRPUClassifier(RatioClassifier):
         with progress_bar("fit", show=self.verbose):
             with part(1 - BACKTEST_SHARE if reads else 1):
                 self._fit(model, pair, classes if both is None else both, known, prior)
-            fitted: FittedRatio = vars(self).pop("_fitted")  # a fit whose backtest fails is no fit
+            fitted, self._fitted = self.fitted_, None  # a fit whose backtest fails is no fit
             if plan is not None and reads:
                 with part(BACKTEST_SHARE):
-                    past = run_backtest(self, X, labelled, plan, sample_weight=sample_weight, groups=groups)
-        counted = fitted.label_count if plan is None else count_labels(labelled, plan)
-        self.fitted_ = replace(fitted, backtest=past, label_count=counted, period=column, rates=rates)
+                    columns = {"sample_weight": sample_weight, "groups": groups}
+                    past = run_backtest(self, X, labelled, plan, weight, **columns)
+        if fitted.label_count is not None:
+            complete = np.ones(len(labelled), bool) if plan is None else plan.complete
+            counted = count_labels(labelled[complete], None if weight is None else weight[complete])
+            fitted = replace(fitted, label_count=counted)
+        self.fitted_ = replace(fitted, backtest=past, period=column, rates=rates)
         return self
 
     def _weigh(

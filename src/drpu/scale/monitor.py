@@ -25,7 +25,7 @@ from drpu.core.shift.alarm import PriorAlarm
 from drpu.core.shift.columns import ColumnShift
 from drpu.core.shift.periods import LabelCount, Moved, PeriodDecision
 from drpu.core.tails import KeptTails, ScoreTails
-from drpu.exceptions import ArtifactError, DataError
+from drpu.exceptions import ArtifactError, DataError, ParameterError
 from drpu.files.archive import open_archive, read_bytes, write_archive
 from drpu.scale.batches import check_classifier
 
@@ -185,8 +185,8 @@ class PriorMonitor:
             Weights of the rows.
         n_labelled : int, optional
             How many rows of the batch have been labelled positive by now, as ``y`` in ``adapt``. It needs
-            ``scenario="single-sample"``, and labels that are as complete as those of training. Batches
-            without it take no part in the share of labelled rows.
+            ``scenario="single-sample"``, rows without weights, and labels that are as complete as those of
+            training. Batches without it take no part in the share of labelled rows.
 
         Returns
         -------
@@ -199,6 +199,11 @@ class PriorMonitor:
         labels = None
         if n_labelled is not None:
             check_single_sample(self.classifier.fitted_, "n_labelled")
+            if counts.weighted:
+                raise ParameterError(
+                    "n_labelled must be None with weights, by which the share of labelled rows is not known: "
+                    "use adapt(X, y, sample_weight=...)."
+                )
             labels = LabelCount(check_integer("n_labelled", n_labelled, low=0), counts.n)
         with _LOCK:  # threads may share a monitor
             return self._read(Batch(counts, labels), when)

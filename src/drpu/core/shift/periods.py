@@ -143,6 +143,11 @@ class LabelCount(Kept):
         return LabelCount(self.labels + other.labels, self.rows + other.rows)
 
     @property
+    def mean(self) -> float:
+        """Share of labelled rows; 0 without rows."""
+        return self.labels / self.rows if self.rows else 0.0
+
+    @property
     def share(self) -> float:
         """Share of labelled rows, with half a label added so that it is not zero."""
         return (self.labels + 0.5) / (self.rows + 1)
@@ -282,6 +287,13 @@ class BacktestPlan:
     read: tuple[int, ...]  # positions of the periods to read, each by a fit to the rows before it
     settled: int  # number of periods whose labels are complete: all but the last ``label_delay``
     reason: str = ""  # why there is nothing to read; empty otherwise
+
+    @property
+    def complete(self) -> BoolArray:
+        """Which rows have complete labels: all, or those of the periods before the last ones."""
+        if self.settled == len(self.names):
+            return np.ones(len(self.number), dtype=bool)
+        return (self.number >= 0) & (self.number < self.settled)
 
 
 def plan_backtest(
