@@ -21,12 +21,14 @@ from drpu import (
     PUaClassifier,
     PUStratifiedKFold,
     UPUClassifier,
+    count_batches,
     load,
     make_pu,
     save,
     suspects,
 )
 from drpu.exceptions import (
+    CollectedWarning,
     DataError,
     DataTypeError,
     DRPUError,
@@ -86,6 +88,30 @@ def test_rows_mean_the_same_in_every_container(toy, fitted, container):
     assert_allclose(
         clf.adapt(container(toy.test)).prior_.value, fitted.adapt(toy.test).prior_.value, rtol=1e-6
     )
+
+
+def test_a_lazy_frame_is_collected_once_by_each_call():
+    flags, frame = np.repeat([1, 0], [10, 30]), as_pandas(np.concatenate([POSITIVE, UNLABELED]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        clf = DRPUClassifier("boosted", holdout=0.5, prior=0.5, scenario="single-sample", random_state=0)
+        clf.fit(frame.assign(region=flags), flags)
+    lazy = as_lazy(frame.assign(region=np.tile([0, 1], 20)))
+    for call in (
+        clf.contributions,
+        clf.predict,
+        clf.adapt_predict,
+        lambda X: clf.adapt(X, flags),
+        lambda X: clf.adapt_by(X, by="region"),
+        lambda X: clf.plan_audit(X, n=3),
+        lambda X: clf.evaluate(X, flags),
+        lambda X: clf.at_budget(3, of=X),
+        lambda X: count_batches(clf, X),
+    ):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            call(lazy)
+        assert sum(issubclass(one.category, CollectedWarning) for one in caught) == 1
 
 
 @pytest.mark.parametrize("container", [pl.from_pandas, pa.RecordBatch.from_pandas, as_lazy])

@@ -31,7 +31,7 @@ from drpu.core.prior.estimate import PriorEstimate, as_prior, warn_if_not_identi
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import DataError, ParameterError
 from drpu.functions.base import LOG_LIMIT
-from drpu.tables.frames import is_frame, read_frame
+from drpu.tables.frames import collected, is_frame, read_frame
 
 if TYPE_CHECKING:
     from drpu.classifier.adapted import AdaptedClassifier
@@ -405,6 +405,7 @@ class RatioDecisions(PUClassifier):
         >>> clf.contributions(X[:3]).shape
         (3, 2)
         """
+        X = collected(X) if is_frame(X) else X
         parts = column_parts(self, X)
         if not is_frame(X):
             return parts

@@ -202,9 +202,8 @@ def group_values(classifier: Any, X: Any, by: Any) -> tuple[np.ndarray[Any, Any]
         shown = ", ".join(names[:12]) or "no names"
         raise DataError(f"by must be a column of X, or one value per row, got {by!r}; X has {shown}.")
     values = flat_values("by", table[by].to_native())
-    if by in list(getattr(classifier, "feature_names_in_", names)):
-        return values, X
-    return values, table.drop(by).to_native()
+    known = by in list(getattr(classifier, "feature_names_in_", names))
+    return values, (table if known else table.drop(by)).to_native()
 
 
 def _distinct(values: np.ndarray[Any, Any]) -> tuple[list[Any], np.ndarray[Any, Any]]:
