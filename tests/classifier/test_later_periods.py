@@ -7,8 +7,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.exceptions import NotFittedError
 
-from drpu import Audit, DRPUClassifier, KernelRatio, PriorMonitor, load, save
-from drpu.exceptions import DataError, DataTypeError, ParameterError
+from drpu import Audit, DRPUClassifier, KernelRatio, PriorMonitor, count_batches, load, save, score_batches
+from drpu.exceptions import DataError, DataTypeError, MixedPeriodsWarning, ParameterError
 
 pytestmark = [
     pytest.mark.filterwarnings(f"ignore::drpu.exceptions.{name}")
@@ -433,3 +433,15 @@ def test_the_column_of_periods_is_no_extra_column(past):
     # too many periods to compare are no reason to refuse them
     many = frame.assign(month=[f"day {k}" for k in range(1200)])
     assert clf.adapt(many).prior_ == clf.adapt(rest).prior_
+    assert count_batches(clf, many, batch_size=500) == clf.count(rest)
+    assert sum(len(part["label"]) for part in score_batches(clf, frame)) == 1200
+
+
+def test_rows_of_several_periods_are_told_whether_labels_are_asked_for_or_not(past):
+    X, labels, number = past
+    frame = pd.DataFrame(X, columns=list("abc")).assign(month=number)
+    clf = DRPUClassifier(QUICK, holdout=2, scenario="single-sample", random_state=0)
+    clf.fit(frame, labels, periods="month", backtest=False)
+    for adapt in (clf.adapt, clf.adapt_predict):
+        with pytest.warns(MixedPeriodsWarning, match="4 periods"):
+            adapt(frame)

@@ -166,7 +166,7 @@ class RatioClassifier(RatioDecisions):
         :meth:`adapt`.
         """
         warn_of_order(X, sample_weight=sample_weight)
-        scored = score_once(self, X)
+        scored = score_once(self, X if sample_weight is not None else with_one_period(self, X))
         adapted = self.adapt(scored, cost=cost, sample_weight=sample_weight, level=level, shift=shift)
         return adapted, adapted.predict(scored)
 
