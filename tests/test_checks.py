@@ -135,6 +135,7 @@ def test_no_scores_pass_only_where_they_may():
         (["high"], DataTypeError, "scores must hold numbers"),
         ([object()], DataTypeError, "scores must hold numbers"),
         ([[1.0], [1.0, 2.0]], DataTypeError, "scores must hold numbers"),
+        (np.ma.masked_array([1.0, 2.0], [True, False]), DataError, "masked values, whose mask would be lost"),
     ],
 )
 def test_scores_that_cannot_be_ranked_are_refused(values, error, words):

@@ -138,7 +138,6 @@ def check_weights(name: str, values: Any, n: int, *, allow_zero: bool = False) -
     weight = check_numbers(name, values)
     if weight.shape != (n,):
         raise DataError(f"{name} must have shape ({n},), one weight per row, got {weight.shape}.")
-    refuse_mask(name, values)
     wrong = ~(np.isfinite(weight) & (weight >= 0))
     if wrong.any():
         raise DataError(f"{name} must be finite and not negative, got {weight[wrong][0].item()!r}.")
@@ -152,6 +151,7 @@ def check_weights(name: str, values: Any, n: int, *, allow_zero: bool = False) -
 
 def check_numbers(name: str, values: Any) -> FloatArray:
     """``values`` as an array of float64."""
+    refuse_mask(name, values)
     try:
         return np.asarray(as_numpy(values), dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:
