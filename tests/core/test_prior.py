@@ -208,6 +208,26 @@ def test_a_reference_over_other_positives_is_refused(sample):
         estimate_prior(sample[0], sample[2], reference=other)
 
 
+@pytest.mark.parametrize("other", [[0.1, 0.2], 0.3, "tails"])
+def test_a_reference_that_is_no_tails_is_refused(sample, other):
+    with pytest.raises(DataTypeError, match=r"reference must be ScoreTails .*: make it with ScoreTails"):
+        estimate_prior(sample[0], sample[2], reference=other)
+
+
+@pytest.mark.parametrize("method", ["auto", *PROPORTIONS, lambda tails: 0.5])
+def test_a_training_prior_without_its_sample_is_refused(sample, method):
+    with pytest.raises(ParameterError, match="train_prior must be left out without reference"):
+        estimate_prior(sample[0], sample[2], method=method, train_prior=0.3)
+
+
+def test_a_prior_that_is_not_identified_is_told_once():
+    scores = np.random.default_rng(0).normal(size=(3, 300))  # positives that look like all rows
+    reference = ScoreTails(scores[0] + 0.3).update(scores[1])
+    with pytest.warns(SeparationWarning) as caught:
+        estimate_prior(scores[0] + 0.3, scores[2], reference=reference)
+    assert len(caught) == 1
+
+
 def test_a_reference_may_bring_another_number_of_scores_a_row(sample, reference):
     repeated = reference.empty(copies=3).update(np.repeat(sample[2], 3))
     prior = repeated.estimate(reference=reference)

@@ -19,7 +19,7 @@ from drpu.core.prior.central import central_prior, later_limits
 from drpu.core.prior.mixture import PROPORTIONS, adaptive
 from drpu.core.shift.matching import SHIFTS, efficient, em_on_ratios
 from drpu.core.tails import ScoreTails
-from drpu.exceptions import DataError, ParameterError, PriorError, SeparationWarning
+from drpu.exceptions import DataError, DataTypeError, ParameterError, PriorError, SeparationWarning
 
 PriorMethod: TypeAlias = str | Callable[[ScoreTails], float]
 
@@ -204,10 +204,19 @@ def prior_from_tails(
         raise DataError("the tails are empty: update them with unlabeled scores first.")
     if not callable(method):
         check_choice("method", method, METHODS)
+    if not isinstance(reference, ScoreTails | None):
+        raise DataTypeError(
+            f"reference must be ScoreTails of the training unlabeled scores, got {type(reference).__name__}: "
+            "make it with ScoreTails(positive_scores).update(scores)."
+        )
     if reference is not None and not tails.empty(copies=1).same_cells(reference.empty(copies=1)):
         raise DataError("reference must count over the same positive scores: make it with tails.empty().")
 
     if callable(method) or method in PROPORTIONS or (method == "auto" and reference is None):
+        if train_prior is not None and reference is None:
+            raise ParameterError(
+                "train_prior must be left out without reference: it is the prior of that sample."
+            )
         found = central_prior(tails, level, labelled_share=labelled_share)
         if method == "auto":
             name = "adaptive" if found.limits.identified else "central"
@@ -221,7 +230,7 @@ def prior_from_tails(
         raise ParameterError(
             f"reference must be given for method={method!r}: the tails of the training unlabeled sample."
         )
-    base = prior_from_tails(reference, level=level, warn=warn) if train_prior is None else train_prior
+    base = prior_from_tails(reference, level=level, warn=False) if train_prior is None else train_prior
     return _shifted(tails, reference, method, level, as_prior("train_prior", base), warn)
 
 
