@@ -277,6 +277,9 @@ def test_contributions_are_a_frame_of_the_library_of_the_rows(data, kind):
     found = clf.contributions(kind(frame[:9]))
     assert type(found) is type(kind(frame[:9]))
     assert_allclose(np.column_stack([found["x"], found["y"]]), clf.contributions(frame[:9])[["x", "y"]])
+    named = frame.rename(columns={"y": "(rest)"})
+    again = clf.fit(named, y).contributions(kind(named[:9]))
+    assert_array_equal(np.column_stack([again[name] for name in ("x", "(rest)", "((rest))")]), found)
 
 
 @pytest.mark.filterwarnings("ignore::drpu.exceptions.FewPositivesWarning")

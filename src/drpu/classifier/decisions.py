@@ -386,11 +386,11 @@ class RatioDecisions(PUClassifier):
         -------
         contributions : ndarray of shape (n, d + 1), or a frame like ``X``
             One column for each column of ``X`` in the order of training (zeros for identifiers, which
-            were left out), and a last column with everything else, ``(rest)``. For ``model="boosted"``
-            that is the score of an average row. For the default, it also contains the score of the smooth
-            member, which cannot be divided among the columns. The sum of a row is its score: the
-            log-ratio before calibration. Where the log-ratio is not
-            linear in the output of the trees, as for a forest, contributions are scaled to it.
+            were left out), and a last column with everything else, ``(rest)``, in more parentheses if ``X``
+            has a column of this name. For ``model="boosted"`` that is the score of an average row. For the
+            default, it also contains the score of the smooth member, which cannot be divided among the
+            columns. The sum of a row is its score: the log-ratio before calibration. Where the log-ratio is
+            not linear in the output of the trees, as for a forest, contributions are scaled to it.
 
         Raises
         ------
@@ -410,7 +410,11 @@ class RatioDecisions(PUClassifier):
         if not is_frame(X):
             return parts
         source = read_frame(X).columns
-        columns = dict(zip([*column_names(self, parts), REST], parts.T, strict=True))
+        names = column_names(self, parts)
+        rest = REST
+        while rest in names:
+            rest = f"({rest})"
+        columns = dict(zip([*names, rest], parts.T, strict=True))
         table = nw.from_dict(columns, backend=source.implementation).to_native()
         index = nw.maybe_get_index(source)
         if index is not None:  # frames of pandas
