@@ -10,6 +10,7 @@ import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
+from sklearn.exceptions import DataConversionWarning
 
 from drpu import (
     AUCScorer,
@@ -482,6 +483,15 @@ def test_missing_labels_mean_unlabeled_beside_any_single_label(toy, labels, clas
 def test_labels_come_in_every_container(toy, wrap):
     X, y = toy.X_y()
     assert light().fit(X, wrap(y.tolist())).prior_ == light().fit(X, y).prior_
+
+
+@pytest.mark.parametrize("options", [{}, {"propensity": np.ones(40)}, {"negative_label": -1}])
+def test_labels_in_a_column_of_their_own_are_told_once(options):
+    y = np.repeat([1, 0, -1 if "negative_label" in options else 0], [10, 20, 10])
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        single_sample(y=y[:, None], **options)
+    assert sum(issubclass(one.category, DataConversionWarning) for one in caught) == 1
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,7 @@ def read_labels(y: Any, pos_label: Any = None, *, warn: bool = True) -> tuple[Bo
     numbers or booleans. Of two strings it is the one that is not blank. If neither is blank, it is the last
     in alphabetical order, with a warning. If there is a single label, missing values are the unlabeled rows.
     """
-    labels = _flat(y)
+    labels = _flat(y, warn=warn)
     gaps = missing(labels)
     if gaps.any():
         return ~gaps, _storable(_classes_with_gaps(labels[~gaps], pos_label, _declared(y)))
@@ -106,7 +106,7 @@ def warn_of_more_positives(positive: int, unlabeled: int) -> None:
         )
 
 
-def _flat(y: Any) -> np.ndarray[Any, Any]:
+def _flat(y: Any, *, warn: bool = True) -> np.ndarray[Any, Any]:
     refuse_mask("y", y)
     if isinstance(y, str):
         raise LabelError(
@@ -114,7 +114,7 @@ def _flat(y: Any) -> np.ndarray[Any, Any]:
             f"fit(X.drop(columns={y!r}), X[{y!r}])."
         )
     try:
-        labels: np.ndarray[Any, Any] = column_or_1d(as_numpy(y), warn=True)
+        labels: np.ndarray[Any, Any] = column_or_1d(as_numpy(y), warn=warn)
     except ValueError as error:
         raise LabelError(one_line(error)) from error
     if len(labels) == 0:
