@@ -274,7 +274,12 @@ TWICE = Audit.random(range(50), [0, 1] * 25)
         ({"propensity": {"a": 0.5}}, ParameterError, "labelled_by must name"),
         ({"labelled_by": ["branch"], "propensity": {"a": 0.5}}, ParameterError, "positions of columns"),
         ({"labelled_by": [1], "propensity": np.ones(300)}, ParameterError, "must be a mapping"),
-        ({"labelled_by": [1], "propensity": {"a": 0.5}}, DataError, "every labelled row"),
+        (
+            {"labelled_by": [1], "propensity": {"a": 0.5}},
+            DataError,
+            "every level with labelled rows, got none",
+        ),
+        ({"propensity": np.full(300, 2.0)}, DataError, r"it is a probability, got 2\.0"),
         ({"labelled_by": [], "propensity": {}}, ParameterError, "at least one column"),
         ({"labelled_by": pd.Series(["a"]), "propensity": {}}, ParameterError, "positions of columns"),
         ({"groups": "customer"}, DataError, "groups must have one value per row, .* got 'customer'"),

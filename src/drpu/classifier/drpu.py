@@ -58,7 +58,7 @@ from drpu.core.prior.estimate import PriorEstimate, as_prior, prior_from_tails, 
 from drpu.core.shift.columns import ColumnProfile, profile_columns
 from drpu.core.shift.periods import Backtest, LabelCount
 from drpu.core.tails import ScoreTails
-from drpu.exceptions import DataTypeError, ParameterError, PriorBoundaryWarning, PriorError
+from drpu.exceptions import DataError, DataTypeError, ParameterError, PriorBoundaryWarning, PriorError
 from drpu.functions.folds import Folds
 from drpu.ratios.base import RatioLearner, seeded
 from drpu.ratios.clusters import FrameLearner, Ranges, refuse_frame
@@ -293,7 +293,10 @@ class DRPUClassifier(RatioClassifier):
             rates = {name: rate.value for name, rate in found.items()}
         elif not isinstance(rates, Mapping):
             raise ParameterError("propensity must be a mapping from the values of the columns labelled_by.")
-        # cells without a rate have NaN, which is refused where rows are labelled
+        absent = [names[k] for k in np.unique(cell[labelled]) if names[k] not in rates]
+        if absent:
+            rule = "propensity must have a rate for every level with labelled rows"
+            raise DataError(f"{rule}, got none for {absent[0]!r:.100}.")
         values = check_numbers("propensity", [rates.get(name, np.nan) for name in names])[cell]
         return weight if np.ptp(values[labelled]) == 0 else weigh_labelled(labelled, values, weight), found
 

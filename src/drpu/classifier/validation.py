@@ -564,8 +564,12 @@ def weigh_labelled(labelled: BoolArray, propensity: Any, sample_weight: Any) -> 
     chance = check_numbers("propensity", propensity)
     if chance.shape != (n,):
         raise DataError(f"propensity must have one value per row, {n}, got shape {chance.shape}.")
-    if not ((chance[labelled] > 0) & (chance[labelled] <= 1)).all():
-        raise DataError("propensity must lie in (0, 1] for every labelled row: it is a probability.")
+    wrong = labelled & ~((chance > 0) & (chance <= 1))
+    if wrong.any():
+        raise DataError(
+            "propensity must lie in (0, 1] for every labelled row: it is a probability, got "
+            f"{chance[wrong][0].item()!r}."
+        )
     weight = np.ones(n) if sample_weight is None else check_weights("sample_weight", sample_weight, n).copy()
     weight[labelled] *= inverse_weights(chance[labelled])
     return weight
