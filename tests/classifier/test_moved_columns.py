@@ -160,6 +160,7 @@ def test_profiles_can_be_left_out_of_a_file(named, data, tmp_path):
     assert bare.fitted_.columns == ()
     assert bare.count(new_rows(data)).columns is None
     assert bare.adapt(new_rows(data, 1.5)).moved_columns_ == ()
-    with pytest.raises(ParameterError, match="column_profiles must be True or False"):
-        save(named, tmp_path / "no.drpu", column_profiles="no")
+    for option in ("column_profiles", "keep_rows"):
+        with pytest.raises(ParameterError, match=f"{option} must be True or False"):
+            save(named, tmp_path / "no.drpu", **{option: "no"})
     assert not (tmp_path / "no.drpu").exists()

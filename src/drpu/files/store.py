@@ -113,6 +113,7 @@ def save(
     unless ``levels`` is given. This does not protect the model itself: trees and weights are learnt from
     the rows and written unchanged.
     """
+    check_flag("keep_rows", keep_rows)
     reduction = Reduction(column_values, rare_values, column_profiles, levels)
     _know_kinds()  # among them are those that record_of needs
     whole = record_of(classifier)
