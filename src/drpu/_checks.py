@@ -67,6 +67,12 @@ def check_integer(name: str, value: Any, *, low: int) -> int:
     return number
 
 
+def check_jobs(value: Any) -> None:
+    """Raise unless ``value`` is a number of processes as in scikit-learn."""
+    if value is not None and (not isinstance(value, Integral) or value == 0):
+        raise ParameterError(f"n_jobs must be None, a number of processes or -1, got {value!r:.100}.")
+
+
 def check_flag(name: str, value: Any) -> bool:
     """``value`` as a bool; text is refused, because ``"no"`` would count as true."""
     if not isinstance(value, (bool, np.bool_)):

@@ -14,13 +14,14 @@ from drpu import (
     ClassifierRatio,
     DRPUClassifier,
     NetworkRatio,
+    UPUClassifier,
     load,
     make_gaussian_pu,
     save,
     suspects,
 )
 from drpu.classifier.explain import _wrong_labels
-from drpu.exceptions import DataError, FewPositivesWarning, LabelError, ParameterError
+from drpu.exceptions import DataError, DataTypeError, FewPositivesWarning, LabelError, ParameterError
 
 WRONG = 20
 
@@ -164,6 +165,10 @@ def test_rows_that_cannot_be_judged_are_refused(world):
     clf, X, y, _ = world
     with pytest.raises(ParameterError, match="repeats must be at least 1"):
         suspects(clf, X, y, repeats=0)
+    with pytest.raises(ParameterError, match="n_jobs must be None"):
+        suspects(clf, X, y, n_jobs=0)
+    with pytest.raises(DataTypeError, match=r"classifier must be a DRPUClassifier .*, got UPUClassifier"):
+        suspects(UPUClassifier(), X, y)
     with pytest.raises(DataError, match="at least 4 labelled positives"):
         suspects(clf, X[380:500], np.r_[1, np.zeros(119, dtype=int)])
     with pytest.raises(DataError, match="same number of rows"):

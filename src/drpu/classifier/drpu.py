@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
-from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
 
-from drpu._checks import SCENARIOS, check_choice, check_flag, check_numbers, check_random_state
+from drpu._checks import SCENARIOS, check_choice, check_flag, check_jobs, check_numbers, check_random_state
 from drpu._codec import kept
 from drpu._progress import inform, part, progress_bar
 from drpu._samples import Sample, SamplePair
@@ -478,8 +477,7 @@ class DRPUClassifier(RatioClassifier):
         if not callable(self.prior):
             check_prior_parameter("prior", self.prior)
         check_flag("calibrate", self.calibrate)
-        if self.n_jobs is not None and (not isinstance(self.n_jobs, Integral) or self.n_jobs == 0):
-            raise ParameterError(f"n_jobs must be None, a number of processes or -1, got {self.n_jobs!r}.")
+        check_jobs(self.n_jobs)
 
     def _resolve_prior(
         self, tails: ScoreTails, fraction: float, pair: SamplePair | None, rng: np.random.RandomState

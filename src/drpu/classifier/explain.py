@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from drpu._checks import check_fraction, check_integer, check_random_state, is_auto
+from drpu._checks import check_fraction, check_integer, check_jobs, check_random_state, is_auto
 from drpu._progress import progress_bar
 from drpu._samples import Sample, SamplePair, n_rows
 from drpu._typing import FloatArray, IntArray, Rows
@@ -20,7 +20,7 @@ from drpu.core.calibration import calibrate
 from drpu.core.limits.exact import Figure
 from drpu.core.prior.estimate import prior_from_tails
 from drpu.core.tails import ScoreTails
-from drpu.exceptions import DataError, silent
+from drpu.exceptions import DataError, DataTypeError, silent
 from drpu.ratios.base import seeded
 from drpu.ratios.clusters import FrameLearner
 from drpu.ratios.crossfit import FEW_TO_SPLIT, FEWEST_TO_SPLIT, held_scores
@@ -182,6 +182,12 @@ def suspects(
     True
     """
     check_fraction("level", level)
+    check_jobs(n_jobs)
+    if not hasattr(classifier, "_checked_rows"):
+        raise DataTypeError(
+            f"classifier must be a DRPUClassifier or an AdaptedClassifier, got {type(classifier).__name__}: "
+            "only their ratios can be learnt again."
+        )
     if not is_auto("repeats", repeats):
         check_integer("repeats", repeats, low=1)
     warn_of_order(X, y=y)
