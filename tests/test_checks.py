@@ -134,6 +134,8 @@ def test_no_scores_pass_only_where_they_may():
         ([1.0, np.nan], DataError, "scores must not hold NaN"),
         (["high"], DataTypeError, "scores must hold numbers"),
         ([object()], DataTypeError, "scores must hold numbers"),
+        (np.array([1j]), DataTypeError, "scores must hold numbers, got complex128 values"),
+        (np.array(["2024-01-01"], dtype="M8[D]"), DataTypeError, r"scores must hold numbers, got datetime64"),
         ([[1.0], [1.0, 2.0]], DataTypeError, "scores must hold numbers"),
         (np.ma.masked_array([1.0, 2.0], [True, False]), DataError, "masked values, whose mask would be lost"),
     ],

@@ -158,6 +158,8 @@ def check_weights(name: str, values: Any, n: int, *, allow_zero: bool = False) -
 def check_numbers(name: str, values: Any) -> FloatArray:
     """``values`` as an array of float64."""
     refuse_mask(name, values)
+    if getattr(getattr(values, "dtype", None), "kind", "f") in "cmM":  # of which NumPy would make floats
+        raise DataTypeError(f"{name} must hold numbers, got {values.dtype} values.")
     try:
         return np.asarray(as_numpy(values), dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:
