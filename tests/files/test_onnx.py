@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from drpu import Audit, BoostedRatio, DRPUClassifier, KernelRatio, NetworkRatio, make_gaussian_pu
-from drpu.exceptions import ArtifactError, DataTypeError, ShiftWarning
+from drpu.exceptions import ArtifactError, DataTypeError, ParameterError, ShiftWarning
 from drpu.files.onnx import export_onnx
 
 pytest.importorskip("onnx", reason="part of the onnx extra")
@@ -151,4 +151,7 @@ def test_what_cannot_be_exported_is_refused_with_the_way_out(data, tmp_path):
         export_onnx(clf, tmp_path / "x.onnx")
     with pytest.raises(DataTypeError, match="fitted DRPUClassifier"):
         export_onnx(DRPUClassifier(), tmp_path / "x.onnx")
+    fitted = DRPUClassifier("kernel", random_state=0).fit(*data.X_y())
+    with pytest.raises(ParameterError, match="classifier must have no budget, which a graph cannot keep"):
+        export_onnx(fitted.at_budget(10, of=data.test), tmp_path / "x.onnx")
     assert not (tmp_path / "x.onnx").exists()

@@ -13,7 +13,7 @@ from drpu._output import write_output
 from drpu.classifier.fitted import NEAREST, FittedRatio
 from drpu.core.audit.recalibration import FARTHEST
 from drpu.core.calibration import Calibration
-from drpu.exceptions import ArtifactError, DataTypeError
+from drpu.exceptions import ArtifactError, DataTypeError, ParameterError
 from drpu.functions.base import LOG_LIMIT, exported
 from drpu.functions.onnx import Graph, onnx_indicators
 from drpu.tables.encoder import TableEncoder
@@ -50,7 +50,7 @@ def export_onnx(classifier: Any, path: str | os.PathLike[str]) -> None:
     Parameters
     ----------
     classifier : DRPUClassifier or AdaptedClassifier
-        Fitted with the default or with a kernel, boosted or network model.
+        Fitted with the default or with a kernel, boosted or network model, without a budget.
     path : path-like
         The file to write.
 
@@ -86,6 +86,11 @@ def export_onnx(classifier: Any, path: str | os.PathLike[str]) -> None:
     if not isinstance(getattr(classifier, "fitted_", None), FittedRatio):
         given = type(classifier).__name__
         raise DataTypeError(f"classifier must be a fitted DRPUClassifier or AdaptedClassifier, got {given}.")
+    if classifier.findings.budget is not None:
+        raise ParameterError(
+            "classifier must have no budget, which a graph cannot keep: its labels come from prior and cost. "
+            "Export the classifier that at_budget was called on, and check the rows with the highest ratio."
+        )
     try:
         write_output(path, _model(classifier).SerializeToString())
     except UnicodeEncodeError as error:  # a name or a level of the user
