@@ -224,6 +224,17 @@ def test_a_pipeline_is_adapted_as_a_whole():
     assert pipe[-1].prior_.value != 0.1
 
 
+@pytest.mark.filterwarnings("ignore::drpu.exceptions.DRPUWarning")
+def test_audited_rows_go_through_the_steps_of_a_pipeline():
+    answers = (JUNE["temperature"] > JUNE["temperature"].median()).to_numpy()[:60]
+    scaled = outer(StandardScaler()).fit(X[["temperature"]], Y)
+    for pipe, june in ((outer(encode()).fit(X, Y), JUNE), (scaled, JUNE[["temperature"]])):
+        positions, rows = (drpu.Audit.random(some, answers) for some in (np.arange(60), june[:60]))
+        found = [drpu.adapt(pipe, june, audit=audit)[-1] for audit in (positions, rows)]
+        assert found[0].prior_ == found[1].prior_
+        assert_array_equal(found[0].threshold_, found[1].threshold_)
+
+
 @pytest.mark.filterwarnings("ignore::drpu.exceptions.FewPositivesWarning")
 def test_searches_and_bare_classifiers_are_moved_as_well():
     search = GridSearchCV(

@@ -9,6 +9,7 @@ from sklearn.pipeline import Pipeline
 
 from drpu._codec import Items, NotKept, kept
 from drpu._typing import FloatArray, Rows
+from drpu.classifier.audit import Audit, AuditPart, RandomPart
 from drpu.classifier.base import RatioClassifier, RatioRecord
 from drpu.classifier.record import Record, Reduction, record_of
 from drpu.core.diagnostics import Performance
@@ -57,7 +58,17 @@ def adapt(estimator: Any, X: Rows, **options: Any) -> Any:
     pipeline, classifier = last_step(estimator)
     if pipeline is None:
         return classifier.adapt(X, **options)
-    return _with_last(pipeline, classifier.adapt(pipeline[:-1].transform(X), **options))
+    steps, audit = pipeline[:-1], options.get("audit")
+    if isinstance(audit, Audit):  # rows in it are those of the whole estimator, too
+        options["audit"] = Audit(tuple(_transformed(part, steps) for part in audit.parts))
+    return _with_last(pipeline, classifier.adapt(steps.transform(X), **options))
+
+
+def _transformed(part: AuditPart | RandomPart, steps: Pipeline) -> AuditPart | RandomPart:
+    """The answers, with rows as the classifier at the end of the pipeline reads them."""
+    if isinstance(part, AuditPart) or part.positions:
+        return part
+    return replace(part, rows=steps.transform(part.rows))
 
 
 def at_prior(estimator: Any, prior: float | PriorEstimate, *, cost: Any = None) -> Any:
