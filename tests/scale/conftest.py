@@ -23,6 +23,12 @@ SPARK = {
     "sql.execution.arrow.maxRecordsPerBatch": "100",
 }
 
+# The workers are forks of one process that has imported the packages, and take no samples of what they run.
+DASK = {
+    "distributed.worker.multiprocessing-method": "forkserver",
+    "distributed.worker.profile.enabled": False,
+}
+
 
 @pytest.fixture(scope="session")
 def spark():
@@ -42,10 +48,11 @@ def spark():
 
 @pytest.fixture(scope="session")
 def client():
-    distributed = pytest.importorskip("distributed")
+    dask, distributed = (pytest.importorskip(name) for name in ("dask", "distributed"))
     # any free port for the dashboard: other processes may have a cluster, too
     options = {"threads_per_worker": 1, "dashboard_address": ":0", "memory_limit": 0}
     with (
+        dask.config.set(DASK),
         distributed.LocalCluster(n_workers=2, **options) as cluster,
         distributed.Client(cluster) as client,
     ):
