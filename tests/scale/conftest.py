@@ -21,6 +21,7 @@ SPARK = {
     "sql.codegen.factoryMode": "NO_CODEGEN",
     "sql.adaptive.enabled": "false",
     "sql.execution.arrow.maxRecordsPerBatch": "100",
+    "sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",  # as for an RDD: one daemon for both
 }
 
 # The workers are forks of one process that has imported the packages, and take no samples of what they run.

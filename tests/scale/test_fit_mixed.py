@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import contextmanager
+
 import numpy as np
 import pytest
 from claims_data import claims, spark_records
@@ -43,18 +46,47 @@ def fit_dask(client):
 
 def fit_spark(spark):
     pytest.importorskip("xgboost")
-    frame = spark.createDataFrame(*spark_records(ROWS.assign(label=LABEL))).coalesce(2)
-    model = SparkBoosted(n_rounds=20, learning_rate=0.2, n_workers=2)
+    # Sorted by label, as tables often are: one of the partitions has one class.
+    rows = ROWS.assign(label=LABEL, number=np.arange(N)).sort_values("label")
+    frame = spark.createDataFrame(*spark_records(rows)).coalesce(2)
+    model = SparkBoosted(n_rounds=20, learning_rate=0.2, key="number", n_workers=2)
     return DRPUClassifier(model, holdout=0.2, **SETTINGS).fit(frame, y="label")
 
 
+@contextmanager
+def printed_to(path):
+    """Send the output and the errors of this process and its children to a file."""
+    kept = [os.dup(1), os.dup(2)]
+    with path.open("wb") as file:
+        try:
+            for stream in (1, 2):
+                os.dup2(file.fileno(), stream)
+            yield
+        finally:
+            for stream, old in zip((1, 2), kept, strict=True):
+                os.dup2(old, stream)
+                os.close(old)
+
+
 @pytest.fixture(scope="module", params=["client", "spark"])
-def fitted(request):
+def fit(request, tmp_path_factory):
+    """The classifier, and what was printed while it was fitted."""
     fit = fit_dask if request.param == "client" else fit_spark
-    with pytest.warns(IdColumnWarning, match="'claim'") as caught:
-        clf = fit(request.getfixturevalue(request.param))
+    cluster, path = request.getfixturevalue(request.param), tmp_path_factory.mktemp("fit") / "printed"
+    with pytest.warns(IdColumnWarning, match="'claim'") as caught, printed_to(path):
+        clf = fit(cluster)
     assert sum(w.category is IdColumnWarning for w in caught) == 1
-    return clf
+    return clf, path.read_text()
+
+
+@pytest.fixture(scope="module")
+def fitted(fit):
+    return fit[0]
+
+
+def test_a_fit_is_quiet(fit):
+    for words in ("[0]", "XGBoost-PySpark", "Stage"):
+        assert words not in fit[1]
 
 
 def test_a_cluster_reads_mixed_columns_as_one_machine_does(fitted, local):
