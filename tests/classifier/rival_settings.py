@@ -33,7 +33,10 @@ TINY = {
     "puld": PULDClassifier(KernelScore(50), rounds=2, prior=0.4),
     "elkan-noto": ElkanNotoClassifier(LogisticRegression()),
 }
-rivals = pytest.mark.parametrize("rival", TINY.values(), ids=TINY)
+REPEATED = dict.fromkeys(("upu-squared", "nnpu-network"), pytest.mark.slow)  # classes that are there twice
+rivals = pytest.mark.parametrize(
+    "rival", [pytest.param(rival, id=name, marks=REPEATED.get(name, ())) for name, rival in TINY.items()]
+)
 
 
 def make_toy():

@@ -58,7 +58,7 @@ def test_pua_follows_its_test_prior(toy):
     assert rare.predict_proba(toy.test)[:, 1].mean() < frequent.predict_proba(toy.test)[:, 1].mean()
 
 
-@pytest.mark.parametrize("method", ["km2", "auto"])
+@pytest.mark.parametrize("method", [pytest.param("km2", marks=pytest.mark.slow), "auto"])
 def test_pua_reads_the_test_prior_from_rows(method):
     data = make_gaussian_pu(
         200, 500, prior=0.5, test_prior=0.15, separation=5, dimensions=2, n_test=500, random_state=0

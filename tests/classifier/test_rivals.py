@@ -40,7 +40,9 @@ def toy():
 
 
 @rivals
-@pytest.mark.parametrize("names", [("no", "yes"), (-1, 1), (False, True)])
+@pytest.mark.parametrize(
+    "names", [("no", "yes"), pytest.param((-1, 1), marks=pytest.mark.slow), (False, True)]
+)
 def test_answers_come_in_the_coding_of_the_labels(rival, toy, names):
     X, y = toy.X_y()
     plain = clone(rival).set_params(random_state=0).fit(X, y)

@@ -54,7 +54,7 @@ def test_wrong_labels_come_first_and_have_high_probabilities(world):
     assert found.copies.shape == (0, 2)
 
 
-@pytest.mark.parametrize("wrong", [0, WRONG, 60])
+@pytest.mark.parametrize("wrong", [0, pytest.param(WRONG, marks=pytest.mark.slow), 60])
 def test_the_expected_number_is_that_of_the_planted_rows(wrong):
     numbers = []
     for seed in range(4):

@@ -131,9 +131,10 @@ def test_a_column_of_periods_or_labelling_is_found_in_every_table(container):
         assert clf.evaluate(X, flags).accuracy == other.evaluate(frame, flags).accuracy
 
 
-@pytest.mark.parametrize(
-    "container", [sparse.csr_matrix, sparse.csc_matrix, sparse.csr_array, sparse.csc_array]
-)
+MATRICES = [pytest.param(kind, marks=pytest.mark.slow) for kind in (sparse.csr_matrix, sparse.csc_matrix)]
+
+
+@pytest.mark.parametrize("container", [sparse.csr_array, sparse.csc_array, *MATRICES])
 def test_sparse_rows_mean_the_same_as_dense_ones(toy, container):
     X, y = toy.X_y()
     model = KernelRatio(width=1.0, ridge=0.1, n_centres=50)

@@ -83,7 +83,7 @@ def audited(folder):
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "cp1252", "utf-16"])
-@pytest.mark.parametrize("sep", [",", ";", "\t"])
+@pytest.mark.parametrize("sep", [",", pytest.param(";", marks=pytest.mark.slow), "\t"])
 def test_answers_are_read_whatever_a_spreadsheet_made_of_the_file(run, folder, audited, sep, encoding):
     lines = (folder / "answers.csv").read_text().replace(",", sep).splitlines()
     lines = [f"{line}{sep}{note}" for line, note in zip(lines, ["Größe", *['"1,5"'] * 80], strict=True)]

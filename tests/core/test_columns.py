@@ -39,7 +39,7 @@ def near(prior):
 
 
 @pytest.mark.parametrize("found", [None, 0.5])  # the estimate is right, or far off
-@pytest.mark.parametrize("prior", [0.05, 0.3, 0.8])
+@pytest.mark.parametrize("prior", [0.05, pytest.param(0.3, marks=pytest.mark.slow), 0.8])
 def test_a_change_of_the_prior_alone_moves_no_column(profiles, prior, found):
     rng = np.random.default_rng(int(100 * prior))
     alarms = sum(

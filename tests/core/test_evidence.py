@@ -56,7 +56,9 @@ def test_negatives_at_the_top_lower_the_limits_of_every_later_sample():
     assert limits.lowered(0.9).high == limits.high
 
 
-@pytest.mark.parametrize("n", [1, 3, 5, 20, 60])
+@pytest.mark.parametrize(
+    "n", [1, pytest.param(3, marks=pytest.mark.slow), 5, pytest.param(20, marks=pytest.mark.slow), 60]
+)
 @pytest.mark.parametrize("prior", [0.0, 0.05, 0.3, 0.8])
 def test_limits_hold_for_few_new_rows_where_the_training_prior_is_known(n, prior):
     rng = np.random.default_rng([n, round(100 * prior)])

@@ -223,7 +223,7 @@ def counted(rng, tails, n, prior, apart):
     return replace(tails.record(), counts=rng.multinomial(n, np.maximum(share, 0))).tails()
 
 
-@pytest.mark.parametrize("apart", [2.0, 3.5])
+@pytest.mark.parametrize("apart", [2.0, pytest.param(3.5, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("level", [0.95, 0.8])
 def test_ratio_limits_cover_a_prior_with_a_pure_tail(apart, level):
     rng, runs, hits = np.random.default_rng(20), 150, 0
@@ -234,7 +234,7 @@ def test_ratio_limits_cover_a_prior_with_a_pure_tail(apart, level):
     assert hits >= fewest_hits(runs, level - 0.02)
 
 
-@pytest.mark.parametrize("new", [0.1, 0.7])
+@pytest.mark.parametrize("new", [0.1, pytest.param(0.7, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("known", [None, 0.3])
 def test_shift_limits_cover_the_new_prior(new, known):
     rng, runs, hits = np.random.default_rng(21), 150, 0

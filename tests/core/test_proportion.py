@@ -40,7 +40,7 @@ def epsilon(n):
 
 
 @pytest.mark.parametrize("name", PROPORTIONS)
-@pytest.mark.parametrize("prior", [0.1, 0.5, 0.9])
+@pytest.mark.parametrize("prior", [0.1, pytest.param(0.5, marks=pytest.mark.slow), 0.9])
 def test_estimates_approach_the_prior_as_samples_grow(name, prior):
     rng = np.random.default_rng(0)
     errors = {

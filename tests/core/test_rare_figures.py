@@ -43,7 +43,7 @@ def expected_and_true(tails, many, test_prior):
     return found, test_prior * recall / flagged if flagged else math.nan, recall
 
 
-@pytest.mark.parametrize("separation", [2, 3])
+@pytest.mark.parametrize("separation", [2, pytest.param(3, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("test_prior", [0.05, 0.2])
 def test_expected_precision_and_recall_are_no_best_case(separation, test_prior):
     errors = []

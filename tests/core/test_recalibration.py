@@ -195,7 +195,7 @@ def test_the_share_has_no_bias_under_the_design_for_any_map(design, found):
 
 @pytest.mark.parametrize("n", [5, 50])
 @pytest.mark.parametrize(("intercept", "slope"), [(0.0, 1.0), (-3.5, 1.0), (-1.0, 0.0), (0.0, 2.5)])
-@pytest.mark.parametrize("design", [at_random, by_score])
+@pytest.mark.parametrize("design", [pytest.param(at_random, marks=pytest.mark.slow), by_score])
 def test_limits_hold_for_good_wrong_and_useless_scores(design, intercept, slope, n):
     z, _ = period(2, 100_000, intercept, slope)
     truth = expit(intercept + slope * z).mean()

@@ -318,7 +318,9 @@ def test_scores_have_the_same_options():
 TINY = {"hidden": (2,), "epochs": 2, "device": "cpu", "random_state": 0}
 
 
-@pytest.mark.parametrize(("effort", "members"), [("low", 1), ("medium", 2), ("high", 2)])
+@pytest.mark.parametrize(
+    ("effort", "members"), [("low", 1), pytest.param("medium", 2, marks=pytest.mark.slow), ("high", 2)]
+)
 def test_an_effort_sets_the_options_that_are_left_open(effort, members):
     learner = NetworkRatio(network="resnet9", effort=effort, augment="shift", **TINY)
     model = learner.fit_ratio(POSITIVE, UNLABELED)

@@ -75,7 +75,7 @@ def test_a_view_keeps_shape_darkest_pixels_and_type(shape):
     assert not torch.equal(seen[20:], images[20:].flip(-1))
 
 
-@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("channels", [pytest.param(1, marks=pytest.mark.slow), 3])
 def test_new_images_are_found_again_by_a_pretrained_network(channels):
     rows, new = stripes(400, 0, channels), stripes(100, 1, channels)
     before, after = (loss_on(new, network) for network in trained(rows, 10))

@@ -104,7 +104,10 @@ def test_a_file_of_a_folder_that_lacks_a_column_is_refused(change, place, tmp_pa
     capsys.readouterr()
 
 
-@pytest.mark.parametrize("ending", ["csv", "tsv", "csv.gz", "parquet"])
+REPEATED = [pytest.param(ending, marks=pytest.mark.slow) for ending in ("tsv", "csv.gz")]
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet", *REPEATED])
 def test_files_of_the_command_line_have_one_label(ending, tmp_path, capsys):
     """The classifier is fitted by the command line as well: words such as NA are levels there, too."""
     train = TRAIN.assign(y=np.repeat([1, 0], [150, 500]))
