@@ -70,9 +70,14 @@ MODELS = {
 ESTIMATORS = {"logistic", "forest"}  # of scikit-learn, so the file must be trusted
 
 
-@pytest.mark.parametrize("name", MODELS)
-def test_a_saved_classifier_comes_back_as_it_was(toy, tmp_path, name):
-    clf = fit(toy, MODELS[name], scenario="single-sample", cost=0.3)
+@pytest.fixture(scope="module", params=MODELS)
+def named(request, toy):
+    """The name of a model, and a classifier with it."""
+    return request.param, fit(toy, MODELS[request.param], scenario="single-sample", cost=0.3)
+
+
+def test_a_saved_classifier_comes_back_as_it_was(toy, tmp_path, named):
+    name, clf = named
     save(clf, tmp_path / "clf.drpu")
     if name in ESTIMATORS:
         with pytest.raises(ArtifactError, match="trusted=True"):
@@ -97,9 +102,8 @@ def test_a_loaded_classifier_can_be_fitted_again(toy, kernel, path, tmp_path):
     assert_array_equal(back.decision_function(toy.test), kernel.decision_function(toy.test))
 
 
-@pytest.mark.parametrize("name", MODELS)
-def test_no_training_row_is_inside(toy, tmp_path, name):
-    save(fit(toy, MODELS[name]), tmp_path / "clf.drpu")
+def test_no_training_row_is_inside(toy, tmp_path, named):
+    save(named[1], tmp_path / "clf.drpu")
     with zipfile.ZipFile(tmp_path / "clf.drpu") as archive:
         content = b"".join(archive.read(part) for part in archive.namelist())
     for row in np.vstack([toy.positive, toy.unlabeled]):
