@@ -130,7 +130,9 @@ SMALLEST = {
 }  # fmt: skip
 
 
-def bytes_of(images: Images) -> Images:
+def byte_images(side: int = 16) -> Images:
+    """Images as they are stored. They are small, because convolutions take the time of these tests."""
+    images = fake_images(shape=(1, side, side))
     train, test = ((rows * 255).astype(np.uint8) for rows in (images.train, images.test))
     return Images(train, images.train_classes, test, images.test_classes)
 
@@ -145,7 +147,7 @@ def augmented(flavour, experiment="benchmark", n_positive=None):
 @pytest.mark.parametrize("flavour", ["ours-augmented", "beyond"])
 def test_augmented_flavours_give_the_same_kind_of_result(flavour, tmp_path):
     options = Options(out=tmp_path, device="cpu", shared=True)
-    run_job(augmented(flavour), bytes_of(fake_images()), options)
+    run_job(augmented(flavour), byte_images(28 if flavour == "ours-augmented" else 16), options)
     (result,) = read_results(tmp_path)
     assert measured_seconds([result], flavour) == {}  # it shared the device
     assert set(result) >= KEYS
@@ -173,7 +175,7 @@ def test_every_row_is_held_out_in_one_fold():
 def test_folds_are_scored_each_by_its_own_network_and_read_again_from_kept_scores(tmp_path, monkeypatch):
     from paper import rescore
 
-    images, kept = bytes_of(fake_images()), tmp_path / "scores"
+    images, kept = byte_images(), tmp_path / "scores"
     made = augmented("beyond")
     made = replace(made, recipe=replace(made.recipe, options=made.recipe.options | {"folds": 3}))
     run_job(made, images, Options(out=tmp_path, device="cpu", keep_scores=kept))
@@ -211,7 +213,7 @@ def test_all_folds_start_from_one_network_trained_without_labels(tmp_path, monke
     made = augmented("beyond")
     options = made.recipe.options | {"folds": 3, "pretrain": 7}
     made = replace(made, recipe=replace(made.recipe, options=options))
-    run_job(made, bytes_of(fake_images()), Options(out=tmp_path, device="cpu"))
+    run_job(made, byte_images(), Options(out=tmp_path, device="cpu"))
     assert seen == [(700, 7)]  # all unlabeled rows of the trial
     assert len(starts) == 3
     assert all(start is starts[0] is not None for start in starts)
@@ -220,7 +222,7 @@ def test_all_folds_start_from_one_network_trained_without_labels(tmp_path, monke
 
 
 def test_few_labels_without_shift_are_tested_on_all_images(tmp_path):
-    images = bytes_of(fake_images())
+    images = byte_images()
     made = augmented("beyond", "no_shift", 50)
     part = made.split(images, 0)
     assert [len(rows) for rows in part.positive] == [40, 10]
@@ -241,7 +243,7 @@ def test_candidates_are_chosen_by_rows_that_they_have_not_seen(experiment, tmp_p
     monkeypatch.setattr(configs, "CANDIDATES", candidates)
     monkeypatch.setattr(augmented, "CANDIDATES", candidates)
     monkeypatch.setattr(augmented, "benchmark", lambda *_, **__: small())
-    monkeypatch.setattr(augmented, "load_images", lambda *_, **__: bytes_of(fake_images()))
+    monkeypatch.setattr(augmented, "load_images", lambda *_, **__: byte_images())
     options = Options(out=tmp_path, device="cpu")
     monkeypatch.setattr(augmented, "FEW", 50)
     augmented.compare_candidates(["beyond"], ["mnist"], [augmented.FIRST], options, experiment)
@@ -288,7 +290,7 @@ def test_levels_of_effort_are_run_with_the_network_of_the_library(level, tmp_pat
     made = recipe(level, "drpu", small())
     smallest = SMALLEST | {"students": 1, "average_views": False}
     tiny = replace(made, options=made.options | smallest)
-    run_job(Job("effort", small(), tiny, (0,)), bytes_of(fake_images()), Options(out=tmp_path, device="cpu"))
+    run_job(Job("effort", small(), tiny, (0,)), byte_images(), Options(out=tmp_path, device="cpu"))
     (result,) = read_results(tmp_path)
     assert result["flavour"] == level
     assert result["settings"]["options"]["effort"] == level
