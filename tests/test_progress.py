@@ -148,6 +148,7 @@ def test_a_network_moves_the_bar_with_its_epochs(terminal, rows):
     assert max(shares(terminal)) == 100
 
 
+@pytest.mark.usefixtures("few_trees")
 def test_folds_members_and_past_periods_move_the_bar(terminal, rows):
     X, y = rows
     periods = np.random.default_rng(0).integers(0, 4, len(y))

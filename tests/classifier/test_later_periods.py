@@ -198,13 +198,13 @@ def test_expected_figures_follow_the_map(clf):
 
 
 def test_one_group_is_adapted_as_its_rows(clf, june):
-    X, y, labels = rows(8, 2000, 0.45)
+    X, y, labels = rows(8, 600, 0.45)
     answers = Audit.random(np.arange(60), y[:60])
     for start in (clf, june):
         for options in ({}, {"shift": "prior"}, {"shift": "none"}, {"cost": 0.8}):
-            same(start.adapt_by(X, by=["a"] * 2000, **options)["a"].classifier, start.adapt(X, **options), X)
-        same(start.adapt_by(X, labels, by=["a"] * 2000)["a"].classifier, start.adapt(X, labels), X)
-        by_answers = start.adapt_by(X, by=["a"] * 2000, audit={"a": answers})["a"]
+            same(start.adapt_by(X, by=["a"] * 600, **options)["a"].classifier, start.adapt(X, **options), X)
+        same(start.adapt_by(X, labels, by=["a"] * 600)["a"].classifier, start.adapt(X, labels), X)
+        by_answers = start.adapt_by(X, by=["a"] * 600, audit={"a": answers})["a"]
         same(by_answers.classifier, start.adapt(X, audit=answers), X)
         assert by_answers.shift == "answers"
 

@@ -60,7 +60,7 @@ def train():
     return pd.concat([positive, unlabeled], ignore_index=True), np.repeat([1, 0], [150, 600])
 
 
-@pytest.mark.parametrize("classifier", [DRPUClassifier("boosted"), NNPUClassifier(prior=0.4)])
+@pytest.mark.parametrize("classifier", [DRPUClassifier("boosted"), NNPUClassifier("linear", prior=0.4)])
 def test_a_fit_that_fails_leaves_no_old_model_beside_new_columns(train, classifier):
     # The levels of a category have other codes in another table: labels would be wrong without an error.
     X, y = train

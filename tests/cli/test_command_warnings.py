@@ -72,7 +72,7 @@ def test_no_advice_names_an_argument_of_python():
                 assert not [name for name in PYTHON if name in text], (path.name, text)
 
 
-@pytest.mark.usefixtures("undrawn")
+@pytest.mark.usefixtures("undrawn", "few_trees")
 def test_sizes_are_those_of_the_training_sample(run, folder):
     data = make_gaussian_pu(3000, 9000, prior=0.4, separation=3, dimensions=2, random_state=0)
     X, y = data.X_y()

@@ -182,6 +182,7 @@ def test_priors_come_file_by_file_and_group_by_group(run):
     assert lines[2][1:] == lines[3][1:]
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_page_is_written_with_and_without_new_rows(run, folder):
     for words in ("report toy.drpu --out plain.html", "report toy.drpu june.csv --out june.html"):
         code, out, _ = run(words)
