@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from drpu.core.decision import ratio_posterior, ratio_threshold, shift_posterior
+from drpu.core.prior.estimate import PriorEstimate
 from drpu.exceptions import DataError, DataTypeError, ParameterError, PriorError
 
 priors = st.floats(0, 1)
@@ -143,6 +144,12 @@ def test_ratios_out_of_range_are_taken_as_the_nearest_possible(ratio):
 
 def test_posteriors_out_of_range_are_clipped():
     assert shift_posterior([-0.5, 1.5], 0.4, 0.7).tolist() == [0.0, 1.0]
+
+
+def test_an_estimated_prior_counts_with_its_value():
+    train, test = (PriorEstimate(value, 0.1, 0.9, 0.95, "auto") for value in (0.3, 0.6))
+    assert ratio_threshold(train, test) == ratio_threshold(0.3, 0.6)
+    assert_allclose(shift_posterior([0.2, 0.7], train, test), shift_posterior([0.2, 0.7], 0.3, 0.6))
 
 
 def test_shapes_and_scalars_are_kept():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,9 @@ from drpu._checks import check_fraction, check_numbers, check_prior, check_real
 from drpu._codec import POSITIVE, As, Number, kept
 from drpu._typing import FloatArray
 from drpu.exceptions import DataError, ParameterError
+
+if TYPE_CHECKING:
+    from drpu.core.prior.estimate import PriorEstimate
 
 
 def check_cost(name: str, cost: Any) -> float:
@@ -102,14 +105,16 @@ KeptCosts = Annotated[Costs, As(Amounts, Amounts.costs)]
 _LARGEST = float(np.finfo(np.float64).max)
 
 
-def ratio_threshold(train_prior: float, test_prior: float, *, cost: float = 0.5) -> float:
+def ratio_threshold(
+    train_prior: float | PriorEstimate, test_prior: float | PriorEstimate, *, cost: float = 0.5
+) -> float:
     r"""Density-ratio threshold above which a row is flagged.
 
     Parameters
     ----------
-    train_prior : float
+    train_prior : float or PriorEstimate
         Positive class prior of the training population, in [0, 1].
-    test_prior : float
+    test_prior : float or PriorEstimate
         Positive class prior of the data to classify, in [0, 1].
     cost : float, default=0.5
         False-positive cost in (0, 1), the posterior above which a row is
@@ -139,8 +144,7 @@ def ratio_threshold(train_prior: float, test_prior: float, *, cost: float = 0.5)
     >>> ratio_threshold(0.5, 0.25)  # rarer positives: a higher threshold
     1.5
     """
-    pi = check_prior("train_prior", train_prior)
-    pi_test = check_prior("test_prior", test_prior)
+    pi, pi_test = _value("train_prior", train_prior), _value("test_prior", test_prior)
     c = check_fraction("cost", cost)
 
     if pi_test in (0.0, 1.0):  # only one class: the ratio does not matter
@@ -154,7 +158,9 @@ def ratio_threshold(train_prior: float, test_prior: float, *, cost: float = 0.5)
     return against / level
 
 
-def shift_posterior(posterior: npt.ArrayLike, train_prior: float, test_prior: float) -> FloatArray:
+def shift_posterior(
+    posterior: npt.ArrayLike, train_prior: float | PriorEstimate, test_prior: float | PriorEstimate
+) -> FloatArray:
     r"""Probability of the positive class after a change of the prior.
 
     Parameters
@@ -162,7 +168,7 @@ def shift_posterior(posterior: npt.ArrayLike, train_prior: float, test_prior: fl
     posterior : array-like
         Probabilities of the positive class under the training prior; clipped
         to [0, 1].
-    train_prior, test_prior : float
+    train_prior, test_prior : float or PriorEstimate
         Positive class priors before and after the shift, in [0, 1].
 
     Returns
@@ -179,8 +185,7 @@ def shift_posterior(posterior: npt.ArrayLike, train_prior: float, test_prior: fl
     >>> shift_posterior([0.0, 0.5, 1.0], 0.5, 0.2)
     array([0. , 0.2, 1. ])
     """
-    pi = check_prior("train_prior", train_prior)
-    pi_test = check_prior("test_prior", test_prior)
+    pi, pi_test = _value("train_prior", train_prior), _value("test_prior", test_prior)
     eta = np.clip(_numbers("posterior", posterior), 0, 1)
     return _posterior(pi_test * (1 - pi) * eta, (1 - pi_test) * pi * (1 - eta), pi_test)
 
@@ -196,6 +201,11 @@ def ratio_posterior(ratio: npt.ArrayLike, train_prior: float, test_prior: float)
     most = min(1 / pi, _LARGEST) if pi > 0 else _LARGEST
     r = np.minimum(np.maximum(_numbers("ratio", ratio), 0), most)  # faster than clip for a single row
     return _posterior(pi_test * (1 - pi) * r, (1 - pi_test) * np.maximum(1 - pi * r, 0), pi_test)
+
+
+def _value(name: str, prior: float | PriorEstimate) -> float:
+    """A prior as a checked number; of an estimate this is its value."""
+    return check_prior(name, getattr(prior, "value", prior))
 
 
 def _numbers(name: str, values: npt.ArrayLike) -> FloatArray:
