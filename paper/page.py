@@ -47,11 +47,15 @@ flavours:
   with `network="resnet9"`, augmented images, teachers and students. Except on
   Kuzushiji-MNIST, students also replace the weights of the rows by their own ratio while they train. The
   mean output of the last students is the model, its ratio is calibrated, and both priors are the
-  library's default estimates. On MNIST and Fashion-MNIST a trial has five such models, and on CIFAR-10
-  four: its rows are divided into as many folds, each model is fitted without one of them, and the mean
-  calibrated ratio is used. `DRPUClassifier` with `holdout=5` does the same, except that it stops the
-  training by other rows than those of the fold.
+  library's default estimates.{folds}{before}
 """
+
+FOLDS = """ The rows of a trial are divided into folds ({folds}), one model is
+  fitted without each fold, and the mean calibrated ratio is used. `DRPUClassifier` with `holdout=5` does
+  the same, except that it stops the training by other rows than those of the fold."""
+
+BEFORE = """ Where a network is
+  trained without labels first ({before}), all models start from it."""
 
 
 def write_page(folder: Path = RESULTS, to: Path | None = None) -> None:
@@ -65,8 +69,8 @@ def write_page(folder: Path = RESULTS, to: Path | None = None) -> None:
 def page(results: Sequence[dict[str, Any]], figures: Sequence[str] = (), *, choice: str = "") -> str:
     """The page as Markdown."""
     tables = all_tables(results)
-    parts = [HEAD, "## In one table", summary(results).markdown(), _reading(results), _why(results), choice]
-    parts = [part for part in [*parts, no_shift_text(results), unfinished_text(results)] if part]
+    parts = [_head(results), "## In one table", summary(results).markdown(), _reading(results), _why(results)]
+    parts = [part for part in [*parts, choice, no_shift_text(results), unfinished_text(results)] if part]
     parts += ["## Accuracy in percent", _LEGEND]
     parts += [_shown(t) for name, t in tables.items() if name.startswith("accuracy")]
     parts += ["## AUC at a test prior of .6", tables["auc"].markdown()]
@@ -80,6 +84,17 @@ def page(results: Sequence[dict[str, Any]], figures: Sequence[str] = (), *, choi
     parts += ["## Figures"] + [f"![{titles[name]}](images/{name})\n\n{titles[name]}" for name in figures]
     parts += ["The errors of figure 3 in percent, with the trials in brackets:", numbers(results).markdown()]
     return "\n\n".join([*parts, _times(results)]) + "\n"
+
+
+def _head(results: Sequence[dict[str, Any]]) -> str:
+    """The flavours, with what differs between the data sets of `beyond`."""
+    own = [r for r in results if (r["experiment"], r["flavour"]) == ("benchmark", "beyond")]
+    options = {NAMES[r["dataset"]]: r["settings"]["options"] for r in own}
+    folds = ", ".join(f"{name}: {o['folds']}" for name, o in options.items() if o.get("folds", 1) > 1)
+    before = ", ".join(f"{name}: {o['pretrain']} epochs" for name, o in options.items() if o.get("pretrain"))
+    return HEAD.format(
+        folds=folds and FOLDS.format(folds=folds), before=before and BEFORE.format(before=before)
+    )
 
 
 _LEGEND = """\

@@ -1,9 +1,9 @@
 """Maxima of 2 by 2 pixels, with a fast gradient on a GPU.
 
 With channels last, torch's gradient of max pooling takes longer than the convolutions of the same
-network, and without a gradient torch still writes eight bytes about the position of each maximum. Two
-kernels, each of which reads and writes every pixel once, replace both. Without a GPU or without Triton,
-torch's layer is used, which computes the same.
+network. Where no gradient is needed, torch still writes the position of each maximum as an integer of eight
+bytes. Two kernels, each of which reads and writes every pixel once, replace both. Without a GPU or without
+Triton, torch's layer is used, which computes the same.
 """
 
 from __future__ import annotations

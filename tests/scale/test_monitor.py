@@ -166,5 +166,5 @@ def test_more_labels_than_rows_or_case_control_labels_are_refused(single):
         PriorMonitor(single).update(part, n_labelled=301)
     with pytest.raises(ParameterError, match="n_labelled must be None with scenario='case-control'"):
         PriorMonitor(PLAIN).update(part, n_labelled=3)
-    with pytest.raises(ParameterError, match="n_labelled must be None with weights"):
+    with pytest.raises(ParameterError, match="n_labelled must be None for weighted rows"):
         PriorMonitor(single).update(part, n_labelled=3, sample_weight=np.arange(300.0))

@@ -127,8 +127,7 @@ def tested(
     fitted: FittedRatio, seen: ScoreTails, adapted: PriorEstimate
 ) -> tuple[MixtureTest, tuple[ColumnShift, ...], Evidence]:
     """Both tests of what moved, and what the rows show; ``adapted`` is the prior if only the prior moved."""
-    prior = fitted.unlabeled_prior if fitted.anchor is None else fitted.anchor.prior
-    test = mixture_test(seen, fitted.reference, most_prior=prior.high)
+    test = mixture_test(seen, fitted.reference, most_prior=fitted.reference_prior.high)
     moved = fitted.moved_columns(seen, adapted)
     return test, moved, evidence_of(fitted, seen, adapted, what_moved(test.p_value, test.degrees, moved))
 

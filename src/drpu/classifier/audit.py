@@ -87,7 +87,7 @@ def labelled_flags(y: Any, classes: np.ndarray[Any, Any]) -> BoolArray:
     if strange:
         raise LabelError(
             f"y must hold the labels of training, {classes.tolist()}, or missing values, got {strange[0]!r}: "
-            "make the labels of all rows that are not labelled positives missing."
+            "pass a missing value for every row that is not a labelled positive."
         )
     return flags
 

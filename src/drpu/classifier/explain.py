@@ -136,7 +136,7 @@ def suspects(
     A fitted classifier has seen its training rows and has learnt their labels, so it cannot judge them. The
     ratio is learnt again in folds here, by the learner of the classifier, and each row is scored by fits
     that did not see it. If the learner is not known (an adapted classifier, or an object that a file does
-    not keep), it is the default one, and a network for images.
+    not keep), the default is used, or a network if the rows are images.
 
     Parameters
     ----------
@@ -223,7 +223,7 @@ def suspects(
 def _learner(classifier: RatioDecisions, rows: Rows) -> tuple[Any, Rows]:
     """The learner of the classifier, with the positions of its categories, and the rows as it reads them.
 
-    If it is unknown, it is the default one, and a network for images.
+    If it is unknown, it is the default, or a network if the rows are images.
     """
     model, table = getattr(classifier, "model", None), classifier.table_
     if model is None or isinstance(model, LearntElsewhere):

@@ -274,6 +274,11 @@ class FittedRatio:
         """The counts that new rows are compared with: of audited rows, or of the unlabeled training rows."""
         return self.tails if self.anchor is None else self.anchor.tails
 
+    @property
+    def reference_prior(self) -> PriorEstimate:
+        """The prior of the rows counted in :attr:`reference`."""
+        return self.unlabeled_prior if self.anchor is None else self.anchor.prior
+
     def cell_probability(self) -> FloatArray:
         """P(positive) as trained in each cell of the counts."""
         if self.calibration is None:

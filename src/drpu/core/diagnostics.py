@@ -20,7 +20,7 @@ from drpu.exceptions import DataError
 
 _CELLS = 12  # largest number of score ranges
 _FEWEST = 8  # minimum number of rows of each sample in a range
-_ROUNDED = 1.05  # lambda may be this many times too large, because given priors are often round numbers
+_ROUNDED = 1.05  # lambda may exceed its bound by this factor, because given priors are often rounded
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +41,8 @@ class MixtureTest:
     between : tuple of float
         The range of scores with the largest deviation.
     needs_prior : float or None
-        The smallest prior of the reference rows at which the new rows are the best mixture, if the prior
-        cannot be as large as that.
+        The smallest prior of the reference rows for which the best mixture is possible. None, unless it is
+        larger than their prior can be.
     """
 
     statistic: float
@@ -69,8 +69,8 @@ def mixture_test(tails: ScoreTails, reference: ScoreTails, *, most_prior: float 
     and unlabeled rows hardly differ. A shift after which the scores are still a mixture
     cannot be detected.
 
-    ``most_prior`` is the largest possible prior :math:`\pi` of the reference rows. New rows have no fewer
-    positives than none, so :math:`\lambda \le 1/(1-\pi)`, and a larger one is a deviation, too.
+    ``most_prior`` is the largest possible prior :math:`\pi` of the reference rows. The prior of the new rows
+    is not negative, so :math:`\lambda \le 1/(1-\pi)`. If only a larger one fits, this is a deviation, too.
     """
     if not tails.empty(copies=1).same_cells(reference.empty(copies=1)):
         raise DataError("reference must count over the same positive scores: make it with tails.empty().")

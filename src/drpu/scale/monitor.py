@@ -201,8 +201,8 @@ class PriorMonitor:
             check_single_sample(self.classifier.fitted_, "n_labelled")
             if counts.weighted:
                 raise ParameterError(
-                    "n_labelled must be None with weights, by which the share of labelled rows is not known: "
-                    "use adapt(X, y, sample_weight=...)."
+                    "n_labelled must be None for weighted rows: a number of labels does not give their share "
+                    "by weight. Use adapt(X, y, sample_weight=...)."
                 )
             labels = LabelCount(check_integer("n_labelled", n_labelled, low=0), counts.n)
         with _LOCK:  # threads may share a monitor
@@ -323,11 +323,10 @@ def _labels(batches: Iterable[Batch]) -> LabelCount | None:
 
 def _growth(prior: PriorEstimate, fitted: FittedRatio) -> tuple[float, float, float]:
     """Growth of the negatives from the rows of the reference to ``prior``: smallest, middle, largest."""
-    anchor = fitted.anchor
-    if anchor is None and prior == fitted.train_prior:
+    if fitted.anchor is None and prior == fitted.train_prior:
         return (1 - fitted.labelled_fraction,) * 3  # the population has the labelled positives in addition
-    base = fitted.unlabeled_prior if anchor is None else anchor.prior
-    if anchor is not None and prior == base:
+    base = fitted.reference_prior
+    if fitted.anchor is not None and prior == base:
         return (1.0, 1.0, 1.0)
     # the limits of an estimate from new rows include the uncertainty of the training prior
     low, high = (base.low, base.high) if prior.method == "given" else (base.value, base.value)

@@ -185,7 +185,8 @@ def _known_prior_limits(
     scale = (1 - value) / (1 - pi)  # propagated error of the training prior
     low = value - math.hypot(value - low, scale * (pi - pi_low))
     above = math.hypot(high - value, scale * (pi_high - pi))
-    # Of a value far below 0 the upper limit stays positive, about as that of Feldman and Cousins does.
+    # If the value is far below 0, so is this limit. A quarter of its distance is close to the upper limit
+    # that Feldman and Cousins give for a share.
     high = max(value + above, above / 4)
     ends = np.clip([low, high], 0, 1).tolist()
     return Limits(ends[0], ends[1], 1.0, youden_index(reference, pi))
