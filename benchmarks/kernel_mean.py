@@ -25,8 +25,8 @@ from scipy.spatial.distance import cdist
 
 from benchmarks._results import read_results, write_results
 from drpu._typing import FloatArray
-from drpu.core.prior.kernel_mean import KernelMeanPrior
 from drpu.exceptions import DRPUWarning
+from drpu.priors.kernel_mean import KernelMeanPrior
 
 PROGRAMS = 17
 

@@ -23,8 +23,8 @@ import numpy as np
 from sklearn.metrics import roc_curve
 
 from benchmarks._results import command_line, write_results
-from drpu.core.tails import ScoreTails
 from drpu.exceptions import DRPUWarning
+from drpu.priors.tails import ScoreTails
 
 N_POSITIVE = 2500
 CHUNK = 100_000
