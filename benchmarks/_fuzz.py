@@ -125,15 +125,15 @@ def _fitted() -> dict[str, Any]:
     )
     away = np.random.default_rng(4).normal(-2, 1, size=(60, COLUMNS))
     labels = np.concatenate([y, np.full(60, -1)])
-    fitted["negatives"] = DRPUClassifier(kernel, **options).fit(
-        np.vstack([X, away]), labels, negative_label=-1
+    fitted["negatives"] = DRPUClassifier(kernel, negative_label=-1, **options).fit(
+        np.vstack([X, away]), labels
     )
     table = _joined(_table(60, 1.0, 0), _table(240, 0.2, 1))
     labels = np.repeat([1, 0], [60, 240])
     fitted["table"] = DRPUClassifier(BoostedRatio(n_rounds=3), **options).fit(table, labels)
     fitted["indicators"] = DRPUClassifier(kernel, **options).fit(table.fillna({"heat": 37.0}), labels)
     fitted["pipeline"] = make_pipeline(StandardScaler(), DRPUClassifier(kernel, **options)).fit(X, y)
-    fitted["adapted"] = fitted["centroids"].adapt(data.unlabeled, cost=Costs(5, 200))
+    fitted["adapted"] = fitted["centroids"].adapt(data.unlabeled).at_cost(Costs(5, 200))
     fresh = np.random.default_rng(2).normal(0.5, 1.5, size=(120, COLUMNS))
     answers = Audit.random(np.arange(40), (fresh[:40, 0] > 1).astype(int))
     fitted["audited"] = fitted["centroids"].adapt(fresh, audit=answers)

@@ -18,7 +18,7 @@ true labels of 300 unlabeled rows at random (``audits=``); ``easy`` and ``column
 (``negative_label=``) that mostly have low scores, or lie on one side of a random column.
 
 **Rates.** The rate of labelling is .5 or .1 depending on an informative column, or .3 for all. ``weighted``:
-rates from 200 answers (``labelled_by=``); ``true rates``: given (``propensity=``); ``SAR-EM``: expectation
+rates from 200 answers (``labelling_weights``); ``true rates``: given; ``SAR-EM``: expectation
 maximisation over classes with a rate for each cell (Bekker et al. 2019), with boosted trees. Methods that
 correct the threshold only (PUSB) rank as ``none`` does; PULSNAR is not compared, because its rules are long.
 """
@@ -44,7 +44,7 @@ from sklearn.preprocessing import StandardScaler
 from benchmarks._months import CACHE, RATES, Cell, read_cells, read_month_tables
 from benchmarks._results import command_line, write_results
 from benchmarks._tables import encode, generator
-from drpu import Audit, DRPUClassifier
+from drpu import Audit, DRPUClassifier, labelling_weights
 from drpu._samples import is_sparse
 from drpu.audits.design import Strata, allocate, draw_rows, make_strata
 from drpu.audits.evaluation import Answers
@@ -228,10 +228,10 @@ class Draw:
         """Area under the curve on the test rows."""
         return float(roc_auc_score(self.y_test, clf.decision_function(self.X_test)))
 
-    def fit(self, label: Array, **options: Any) -> DRPUClassifier:
+    def fit(self, label: Array, negative_label: int | None = None, **options: Any) -> DRPUClassifier:
         """A classifier of a single sample."""
-        clf = DRPUClassifier(self.model, scenario="single-sample", random_state=0)
-        return clf.fit(self.X, label.astype(int), **options)
+        settings: Row = {"scenario": "single-sample", "negative_label": negative_label, "random_state": 0}
+        return DRPUClassifier(self.model, **settings).fit(self.X, label.astype(int), **options)
 
 
 def draws(folders: list[Path], model: str) -> Iterator[Draw]:
@@ -312,13 +312,15 @@ def measure_rates(draw: Draw) -> Row | None:
             return None
         at = generator("unfair", draw.table).permutation(np.flatnonzero(~label))[:UNFAIR]
         audits = [Audit.random(at, draw.y[at])]
+        weight = labelling_weights(wide.X, label, by=[last], audits=audits).weights
         found[case] = {
             "none": wide.auc(wide.fit(label)),
-            "weighted": wide.auc(wide.fit(label, audits=audits, labelled_by=[last])),
+            "weighted": wide.auc(wide.fit(label, audits=audits, sample_weight=weight)),
         }
         if case == "column":
             known = dict(zip((0.0, 1.0), rates, strict=True))
-            found[case]["true rates"] = wide.auc(wide.fit(label, labelled_by=[last], propensity=known))
+            weight = labelling_weights(wide.X, label, by=[last], rates=known).weights
+            found[case]["true rates"] = wide.auc(wide.fit(label, sample_weight=weight))
             found[case]["SAR-EM"] = sar_em(wide, label, cell)
     return found
 

@@ -26,6 +26,7 @@ from sklearn.preprocessing import StandardScaler
 
 from benchmarks._families import FAMILIES, draw_mixture, draw_rows
 from benchmarks._results import command_line, read_results, write_results
+from benchmarks._rules import em, scott
 from benchmarks.shift import load
 from drpu import KernelMeanPrior, make_pu
 from drpu._samples import Sample, SamplePair
@@ -35,6 +36,7 @@ from drpu.models.learner import seeded
 from drpu.models.registry import resolve_model
 from drpu.priors.estimate import prior_from_tails
 from drpu.priors.limits import ratio_limits
+from drpu.priors.matching import matching
 from drpu.priors.readings import PROPORTIONS, adaptive
 from drpu.priors.tails import ScoreTails
 
@@ -42,7 +44,6 @@ PRIORS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 0.95)
 SIZES = (50, 200, 500, 2500)
 DRAWN = ("g2", "g3", "g4", "pure10", "t3", "clip", "gamma", "hard negatives", "two modes", "two decimals")
 RATIOS = {"ratio 2": 2.0, "ratio 3": 3.0}  # log-ratios of normals this far apart, blurred by 0.3
-SHIFTED = ("auto", "efficient", "matching", "em", "direct")
 DOCS = Path(__file__).parent.parent / "docs" / "priors.md"
 
 Row = dict[str, Any]
@@ -55,7 +56,7 @@ def generator(*what: Any) -> np.random.Generator:
 def one_sample(tails: ScoreTails) -> dict[str, float]:
     """Every estimate as in :func:`drpu.estimate_prior`, clipped to the interval."""
     limits = ratio_limits(tails, 0.95)
-    found = {name: rule(tails) for name, rule in PROPORTIONS.items()}
+    found = {name: rule(tails) for name, rule in PROPORTIONS.items()} | {"scott": scott(tails)}
     found["midpoint"] = (limits.low + limits.high) / 2
     return {name: float(np.clip(value, limits.low, limits.high)) for name, value in found.items()}
 
@@ -63,10 +64,12 @@ def one_sample(tails: ScoreTails) -> dict[str, float]:
 def two_samples(tails: ScoreTails, reference: ScoreTails) -> dict[str, float]:
     """Every estimate for a second sample; ``direct`` uses that sample alone."""
     train = prior_from_tails(reference)
-    found = {
-        name: prior_from_tails(tails, method=name, reference=reference, train_prior=train).value
-        for name in SHIFTED[:-1]
-    }
+    found = {}
+    for name in ("auto", "efficient"):
+        prior = prior_from_tails(tails, method=name, reference=reference, train_prior=train)
+        found[name] = prior.value
+    for name, rule in (("matching", matching), ("em", em)):  # with the same limits
+        found[name] = float(np.clip(rule(tails, reference, train.value), prior.low, prior.high))
     return found | {"direct": prior_from_tails(tails).value}
 
 

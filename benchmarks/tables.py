@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks._results import command_line, read_results, write_results
+from benchmarks._rules import scott
 from benchmarks._tables import PROTOCOLS, Scored, Table, read_tables, score
 from drpu.decisions.performance import Decision, expect
 from drpu.decisions.thresholds import ratio_threshold
@@ -69,7 +70,8 @@ def training(scored: Scored) -> Row:
     """The training prior by every rule, with the value and the limits of the default."""
     tails, part = scored.tails, 1 - scored.labelled
     prior = prior_from_tails(tails, labelled_share=scored.labelled)
-    rules = {name: part * min(1.0, rule(tails)) + scored.labelled for name, rule in PROPORTIONS.items()}
+    named = PROPORTIONS | {"scott": scott}
+    rules = {name: part * min(1.0, rule(tails)) + scored.labelled for name, rule in named.items()}
     return {
         "table": scored.table,
         "protocol": scored.protocol,

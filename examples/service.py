@@ -11,15 +11,21 @@ import pandas as pd
 from drpu import load
 
 
+def answer(classifier, rows, prior=None, cost=None):
+    """Labels and probabilities at the prior and the cost that were asked for."""
+    at = classifier if prior is None else classifier.at_prior(prior)
+    at = at if cost is None else at.at_cost(cost)
+    probability = at.predict_proba(rows)[:, 1]
+    return {"label": at.predict(rows).tolist(), "probability": probability.tolist()}
+
+
 def app(classifier, request, start):
     """Label rows that are sent as JSON: a WSGI application, each row treated alone."""
     try:
         asked = {name: float(x) for name, x in parse_qsl(request["QUERY_STRING"])}
-        at = classifier.at_prior(asked.pop("prior", classifier.prior_), **asked)
         rows = request["wsgi.input"].read(int(request["CONTENT_LENGTH"]))
-        found = at.outputs(pd.DataFrame(json.loads(rows)))
-        status, names = "200 OK", ("label", "probability")
-        content = {name: found[name].tolist() for name in names}
+        content = answer(classifier, pd.DataFrame(json.loads(rows)), **asked)
+        status = "200 OK"
     except (TypeError, ValueError) as error:  # every error of drpu about data
         status, content = "400 Bad Request", {"error": str(error)}
     start(status, [("Content-Type", "application/json")])

@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from drpu import ScoreTails, calibrate
+from drpu import ScoreTails
 from drpu.exceptions import DRPUWarning
 from drpu.networks.function import NetworkFunction
+from drpu.priors.calibration import calibrate
 from paper.configs import Benchmark, benchmark, recipe
 from paper.evaluate import Floats, mean_ratio
 from paper.run import Options, network_options

@@ -126,7 +126,8 @@ class Recipe:
     Attributes
     ----------
     options : dict
-        Options of :class:`drpu.NetworkRatio`, without network, seed and device.
+        Options of :class:`drpu.NetworkRatio`, without network, seed and device, and
+        ``accumulate_gradients``: whether gradients are never set to zero, as in the published runs.
     prior : {"infimum", "best"}
         The paper's estimate, from each sample alone, or the library's default estimates.
     calibrated : bool

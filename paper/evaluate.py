@@ -11,8 +11,9 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.metrics import roc_auc_score
 
-from drpu import PriorEstimate, ScoreTails, calibrate, ratio_threshold
+from drpu import PriorEstimate, ScoreTails, ratio_threshold
 from drpu.exceptions import DRPUWarning
+from drpu.priors.calibration import calibrate
 
 __all__ = ["Outcome", "by_margin", "by_ratio", "calibrated_risk", "mean_ratio"]
 

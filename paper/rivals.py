@@ -92,6 +92,7 @@ def _train(
 
     network = make_network(job.data.network, batch_norm=job.recipe.batch_norm)
     settings = network_options(job.recipe, options) | {"device": options.device, "verbose": options.verbose}
+    accumulate = settings.pop("accumulate_gradients", False)
     learners = [NetworkScore(network, random_state=job.trials[i], **settings) for i in lines]
     # VPU keeps its best epoch, because its accuracy collapses without this; a step of its published runs has
     # as many positives as unlabeled rows.
@@ -100,7 +101,9 @@ def _train(
     if vpu:
         places = [place.repeated() for place in places]
     followed = reader if job.experiment == "benchmark" else None
-    return fit_many(learners, images.train, places, objectives=objectives, on_epoch=followed)
+    return fit_many(
+        learners, images.train, places, objectives=objectives, on_epoch=followed, accumulate=accumulate
+    )
 
 
 class _Reader:

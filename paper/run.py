@@ -184,20 +184,14 @@ def train(
     job: Job, images: Images, splits: Sequence[Split], options: Options
 ) -> tuple[list[NetworkFunction], Watch]:
     """The trained networks of all trials, and the errors observed during training."""
-    learners = [
-        NetworkRatio(
-            make_network(job.data.network, batch_norm=job.recipe.batch_norm),
-            random_state=trial,
-            device=options.device,
-            verbose=options.verbose,
-            **network_options(job.recipe, options),
-        )
-        for trial in job.trials
-    ]
+    settings = network_options(job.recipe, options) | {"device": options.device, "verbose": options.verbose}
+    accumulate = settings.pop("accumulate_gradients", False)
+    network = make_network(job.data.network, batch_norm=job.recipe.batch_norm)
+    learners = [NetworkRatio(network, random_state=trial, **settings) for trial in job.trials]
     watch = Watch(job, images, splits, max(1, job.data.epochs // WATCHED))
     followed = watch if job.experiment == "benchmark" else None
     places = [Places.of(part) for part in splits]
-    return fit_many(learners, images.train, places, on_epoch=followed), watch
+    return fit_many(learners, images.train, places, on_epoch=followed, accumulate=accumulate), watch
 
 
 def network_options(made: Recipe, options: Options) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -57,13 +57,16 @@ def _rows(name: str, n: int, seed: int = 0) -> Any:
     return rng.random((n, *SHAPES[name]), dtype=np.float32)
 
 
-def _models(name: str, n: int, device: str, **options: Any) -> list[NetworkRatio]:
-    return [NetworkRatio(make_network(name), random_state=i, device=device, **options) for i in range(n)]
-
-
-def _fit_stack(learners: list[NetworkRatio], positive: Any, unlabeled: Any) -> list[NetworkFunction]:
-    rows, n = np.concatenate([positive, unlabeled]), len(positive)
-    return fit_many(learners, rows, [Places(np.arange(n), np.arange(n, len(rows)))] * len(learners))
+def _fit_stack(
+    name: str, seeds: Sequence[int], device: str, positive: Any, unlabeled: Any, **options: Any
+) -> list[NetworkFunction]:
+    """Networks with these seeds, trained together."""
+    accumulate = options.pop("accumulate_gradients", False)
+    learners = [NetworkRatio(make_network(name), random_state=i, device=device, **options) for i in seeds]
+    rows = np.concatenate([positive, unlabeled])
+    n = len(positive)
+    places = [Places(np.arange(n), np.arange(n, len(rows)))] * len(learners)
+    return fit_many(learners, rows, places, accumulate=accumulate)
 
 
 def _check(name: str, device: str) -> None:
@@ -72,8 +75,8 @@ def _check(name: str, device: str) -> None:
     x = _rows(name, 300, 2)
     small: dict[str, Any] = {"epochs": 3, "batch_size": 100}
 
-    def fit(n: int, where: str = device, **options: Any) -> Any:
-        models = _fit_stack(_models(name, n, where, **(small | options)), positive, unlabeled)
+    def fit(*seeds: int, where: str = device, **options: Any) -> Any:
+        models = _fit_stack(name, seeds, where, positive, unlabeled, **(small | options))
         return np.stack([np.clip(model.ratio(x), 1e-3, None) for model in models])
 
     def compare(label: str, a: Any, b: Any) -> str:
@@ -82,19 +85,13 @@ def _check(name: str, device: str) -> None:
     def check() -> str:
         found = []
         for what, options in (("plain", PLAIN), ("as-run", AS_RUN)):
-            stacked = fit(3, dtype="float32", **options)
-            single = np.concatenate(
-                [
-                    np.clip(m.fit_ratio(positive, unlabeled).ratio(x), 1e-3, None)[None]
-                    for m in _models(name, 3, device, **(small | options))
-                ]
-            )
+            stacked = fit(0, 1, 2, dtype="float32", **options)
+            single = np.concatenate([fit(seed, dtype="float32", **options) for seed in range(3)])
             found.append(compare(f"{what}: stacked/single", stacked, single))
-            found.append(
-                compare("gpu/cpu start", fit(1, epochs=1, **options), fit(1, "cpu", epochs=1, **options))
-            )
+            started = fit(0, epochs=1, **options), fit(0, where="cpu", epochs=1, **options)
+            found.append(compare("gpu/cpu start", *started))
             for dtype in ("tf32", "bfloat16"):
-                found.append(compare(dtype, fit(3, dtype=dtype, **options), stacked))
+                found.append(compare(dtype, fit(0, 1, 2, dtype=dtype, **options), stacked))
         return ", ".join(found)
 
     _attempt(f"check {name}", check)
@@ -109,7 +106,7 @@ def _time(name: str, models: int, dtype: str, device: str) -> str:
 
     def seconds(epochs: int) -> float:
         start = time.perf_counter()
-        _fit_stack(_models(name, models, device, epochs=epochs, **options), positive, unlabeled)
+        _fit_stack(name, range(models), device, positive, unlabeled, epochs=epochs, **options)
         return time.perf_counter() - start
 
     few, many = 1, 1 + max(2, 600 // steps // models)
@@ -146,7 +143,7 @@ def _profile(name: str, models: int, device: str) -> str:
     dtype = "bfloat16" if name == "cifar" else "tf32"
     options = AS_RUN | {"dtype": dtype, "batch_size": 500, "epochs": 1}
     with record(activities=[ProfilerActivity.CUDA]) as seen:
-        _fit_stack(_models(name, models, device, **options), positive, unlabeled)
+        _fit_stack(name, range(models), device, positive, unlabeled, **options)
     totals = sorted(seen.key_averages(), key=lambda event: -event.self_device_time_total)[:24]
     return "\n" + "\n".join(
         f"{event.self_device_time_total / 1000:9.2f} ms {event.count:6d} x {event.key[:80]}"

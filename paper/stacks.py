@@ -73,6 +73,15 @@ class Places:
         return replace(self, positive=np.resize(self.positive, max(len(self.positive), len(self.unlabeled))))
 
 
+class _AccumulatingStack(Stack):
+    """Networks whose gradients are never set to zero, as in the published runs."""
+
+    def backward(self, loss: Tensor) -> None:
+        before = self.slopes.clone()
+        super().backward(loss)
+        self.slopes.add_(before)
+
+
 def fit_many(
     learners: Sequence[NetworkRatio],
     rows: Any,
@@ -80,6 +89,7 @@ def fit_many(
     *,
     objectives: Sequence[PUObjective] | None = None,
     on_epoch: Watch | None = None,
+    accumulate: bool = False,
 ) -> list[NetworkFunction]:
     """Train networks of the user together; those of one learning rate and weight decay at a time.
 
@@ -97,6 +107,8 @@ def fit_many(
         Called after every epoch as ``on_epoch(epoch, score)``, for networks of one learning rate;
         ``score(X)`` gives their current scores of the rows ``X``, and ``score(X, index)`` those of the rows
         ``index[i]`` by network i, shape (networks, n).
+    accumulate : bool, default=False
+        Whether gradients are never set to zero.
     """
     groups: dict[tuple[float | None, float], list[int]] = {}
     for i, learner in enumerate(learners):
@@ -106,7 +118,8 @@ def fit_many(
     found: dict[int, NetworkFunction] = {}
     for own in groups.values():
         aims = None if objectives is None else [objectives[i] for i in own]
-        functions = _fit([learners[i] for i in own], rows, [places[i] for i in own], aims, on_epoch)
+        kind = _AccumulatingStack if accumulate else Stack
+        functions = _fit([learners[i] for i in own], rows, [places[i] for i in own], aims, on_epoch, kind)
         found |= dict(zip(own, functions, strict=True))
     return [found[i] for i in range(len(learners))]
 
@@ -117,6 +130,7 @@ def _fit(
     places: Sequence[Places],
     objectives: Sequence[PUObjective] | None,
     on_epoch: Watch | None,
+    kind: type[Stack],
 ) -> list[NetworkFunction]:
     options = _options(learners[0], rows, len(places[0].unlabeled))
     device, dtype = options.place
@@ -125,7 +139,7 @@ def _fit(
         Network(network_seed(learner.random_state), float(alpha))
         for learner, alpha in zip(learners, alphas, strict=True)
     ]
-    stack = Stack([options.start(one.seed, rows) for one in networks], device=device, dtype=dtype)
+    stack = kind([options.start(one.seed, rows) for one in networks], device=device, dtype=dtype)
     aim = score_aim(_joined(objectives), device, dtype) if objectives else ratio_aim(options, networks)
     pools = _Pools(options)
     held = [place.held for place in places if place.held is not None]

@@ -24,7 +24,10 @@ from drpu import (
 )
 from drpu.datasets import PUData
 from drpu.exceptions import DRPUWarning
+from drpu.models.risks import LOSSES, ShiftedRisk
+from drpu.networks.learner import NetworkScore
 from paper.progress import progress
+from paper.stacks import Places, fit_many
 from paper.store import Key, missing, versions, write_result
 
 __all__ = ["SETTINGS", "boundary", "gaussians", "oracle", "run_synthetic"]
@@ -132,19 +135,23 @@ def _trained(key: Key, data: PUData) -> tuple[Any, float, float | None]:
         "decay": "constant",
         "ema": None,
         "early_stopping": False,
-        "accumulate_gradients": key.flavour == "as-run",
         "device": "cpu",
         "random_state": key.trial,
     }
     module = partial(gaussians, unlabeled)
+    rows = np.concatenate([positive, unlabeled])
+    places = [Places(np.arange(200), np.arange(200, 1200))]
+    accumulate = key.flavour == "as-run"
     if key.method == "upu":
         prior = KernelMeanPrior("km2").estimate(positive, unlabeled).value
         told = float(np.clip(prior, 0.01, 0.99))
-        classifier = UPUClassifier(NetworkRatio(module, **options), loss="logistic", prior=told)
-        return classifier.fit_pu(positive, unlabeled), prior, None
+        risks = [ShiftedRisk(told, told, LOSSES["logistic"])]
+        scorers = [NetworkScore(module, **options)]
+        (found_score,) = fit_many(scorers, rows, places, objectives=risks, accumulate=accumulate)
+        return _Fixed(found_score.score, 0.0), prior, None
     # the paper mentions no correction here, and the risk of this model needs none
     learner = NetworkRatio(module, generator="lsif", head="identity", alpha=0.0, **options)
-    ratio = learner.fit_ratio(positive, unlabeled)
+    (ratio,) = fit_many([learner], rows, places, accumulate=accumulate)
     tails = ScoreTails(ratio.log_ratio(data.positive[200:])).update(ratio.log_ratio(data.unlabeled[1000:]))
     train = tails.estimate("paper").value
     found = tails.empty().update(ratio.log_ratio(data.test)).estimate("paper").value

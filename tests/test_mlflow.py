@@ -30,11 +30,16 @@ def make_model(mlflow):
             self.classifier = load(context.artifacts["classifier"])
 
         def predict(self, context, model_input, params=None):
-            at = (params or {}).get("prior")
-            moved = self.classifier if at is None else self.classifier.at_prior(at, cost=params.get("cost"))
-            return pd.DataFrame(moved.outputs(model_input))
+            moved = self.classifier
+            if params is not None:
+                moved = moved.at_prior(params["prior"]).at_cost(params["cost"])
+            return outputs(moved, model_input)
 
     return Classifier()
+
+
+def outputs(clf, X):
+    return pd.DataFrame({"label": clf.predict(X), "probability": clf.predict_proba(X)[:, 1]})
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +51,7 @@ def test_a_file_of_drpu_is_served_by_pyfunc(mlflow, clf, tmp_path):
     save(clf, tmp_path / "fraud.drpu", column_values="keep")
     new = rows(50, 0.2, 2)
     given = {"prior": 0.05, "cost": 0.8}
-    signature = mlflow.models.infer_signature(new, pd.DataFrame(clf.outputs(new)), given)
+    signature = mlflow.models.infer_signature(new, outputs(clf, new), given)
     mlflow.pyfunc.save_model(
         tmp_path / "model",
         python_model=make_model(mlflow),
@@ -56,7 +61,7 @@ def test_a_file_of_drpu_is_served_by_pyfunc(mlflow, clf, tmp_path):
     )
     served = mlflow.pyfunc.load_model(str(tmp_path / "model"))
     found = served.predict(new, params=given)
-    at = clf.at_prior(0.05, cost=0.8)
+    at = clf.at_prior(0.05).at_cost(0.8)
     assert_array_equal(found["label"], at.predict(new))
     assert_array_equal(found["probability"], at.predict_proba(new)[:, 1])
 

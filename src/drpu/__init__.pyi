@@ -9,9 +9,8 @@ from .classifier.adapted import AdaptedClassifier as AdaptedClassifier
 from .classifier.drpu import DRPUClassifier as DRPUClassifier
 from .classifier.explain import Suspects as Suspects
 from .classifier.explain import suspects as suspects
+from .classifier.labelling_weights import labelling_weights as labelling_weights
 from .classifier.pipelines import adapt as adapt
-from .classifier.pipelines import at_prior as at_prior
-from .classifier.pipelines import expected_performance as expected_performance
 from .classifier.scoring import AUCScorer as AUCScorer
 from .classifier.scoring import CostScorer as CostScorer
 from .classifier.scoring import PUStratifiedKFold as PUStratifiedKFold
@@ -36,7 +35,6 @@ from .models.learner import RatioLearner as RatioLearner
 from .networks.learner import NetworkRatio as NetworkRatio
 from .periods.group_priors import GroupPriors as GroupPriors
 from .periods.mixture_test import Performance as Performance
-from .priors.calibration import calibrate as calibrate
 from .priors.estimate import PriorEstimate as PriorEstimate
 from .priors.estimate import estimate_prior as estimate_prior
 from .priors.kernel_mean import KernelMeanPrior as KernelMeanPrior

@@ -461,7 +461,7 @@ class PerformanceDisplay(Display):
         prepared: PreparedCounts | None = None,
         **shown: Any,
     ) -> Self:
-        """Performance at ``points`` priors below ``top``, that of ``at_prior(prior, cost=cost)``."""
+        """Performance at ``points`` priors below ``top``, that of ``at_prior(prior).at_cost(cost)``."""
         prepared = prepared_counts(fitted) if prepared is None else prepared
         priors, pi = np.linspace(0, top, points + 2)[1:-1], fitted.train_prior.value
 

@@ -15,7 +15,6 @@ from drpu.exceptions import (
     ContradictionWarning,
     DRPUWarning,
     LabelledSampleWarning,
-    ParameterError,
 )
 
 
@@ -48,19 +47,6 @@ def test_a_narrower_interval_takes_more_rows(audit_clf, audit_data):
     assert wide.n < narrow.n
     assert wide.expected_width <= 0.15
     assert narrow.expected_width <= 0.08
-
-
-def test_one_design_serves_prior_and_labels(audit_clf, audit_data):
-    plans = [
-        audit_clf.plan_audit(audit_data.test, n=50, purpose=purpose, random_state=0)
-        for purpose in ("both", "prior", "labels")
-    ]
-    assert_array_equal(plans[0].rows, plans[1].rows)
-    assert_array_equal(plans[0].rows, plans[2].rows)
-    with pytest.raises(ParameterError, match="width must be None with purpose='labels'"):
-        audit_clf.plan_audit(audit_data.test, width=0.1, purpose="labels")
-    with pytest.raises(ParameterError, match="purpose must be one of"):
-        audit_clf.plan_audit(audit_data.test, n=50, purpose="all")
 
 
 def test_a_plan_for_a_width_gives_about_that_width(audit_clf, audit_data):

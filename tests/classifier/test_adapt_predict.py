@@ -19,8 +19,9 @@ def clf():
 @pytest.mark.parametrize("weighted", [False, True])
 def test_one_call_is_adapt_and_then_predict(clf, weighted):
     weight = np.random.default_rng(0).integers(1, 4, len(DATA.test)) if weighted else None
-    adapted, labels = clf.adapt_predict(DATA.test, cost=0.7, sample_weight=weight, level=0.9)
-    apart = clf.adapt(DATA.test, cost=0.7, sample_weight=weight, level=0.9)
+    careful = clf.at_cost(0.7)
+    adapted, labels = careful.adapt_predict(DATA.test, sample_weight=weight, level=0.9)
+    apart = clf.adapt(DATA.test, sample_weight=weight, level=0.9).at_cost(0.7)
     assert adapted.prior_ == apart.prior_
     assert adapted.cost_ == 0.7
     assert_array_equal(labels, apart.predict(DATA.test))

@@ -74,9 +74,9 @@ def test_a_budget_sets_the_threshold_and_nothing_else(june, data):
 
 
 def test_another_cost_keeps_the_batch_in_the_ranges(june, data):
-    again = june.at_prior(june.prior_, cost=0.8)
-    assert again.expected_range() == june.adapt(data.test, cost=0.8).expected_range()
-    known = june.at_prior(june.prior_.value, cost=0.8)  # a prior that is known belongs to no batch
+    again = june.at_cost(0.8)
+    assert again.expected_range() == june.adapt(data.test).at_cost(0.8).expected_range()
+    known = june.at_prior(june.prior_.value).at_cost(0.8)  # a prior that is known belongs to no batch
     assert known.expected_range() != again.expected_range()
     assert known.expected_performance() == again.expected_performance()
 
@@ -121,20 +121,20 @@ def test_amounts_are_taken_wherever_a_cost_is(data, tmp_path):
     assert clf.cost_ is costs
     june = clf.adapt(data.test)
     assert (june.cost_.false_alarm, june.cost_.miss) == (5, 200)
-    assert june.threshold_ == clf.at_prior(june.prior_, cost=float(costs)).threshold_
+    assert june.threshold_ == clf.at_prior(june.prior_).at_cost(float(costs)).threshold_
     for kept in (clf, june):
         save(kept, tmp_path / "kept.drpu")
         assert repr(load(tmp_path / "kept.drpu").cost_) == "Costs(false_alarm=5, miss=200)"
 
 
 def test_the_bill_is_what_true_labels_would_cost(june, data):
-    at = june.at_prior(0.1, cost=Costs(false_alarm=5, miss=200))
+    at = june.at_prior(0.1).at_cost(Costs(false_alarm=5, miss=200))
     flagged, truth = at.predict(data.test) == 1, data.test_labels == 1
     paid = 5 * (flagged & ~truth).sum() + 200 * (truth & ~flagged).sum()
     bill = at.expected_bill(4000)
     assert bill.low <= bill.value <= bill.high
     assert bill.low <= paid <= bill.high
-    with pytest.raises(ParameterError, match="cost=Costs"):
+    with pytest.raises(ParameterError, match=r"pass Costs\(false_alarm=5, miss=200\) to at_cost"):
         june.expected_bill()
 
 

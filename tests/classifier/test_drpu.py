@@ -7,7 +7,7 @@ from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from drpu import (
     AdaptedClassifier,
@@ -32,7 +32,6 @@ from drpu.exceptions import (
     ShiftWarning,
     heard,
 )
-from drpu.priors.estimate import _TOLD
 
 # -- priors are estimated, and labels follow from them ------------------------------------
 
@@ -93,7 +92,7 @@ def test_probabilities_are_a_distribution_under_the_current_prior(toy, fitted):
 
 
 def test_a_row_is_positive_when_its_probability_exceeds_the_cost(toy, fitted):
-    adapted = fitted.at_prior(0.3, cost=0.8)
+    adapted = fitted.at_prior(0.3).at_cost(0.8)
     probability = adapted.predict_proba(toy.test)[:, 1]
     clear = np.abs(probability - 0.8) > 1e-9
     assert_array_equal(adapted.predict(toy.test)[clear], (probability > 0.8).astype(int)[clear])
@@ -113,15 +112,27 @@ def test_one_class_left_means_one_label(toy, fitted, prior, label):
     assert_allclose(adapted.predict_proba(toy.test)[:, 1], prior)
 
 
-def test_test_prior_and_cost_move_the_threshold_without_a_refit(toy, fitted):
-    clf = clone(fitted).set_params(test_prior=0.2, cost=0.7).fit(*toy.X_y())
-    train = clf.train_prior_.value
-    assert clf.prior_ == clf.test_prior_ == PriorEstimate.given(0.2)
-    assert clf.cost_ == 0.7
-    assert_allclose(clf.threshold_, ratio_threshold(train, 0.2, cost=0.7))
-    clf.set_params(test_prior=None)
-    assert clf.prior_ == clf.test_prior_ == clf.train_prior_
-    assert_allclose(clf.threshold_, ratio_threshold(train, train, cost=0.7))
+def test_prior_and_cost_move_the_threshold_without_a_refit(fitted):
+    train = fitted.train_prior_.value
+    assert fitted.prior_ == fitted.test_prior_ == fitted.train_prior_
+    assert fitted.cost_ == 0.5
+    for clf in (fitted.at_prior(0.2).at_cost(0.7), fitted.at_cost(0.7).at_prior(0.2)):
+        assert clf.prior_ == clf.test_prior_ == PriorEstimate.given(0.2)
+        assert clf.cost_ == 0.7
+        assert_allclose(clf.threshold_, ratio_threshold(train, 0.2, cost=0.7))
+    assert fitted.at_cost(0.7).prior_ == fitted.prior_
+
+
+def test_the_last_of_several_operating_points_decides(toy, fitted):
+    june = fitted.adapt(toy.test)
+    checked = june.at_cost(0.8).at_budget(30, of=toy.test)
+    assert checked.predict(toy.test).sum() == 30
+    assert checked.cost_ == 0.8
+    assert checked.at_cost(0.3).budget_ is None
+    assert checked.at_cost(0.3).threshold_ == june.at_cost(0.3).threshold_
+    assert checked.at_prior(0.1).budget_ is None
+    assert checked.at_prior(0.1).threshold_ == june.at_prior(0.1).at_cost(0.8).threshold_
+    assert june.at_cost(0.3).shift_test_ == june.shift_test_  # what is known about the rows stays
 
 
 @pytest.mark.filterwarnings("ignore::drpu.exceptions.ContradictionWarning")
@@ -239,29 +250,38 @@ def heard_in(action):
     return result, [warning for warning in found if isinstance(warning, SeparationWarning)]
 
 
-def test_an_unidentified_prior_is_mentioned_once_for_each_classifier(tmp_path):
+def test_fit_adapt_and_load_warn_of_an_unidentified_prior_each_time(tmp_path):
     data = make_gaussian_pu(150, 400, prior=0.3, separation=0.5, random_state=0)
     X, path = data.unlabeled, tmp_path / "c.drpu"
-    clf, said = heard_in(lambda: DRPUClassifier("kernel", random_state=0).fit(*data.X_y()))
-    assert len(said) == 1
+    clf = heard_in(lambda: DRPUClassifier("kernel", random_state=0).fit(*data.X_y()))[0]
     assert not clf.prior_.identified
-    assert heard_in(lambda: (clf.predict(X), clf.predict_proba(X)))[1] == []
+    assert "not identified" in repr(clf)
     save(clf, path)
-    _TOLD.clear()  # as in another process
-    loaded, said = heard_in(lambda: load(path))
-    assert said == []
-    said = heard_in(lambda: loaded.predict(X))[1] + heard_in(lambda: loaded.predict(X))[1]
-    assert len(said) == 1
-    assert all(name in str(said[0]) for name in ("at_prior", "at_budget", "plan_audit"))
-    assert f"{clf.prior_.value:.3f}" in str(said[0])
+    pipe = heard_in(lambda: make_pipeline(StandardScaler(), clone(clf)).fit(*data.X_y()))[0]
+    save(pipe, tmp_path / "pipe.drpu")
+    calls = (
+        lambda: clone(clf).fit(*data.X_y()),
+        lambda: clf.adapt(X, shift="prior"),
+        lambda: load(path),
+        lambda: load(tmp_path / "pipe.drpu", trusted=True),
+    )
+    for call in calls:
+        for _ in range(2):
+            _, said = heard_in(call)
+            assert len(said) == 1
+            assert all(name in str(said[0]) for name in ("at_prior", "at_budget", "plan_audit"))
 
 
-def test_labels_that_do_not_depend_on_the_prior_need_no_warning():
+def test_predictions_and_operating_points_do_not_warn_of_the_prior(tmp_path):
     data = make_gaussian_pu(150, 400, prior=0.3, separation=0.5, random_state=0)
-    clf, _ = heard_in(lambda: DRPUClassifier("kernel", random_state=0).fit(*data.X_y()))
-    _TOLD.clear()
-    for other in (clf.at_prior(0.3), clf.at_budget(20, of=data.unlabeled)):
-        assert heard_in(lambda other=other: other.predict(data.unlabeled))[1] == []
+    X, path = data.unlabeled, tmp_path / "c.drpu"
+    clf = heard_in(lambda: DRPUClassifier("kernel", random_state=0).fit(*data.X_y()))[0]
+    known, checked = clf.at_prior(0.3), clf.at_budget(20, of=X)
+    for other in (clf, known, checked, clf.at_cost(0.8)):
+        assert heard_in(lambda other=other: (other.predict(X), other.predict_proba(X)))[1] == []
+    for other in (known, checked):  # labels do not depend on the prior that is not identified
+        save(other, path)
+        assert heard_in(lambda: load(path))[1] == []
 
 
 # -- few positives -----------------------------------------------------------------------

@@ -87,7 +87,11 @@ def test_without_calibration_the_model_speaks_for_itself(toy):
         ({"prior": "magic"}, "prior must be one of 'auto'"),
         ({"prior": "matching"}, "prior must be one of 'auto'"),
         ({"prior": 30}, "a prior is the share of positives, not a percentage"),
-        ({"test_prior": -0.1}, "test_prior must lie between 0 and 1, got -0.1"),
+        ({"label_delay": -1, "scenario": "single-sample"}, "label_delay must be .*at least 0, got -1"),
+        (
+            {"label_delay": 1, "scenario": "case-control"},
+            "label_delay must be 0 with scenario='case-control'",
+        ),
         ({"model": "deep"}, "model must be one of 'auto'"),
         ({"model": KernelRatio}, r"write KernelRatio\(\)"),
         ({"model": 3}, "model must be a name, a density ratio"),

@@ -46,7 +46,7 @@ def test_the_area_is_that_against_true_negatives(world):
 @pytest.mark.parametrize("cost", [0.5, 0.2, 0.8])
 def test_the_cost_is_that_of_true_labels(world, cost):
     clf, (X, y), (rows, labels) = world
-    flagged = clf.at_prior(PRIOR, cost=cost).predict(rows) == 1
+    flagged = clf.at_prior(PRIOR).at_cost(cost).predict(rows) == 1
     truth = ((1 - cost) * (labels & ~flagged) + cost * (flagged & ~labels.astype(bool))).mean()
     assert_allclose(-CostScorer(PRIOR, cost=cost)(clf, X, y), truth, atol=0.012)
 

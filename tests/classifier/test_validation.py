@@ -23,6 +23,7 @@ from drpu import (
     PUStratifiedKFold,
     UPUClassifier,
     count_batches,
+    labelling_weights,
     load,
     make_pu,
     save,
@@ -74,7 +75,8 @@ POSITIVE, UNLABELED = np.linspace(1, 2, 10)[:, None] * [1, 1], np.linspace(0, 2,
 def single_sample(X=None, y=None, **columns):
     flags = np.repeat([1, 0], [10, 30])
     X = as_pandas(np.concatenate([POSITIVE, UNLABELED])) if X is None else X
-    clf = DRPUClassifier("classifier", holdout=0.5, prior=0.5, scenario="single-sample", random_state=0)
+    settings = {"negative_label": columns.pop("negative_label", None), "random_state": 0}
+    clf = DRPUClassifier("classifier", holdout=0.5, prior=0.5, scenario="single-sample", **settings)
     return clf.fit(X, flags if y is None else y, **columns)
 
 
@@ -120,15 +122,14 @@ def test_a_lazy_frame_is_collected_once_by_each_call():
 def test_a_column_of_periods_or_labelling_is_found_in_every_table(container):
     flags, month = np.repeat([1, 0], [10, 30]), np.tile(["2024-05", "2024-06"], 20)
     frame = as_pandas(np.concatenate([POSITIVE, UNLABELED])).assign(month=month)
-    rates = {"labelled_by": "month", "propensity": {"2024-05": 0.2, "2024-06": 0.4}}
-    plain = [single_sample(frame, periods="month"), single_sample(frame, **rates)]
-    X = container(frame)
-    found = [single_sample(X, periods="month"), single_sample(X, **rates)]
-    for clf, other in zip(found, plain, strict=True):
-        assert_array_equal(clf.predict_proba(X), other.predict_proba(frame))
-        assert clf.adapt(X).prior_ == other.adapt(frame).prior_
-        assert clf.adapt_by(X, by="month").names == ["2024-05", "2024-06"]
-        assert clf.evaluate(X, flags).accuracy == other.evaluate(frame, flags).accuracy
+    X, rates = container(frame), {"2024-05": 0.2, "2024-06": 0.4}
+    weights = [labelling_weights(rows, flags, by="month", rates=rates).weights for rows in (X, frame)]
+    assert_array_equal(*weights)
+    clf, other = single_sample(X, periods="month"), single_sample(frame, periods="month")
+    assert_array_equal(clf.predict_proba(X), other.predict_proba(frame))
+    assert clf.adapt(X).prior_ == other.adapt(frame).prior_
+    assert clf.adapt_by(X, by="month").names == ["2024-05", "2024-06"]
+    assert clf.evaluate(X, flags).accuracy == other.evaluate(frame, flags).accuracy
 
 
 MATRICES = [pytest.param(kind, marks=pytest.mark.slow) for kind in (sparse.csr_matrix, sparse.csc_matrix)]
@@ -305,7 +306,7 @@ def test_a_long_label_of_negatives_is_refused(toy):
     labels = np.where(y == 1, "p", None).astype(object)
     labels[-30:] = "n" * 10_000
     with pytest.raises(LabelError, match="of at most 9,999 characters"):
-        light().fit(X, labels, negative_label="n" * 10_000)
+        light(negative_label="n" * 10_000).fit(X, labels)
 
 
 @pytest.mark.parametrize("length", [1, 9999])
@@ -366,8 +367,8 @@ def single():
     [
         ("sample_weight", lambda clf, X, y: single_sample(X, sample_weight=y + 1)),
         ("groups", lambda clf, X, y: single_sample(X, groups=y.index.to_series())),
-        ("periods", lambda clf, X, y: single_sample(X, periods=y, backtest=False)),
-        ("propensity", lambda clf, X, y: single_sample(X, propensity=y * 0 + 0.5)),
+        ("periods", lambda clf, X, y: single_sample(X, periods=y)),
+        ("y", lambda clf, X, y: labelling_weights(X.assign(a=1), y, by="a", rates={1: 0.5})),
         ("y", lambda clf, X, y: single_sample(X, y.where(y.index != 39, -1), negative_label=-1)),
         ("y", lambda clf, X, y: clf.adapt(X, y)),
         ("sample_weight", lambda clf, X, y: clf.adapt(X, sample_weight=y + 1)),
@@ -486,7 +487,7 @@ def test_labels_come_in_every_container(toy, wrap):
     assert light().fit(X, wrap(y.tolist())).prior_ == light().fit(X, y).prior_
 
 
-@pytest.mark.parametrize("options", [{}, {"propensity": np.ones(40)}, {"negative_label": -1}])
+@pytest.mark.parametrize("options", [{}, {"negative_label": -1}])
 def test_labels_in_a_column_of_their_own_are_told_once(options):
     y = np.repeat([1, 0, -1 if "negative_label" in options else 0], [10, 20, 10])
     with warnings.catch_warnings(record=True) as caught:
@@ -648,14 +649,6 @@ def test_repeated_entries_of_sparse_rows_are_their_sum():
     assert repeated.nnz == n  # the matrix of the user is unchanged
 
 
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ({"propensity": "5%"}, "propensity must hold numbers"),
-        ({"audits": 1.5}, "audit must be an Audit"),
-        ({"labelled_by": 1.5}, "labelled_by must hold positions"),
-    ],
-)
-def test_further_arguments_of_fit_end_in_our_errors(toy, wrong, message):
-    with pytest.raises(DRPUError, match=message):
-        light().fit(*toy.X_y(), **wrong)
+def test_answers_of_another_type_end_in_our_errors(toy):
+    with pytest.raises(DRPUError, match="audit must be an Audit"):
+        light().fit(*toy.X_y(), audits=1.5)

@@ -77,7 +77,7 @@ def test_columns_are_found_by_name_whatever_their_order(run, folder, file):
     expected = load(folder / "toy.drpu").adapt(june)
     result = answer(run(f"adapt toy.drpu {file} --cost 0.8 --json"))
     assert_allclose(result["prior"]["value"], expected.prior_.value, rtol=1e-6)
-    assert_allclose(result["threshold"], expected.at_prior(expected.prior_, cost=0.8).threshold_, rtol=1e-6)
+    assert_allclose(result["threshold"], expected.at_cost(0.8).threshold_, rtol=1e-6)
 
 
 def test_an_adapted_classifier_is_written_and_used(run):
@@ -135,7 +135,7 @@ def test_predictions_stand_beside_the_kept_columns(run, folder):
     scored = pa.parquet.read_table(folder / "scored.parquet")
     assert scored.column_names == ["id", "drpu_label", "drpu_probability", "drpu_ratio"]
     june = pa.parquet.read_table(folder / "june.parquet").select(["a", "b"])
-    classifier = load(folder / "toy.drpu").adapt(june, cost=0.8)
+    classifier = load(folder / "toy.drpu").adapt(june).at_cost(0.8)
     np.testing.assert_array_equal(scored["drpu_label"].to_numpy(), classifier.predict(june))
 
 

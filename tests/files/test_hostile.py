@@ -471,7 +471,7 @@ def test_extreme_weights_end_in_a_typed_error_or_work(weight, clf, data):
 def test_extreme_arguments_end_in_a_typed_error_or_work(value, clf, data, tmp_path):
     for call in (
         lambda: clf.at_prior(value),
-        lambda: clf.at_prior(0.3, cost=value),
+        lambda: clf.at_prior(0.3).at_cost(value),
         lambda: clf.adapt(data.unlabeled, level=value),
         lambda: clf.at_budget(value),
         lambda: clf.at_budget(share=value),

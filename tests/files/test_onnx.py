@@ -41,7 +41,7 @@ def answers(classifier, X, prior, cost, folder):
 
 def assert_same(classifier, X, prior, cost, folder):
     (ratio, probability, label), _ = answers(classifier, X, prior, cost, folder)
-    at = classifier.at_prior(prior, cost=cost)
+    at = classifier.at_prior(prior).at_cost(cost)
     assert_allclose(ratio, at.ratio(X), rtol=1e-5, atol=1e-5)
     assert_allclose(probability, at.predict_proba(X)[:, 1], rtol=1e-5, atol=1e-5)
     np.testing.assert_array_equal(label, at.predict(X))

@@ -133,7 +133,7 @@ def test_models_made_of_rows_are_refused_unless_asked_for(toy, tmp_path, model):
 
 
 def test_adaptations_are_saved_too(toy, kernel, tmp_path):
-    adapted = kernel.adapt(toy.test, cost=0.7)
+    adapted = kernel.adapt(toy.test).at_cost(0.7)
     save(adapted, tmp_path / "june.drpu")
     back = load(tmp_path / "june.drpu")
     assert (back.prior_, back.train_prior_, back.cost) == (adapted.prior_, adapted.train_prior_, 0.7)
@@ -306,7 +306,8 @@ FITTED = ("tree", "fields", "fitted", "fields")
             _set(*FITTED, "train_prior", "fields", "value", 7.0),
             r"train_prior\.value: must be from 0 to 1",
         ),
-        (_set("tree", "fields", "parameters", "items", "test_prior", 10**6), "test_prior must lie between"),
+        (_set(*FITTED, "cost", 1.0), "cost must lie strictly between 0 and 1"),
+        (_set(*FITTED, "label_delay", -1), r"fitted\.label_delay: must be from 0"),
         (_set(*FITTED, "tails", "fields", "copies", 0), r"tails\.copies: must be from 1"),
         (_set(*FITTED, "model", "kind", "os.system"), r"fitted\.model: must be an object of \['Folds'\]"),
         (lambda manifest, parts: manifest["tree"].clear(), "the object: must be Record"),

@@ -18,6 +18,7 @@ from sklearn.preprocessing import StandardScaler
 
 import drpu
 from drpu import BoostedRatio, ClassifierRatio, DRPUClassifier
+from drpu.priors.calibration import calibrate
 
 # -- data -----------------------------------------------------------------------------------
 
@@ -186,20 +187,30 @@ def short(clf: Any, X: Any) -> dict[str, Any]:
     }
 
 
+def at_prior(prior: float, *recorded: Any) -> Any:
+    """The results of the classifier at a known prior."""
+
+    def results(clf: Any, X: Any) -> dict[str, Any]:
+        known = clf.at_prior(prior)
+        return {name: value for part in recorded for name, value in part(known, X).items()}
+
+    return results
+
+
 def full(clf: Any, X: Any) -> dict[str, Any]:
     """Everything that a classifier computes from its scores."""
     june, counts = clf.adapt(X), clf.count(X)
     budget, share = june.at_budget(rows=20, of=X), june.at_budget(share=0.1)
     uncertain = june.uncertain(X)
     found = outputs(clf, X) | expected(clf) | named("adapted", adapted(clf, X))
-    found |= named("at prior", outputs(clf.at_prior(0.1, cost=0.8), X))
+    found |= named("at prior", outputs(clf.at_prior(0.1).at_cost(0.8), X))
     found |= {
         "levels": clf.tails_.levels, "positive counts": clf.tails_.positive_counts,
         "counts": clf.tails_.counts, "sizes": [clf.tails_.n_positive, clf.tails_.n],
         "new counts": counts.counts, "adapted to counts": clf.adapt(counts).prior_,
         "budget": budget.budget_, "budget threshold": budget.threshold_, "budget labels": budget.predict(X),
         "budget share": share.budget_, "budget expected": share.expected_performance(),
-        "uncertain": uncertain, "bill": clf.adapt(X, cost=drpu.Costs(5, 200)).expected_bill(1000),
+        "uncertain": uncertain, "bill": clf.adapt(X).at_cost(drpu.Costs(5, 200)).expected_bill(1000),
     }  # fmt: skip
     return found
 
@@ -378,17 +389,17 @@ def pipeline_around() -> dict[str, Any]:
     """A pipeline that ends in the classifier, adapted by the functions of the package."""
     pipe = make_pipeline(StandardScaler(), DRPUClassifier("kernel", random_state=0)).fit(*toy().X_y())
     june = drpu.adapt(pipe, toy().test)
-    known = drpu.at_prior(pipe, 0.1, cost=0.7)
+    known = pipe[-1].at_prior(0.1).at_cost(0.7)
     return {
         "prior": june[-1].prior_,
         "probability": june.predict_proba(toy().test)[:, 1],
-        "known": known.predict_proba(toy().test)[:, 1],
-        "expected": drpu.expected_performance(june),
+        "known": known.predict_proba(pipe[:-1].transform(toy().test))[:, 1],
+        "expected": june[-1].expected_performance(),
     }
 
 
-METHODS = ("adaptive", "combined", "paper", "best-bin", "plateau", "scott", "dedpul")
-SHIFTS = ("blended", "efficient", "matching", "em")
+METHODS = ("adaptive", "combined", "paper", "best-bin", "plateau", "dedpul")
+SHIFTS = ("blended", "efficient")
 
 
 def train_priors() -> dict[str, Any]:
@@ -441,7 +452,6 @@ def estimate_prior(digits: Any) -> dict[str, Any]:
         found[f"{name} with a reference"] = drpu.estimate_prior(
             positive, new, method=name, reference=reference
         )
-    found["em of ratios"] = drpu.estimate_prior(positive, new, method="em", train_prior=0.4)
     found["known"] = drpu.estimate_prior(positive, new, reference=reference, train_prior=0.4, level=0.8)
     found["function"] = drpu.estimate_prior(positive, new, method=lambda tails: 0.25)
     return found
@@ -471,8 +481,8 @@ def score_tails() -> dict[str, Any]:
         "survival": tails.survival, "positive survival": tails.positive_survival, "merged": merged.counts,
         "merged n": merged.n, "estimate": merged.estimate(), "weighted counts": weighted.counts,
         "weighted sizes": [weighted.n_positive, weighted.n], "weighted estimate": weighted.estimate(),
-        "calibrated": drpu.calibrate(tails, 0.4)(new),
-        "calibrated single sample": drpu.calibrate(tails, 0.4, labelled_share=0.1)(new),
+        "calibrated": calibrate(tails, 0.4)(new),
+        "calibrated single sample": calibrate(tails, 0.4, labelled_share=0.1)(new),
     }  # fmt: skip
 
 
@@ -497,7 +507,7 @@ def prior_monitor(window: Any) -> dict[str, Any]:
         reading = monitor.update(rows, when=f"batch {i}")
         found[reading.when] = [reading.n, reading.prior, reading.moved, reading.alarm, reading.trusted]
         found[f"{reading.when} tests"] = [reading.shift, list(reading.moved_columns), monitor.alarm.evidence]
-    adapted_there = monitor.adapted(cost=0.7)
+    adapted_there = monitor.adapted().at_cost(0.7)
     return found | {"adapted": [adapted_there.prior_, adapted_there.threshold_], "level": monitor.alarm.level}
 
 

@@ -13,7 +13,7 @@ import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from torch import nn
 
-from drpu import DRPUClassifier, NetworkRatio, NNPUClassifier, PUaClassifier, load, save
+from drpu import DRPUClassifier, NetworkRatio, NNPUClassifier, PUaClassifier, labelling_weights, load, save
 from drpu.exceptions import DataError, FewPositivesWarning, ParameterError, PixelScaleWarning
 from drpu.models.function import read_rows
 from drpu.networks.fit import BATCH_PIXELS, check_options, with_effort
@@ -137,10 +137,8 @@ def test_images_of_two_bytes_become_float32(dtype):
 
 
 def test_columns_of_images_have_no_labelling_rates():
-    with pytest.raises(DataError, match="labelled_by needs columns"):
-        DRPUClassifier(NetworkRatio(**SMALL), scenario="single-sample").fit(
-            UNLABELED, np.arange(120) < 40, labelled_by=0
-        )
+    with pytest.raises(DataError, match="by needs rows with columns"):
+        labelling_weights(UNLABELED, np.arange(120) < 40, by=0, rates={})
 
 
 # -- scales of pixels ----------------------------------------------------------------------------------

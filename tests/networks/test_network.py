@@ -235,7 +235,6 @@ def test_torch_tensors_are_rows_too():
         ({"weight_decay": 1e3}, r"weight_decay times learning_rate must be below 1, got 1000 times 0\.01"),
         ({"early_stopping": "no"}, "early_stopping must be True or False, got 'no'"),
         ({"average_views": "no"}, "average_views must be True or False, got 'no'"),
-        ({"accumulate_gradients": None}, "accumulate_gradients must be True or False, got None"),
         ({"mixup": 0.4}, r"mixup must be True or False, got 0\.4"),
         ({"hidden": 8}, "hidden must be a tuple of integers"),
         ({"optimizer": "sgd"}, "optimizer must be one of"),

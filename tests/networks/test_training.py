@@ -127,14 +127,12 @@ def test_orders_differ_between_epochs():
 
 
 @pytest.mark.parametrize("optimizer", ["adamw", "adam"])
-@pytest.mark.parametrize("accumulate", [True, False])
-def test_each_network_moves_as_under_torch_adam(optimizer, accumulate):
+def test_each_network_moves_as_under_torch_adam(optimizer):
     """The weights after a run are those of a plain loop over the same batches."""
     modules = [small_net(seed).double() for seed in range(2)]
     run = training(
         Stack(modules, device=CPU, dtype=torch.float64),
         optimizer=optimizer,
-        accumulate_gradients=accumulate,
         decay="constant",
         betas=(0.5, 0.99),
     )
@@ -146,8 +144,7 @@ def test_each_network_moves_as_under_torch_adam(optimizer, accumulate):
         loss = on_outputs(objective_of("bkl", "exp", 0.2).risk)
         for _ in range(3):
             for positions in rows.epoch(run.n_steps, own):
-                if not accumulate:
-                    plain.zero_grad()
+                plain.zero_grad()
                 risk = loss(lambda x: module(x[0])[:, 0][None], rows.batch(*positions))  # noqa: B023
                 risk.objective.sum().backward()
                 plain.step()
@@ -311,15 +308,6 @@ def test_without_a_holdout_the_last_epoch_stands():
     assert outcome.holdout_risk is None
     assert_array_equal(outcome.best_epoch, [3])
     assert torch.equal(outcome.weights, stack.weights)
-
-
-def test_accumulated_gradients_change_the_run():
-    stacks = [Stack([small_net()], device=CPU, dtype=torch.float64) for _ in range(2)]
-    plain, summed = (
-        training(stack, accumulate_gradients=flag).run()
-        for stack, flag in zip(stacks, (False, True), strict=True)
-    )
-    assert not torch.allclose(plain.weights, summed.weights)
 
 
 @pytest.mark.parametrize("head", ["softplus", "exp"])

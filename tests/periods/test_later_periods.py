@@ -7,8 +7,18 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.exceptions import NotFittedError
 
-from drpu import Audit, DRPUClassifier, KernelRatio, PriorMonitor, count_batches, load, save, score_batches
-from drpu.exceptions import DataError, DataTypeError, MixedPeriodsWarning, ParameterError
+from drpu import (
+    Audit,
+    DRPUClassifier,
+    KernelRatio,
+    PriorMonitor,
+    count_batches,
+    labelling_weights,
+    load,
+    save,
+    score_batches,
+)
+from drpu.exceptions import DataError, DataTypeError, LateLabelsWarning, MixedPeriodsWarning, ParameterError
 
 pytestmark = [
     pytest.mark.filterwarnings(f"ignore::drpu.exceptions.{name}")
@@ -148,7 +158,7 @@ def test_labels_after_answers_are_those_of_the_probabilities(separate):
     assert 1 - 1e-9 < june.at_prior(1 - 1e-6).expected_performance().flagged <= 1
     for prior in (1e-6, 1e-4, 0.01, 0.5, 0.99, 1 - 1e-4, 1 - 1e-6):
         for cost in (0.05, 0.5, 0.95):
-            there = june.at_prior(prior, cost=cost)
+            there = june.at_prior(prior).at_cost(cost)
             assert_array_equal(there.predict(X) == 1, there.predict_proba(X)[:, 1] > cost)
 
 
@@ -200,8 +210,8 @@ def test_expected_figures_follow_the_map(clf):
 def test_one_group_is_adapted_as_its_rows(clf, june):
     X, y, labels = rows(8, 600, 0.45)
     answers = Audit.random(np.arange(60), y[:60])
-    for start in (clf, june):
-        for options in ({}, {"shift": "prior"}, {"shift": "none"}, {"cost": 0.8}):
+    for start in (clf, june, clf.at_cost(0.8)):
+        for options in ({}, {"shift": "prior"}, {"shift": "none"}):
             same(start.adapt_by(X, by=["a"] * 600, **options)["a"].classifier, start.adapt(X, **options), X)
         same(start.adapt_by(X, labels, by=["a"] * 600)["a"].classifier, start.adapt(X, labels), X)
         by_answers = start.adapt_by(X, by=["a"] * 600, audit={"a": answers})["a"]
@@ -266,23 +276,16 @@ def test_labels_that_arrived_are_used_whether_training_had_one_table_or_two(clf)
 def test_an_argument_without_effect_is_refused(clf):
     X, y, labels = rows(13, 100, 0.3)
     audit = Audit.random(np.arange(50), y[:50])
-    for options in ({"shift": "prior"}, {"label_delay": 1}, {"y": labels}, {"sample_weight": np.ones(100)}):
+    for options in ({"shift": "prior"}, {"y": labels}, {"sample_weight": np.ones(100)}):
         with pytest.raises(ParameterError, match=f"{next(iter(options))} must be left out with an audit"):
             clf.adapt(X, audit=audit, **options)
-    with pytest.raises(ParameterError, match="memory must be left out without an audit"):
-        clf.adapt(X, memory=0.2)
-    for adapt in (clf.adapt, lambda X, **options: clf.adapt_by(X, by=y, **options)):
-        with pytest.raises(ParameterError, match="label_delay must be 0 without y"):
-            adapt(X, label_delay=1)
     for budget in ("many", [1], -1):
         with pytest.raises(ParameterError, match="budget must be"):
             clf.adapt_by(X, by=y, budget=budget)
     with pytest.raises(ParameterError, match="n must be an integer"):
         clf.plan_audit_by(X, by=y, n="all")
-    with pytest.raises(ParameterError, match="backtest must be True or False"):
-        DRPUClassifier("kernel", scenario="single-sample").fit(X, labels, periods=y, backtest="no")
-    with pytest.raises(ParameterError, match="label_delay must be 0 without periods"):
-        DRPUClassifier("kernel", scenario="single-sample").fit(X, labels, label_delay=1)
+    with pytest.raises(ParameterError, match="negative_label must be None for fit_pu"):
+        DRPUClassifier("kernel", negative_label=-1).fit_pu(X[:10], X[10:])
 
 
 # -- periods of a fit ------------------------------------------------------------------------------
@@ -333,15 +336,15 @@ def test_periods_of_every_kind_are_read_alike(past):
     ],
 )
 def test_rows_of_every_kind_have_periods_and_rates_of_labelling(past, container):
-    X, labels, number = past
-    rows = np.column_stack([X, number])
-    rates = {"labelled_by": [3], "propensity": dict(zip(range(4), (0.2, 0.4, 0.3, 0.4), strict=True))}
-    found, wanted = (
-        DRPUClassifier(QUICK, holdout=2, scenario="single-sample", random_state=0).fit(
-            kind(rows), labels, periods=number, **rates
-        )
-        for kind in (container, np.asarray)
-    )
+    columns, labels, number = past
+    plain = np.column_stack([columns, number])
+    rates = dict(zip(range(4), (0.2, 0.4, 0.3, 0.4), strict=True))
+    fits = []
+    for X in (container(plain), plain):
+        weighted = labelling_weights(X, labels, by=[3], rates=rates)
+        clf = DRPUClassifier(QUICK, holdout=2, scenario="single-sample", random_state=0)
+        fits.append(clf.fit(X, labels, sample_weight=weighted.weights, periods=number))
+    found, wanted = fits
     assert_allclose(found.prior_.value, wanted.prior_.value, rtol=1e-6)
     assert_allclose(found.backtest_.slope, wanted.backtest_.slope, rtol=1e-6)
 
@@ -380,7 +383,7 @@ def test_rows_without_a_period_take_no_part_in_the_backtest(past, gap):
 )
 def test_periods_that_have_no_order_are_refused_before_the_fit(past, periods, kind, message):
     with pytest.raises(kind, match=f"periods .*must .*{message}"):
-        backtest(past, periods, backtest=False)
+        backtest(past, periods)
 
 
 def test_weights_and_groups_are_used_in_the_fits_of_a_backtest(past):
@@ -399,9 +402,9 @@ def test_rows_without_weight_take_no_part_in_the_labels_of_training(past):
     X, labels, number = past
     there, fits = np.arange(1200) % 4 > 0, []
     for some, weight in ((there, None), (np.full(1200, True), 0.3 * there)):
-        clf = DRPUClassifier(QUICK, holdout=2, scenario="single-sample", random_state=0)
+        clf = DRPUClassifier(QUICK, holdout=2, scenario="single-sample", label_delay=1, random_state=0)
         own = np.where(there, labels, number == 1)[some]  # in one period, the others are all labelled
-        clf.fit(X[some], own, sample_weight=weight, periods=number[some], label_delay=1)
+        clf.fit(X[some], own, sample_weight=weight, periods=number[some])
         fits.append(clf)
     plain, weighted = (clf.fitted_.label_count for clf in fits)
     assert_allclose([weighted.labels, weighted.rows], [plain.labels, plain.rows])
@@ -415,19 +418,34 @@ def test_a_known_prior_moves_with_the_labelled_share_of_past_rows(past):
     assert len(found.periods) == 3
 
 
-def test_labels_are_a_lower_bound_where_those_of_training_are_incomplete(past):
-    X, labels, number = past
-    clf = DRPUClassifier(QUICK, holdout=2, scenario="single-sample", random_state=0)
-    with pytest.warns(match="no complete backtest"):
-        clf.fit(X, labels, periods=number, label_delay=4)
-    assert clf.adapt(X, labels).prior_ == clf.adapt(X, labels, label_delay=1).prior_
+def test_labels_are_a_lower_bound_if_labels_are_late(past, tmp_path):
+    X, labels, _ = past
+    prompt, late = (
+        DRPUClassifier(QUICK, holdout=2, scenario="single-sample", label_delay=delay, random_state=0)
+        for delay in (0, 1)
+    )
+    assert prompt.fit(X, labels).prior_ == late.fit(X, labels).prior_
+    few = labels & (np.arange(len(labels)) % 3 == 0)
+    kept = late.adapt(X, few)
+    with pytest.warns(LateLabelsWarning, match="label_delay=1"):
+        low = prompt.adapt(X, few)
+    assert low.prior_.value < 0.8 * kept.prior_.value
+    save(late, tmp_path / "late.drpu")
+    save(kept, tmp_path / "kept.drpu")
+    for other in (load(tmp_path / "late.drpu"), load(tmp_path / "kept.drpu")):
+        assert other.adapt(X, few).prior_ == kept.prior_
+    many = late.adapt(X, np.ones(len(X), bool))
+    assert many.prior_.value > kept.prior_.value
+    reading = PriorMonitor(late).update(X, n_labelled=int(few.sum()))
+    assert reading.prior == kept.prior_
+    assert not reading.late
 
 
 def test_the_column_of_periods_is_no_extra_column(past):
     X, labels, number = past
     frame = pd.DataFrame(X, columns=list("abc")).assign(month=number)
     clf = DRPUClassifier(QUICK, holdout=2, scenario="single-sample", random_state=0)
-    clf.fit(frame, labels, periods="month", backtest=False)
+    clf.fit(frame, labels, periods="month")
     rest = frame.drop(columns="month")
     assert clf.evaluate(frame, labels) == clf.evaluate(rest, labels)  # a warning would be an error
     # too many periods to compare are no reason to refuse them
@@ -441,7 +459,7 @@ def test_rows_of_several_periods_are_told_whether_labels_are_asked_for_or_not(pa
     X, labels, number = past
     frame = pd.DataFrame(X, columns=list("abc")).assign(month=number)
     clf = DRPUClassifier(QUICK, holdout=2, scenario="single-sample", random_state=0)
-    clf.fit(frame, labels, periods="month", backtest=False)
+    clf.fit(frame, labels, periods="month")
     for adapt in (clf.adapt, clf.adapt_predict):
         with pytest.warns(MixedPeriodsWarning, match="4 periods"):
             adapt(frame)

@@ -144,9 +144,9 @@ def test_the_backtest_of_a_stationary_table_has_a_spread_near_its_noise(stationa
 def test_without_a_backtest_everything_else_is_the_same(stationary):
     clf, frame, labels = stationary
     plain = DRPUClassifier(QUICK, scenario="single-sample", random_state=0)
-    plain.fit(frame, labels, periods="month", backtest=False)
-    assert plain.backtest_ is None
     X = frame[["a", "b", "c"]]
+    plain.fit(X, labels)
+    assert plain.backtest_ is None
     assert_array_equal(plain.predict_proba(X), clf.predict_proba(X))
 
 
@@ -219,7 +219,7 @@ def test_answers_about_rows_with_other_changes_leave_the_training_prior(audited,
 def test_labels_of_the_map_are_where_its_probability_exceeds_the_cost(audited):
     june, X, _ = audited
     for cost in (0.2, 0.5, 0.8):
-        moved = june.at_prior(june.prior_, cost=cost)
+        moved = june.at_cost(cost)
         assert_array_equal(moved.predict(X) == 1, moved.predict_proba(X)[:, 1] > cost)
 
 
@@ -239,11 +239,12 @@ def test_later_rows_start_from_the_map(audited, tmp_path):
     assert_array_equal(back.adapt(july).predict_proba(july), adapted.predict_proba(july))
 
 
-def test_answers_of_two_months_add_up(audited):
+@pytest.mark.filterwarnings("ignore::drpu.exceptions.ShiftWarning")
+def test_answers_of_two_months_add_up(clf, audited):
     june, X, y = audited
     at = np.random.default_rng(10).choice(len(y), 50, replace=False)
     again = june.adapt(X, audit=Audit.random(at, y[at]))
-    alone = june.adapt(X, audit=Audit.random(at, y[at]), memory=0.0)
+    alone = clf.adapt(X, audit=Audit.random(at, y[at]))
     assert again.map_.n == pytest.approx(100)  # old answers count at most as much as the new ones
     assert alone.map_.n == pytest.approx(50)
     assert again.map_.covariance[0] < alone.map_.covariance[0]
@@ -252,19 +253,19 @@ def test_answers_of_two_months_add_up(audited):
 # -- labels that are no fair sample ----------------------------------------------------------------
 
 
-def test_known_propensities_correct_for_labels_that_are_no_fair_sample():
+def test_known_rates_correct_for_labels_that_are_no_fair_sample():
     rng = np.random.default_rng(11)
     X, y = rows(rng, 4000, 0.4)
     chance = np.where(X[:, 1] > 1, 0.6, 0.1)  # the rate depends on a column
     labels = (y & (rng.random(len(y)) < chance)).astype(int)
     clf = DRPUClassifier("kernel", holdout=0.2, scenario="single-sample", random_state=0)
-    fair = clf.fit(X, labels, propensity=chance).ratio(X)
+    weight = np.where(labels == 1, 1 / chance, 1.0)
+    weight[labels == 1] /= weight[labels == 1].mean()
+    fair = clf.fit(X, labels, sample_weight=weight).ratio(X)
     true = np.exp(2.5 * (X[:, 0] - 1.25) + (X[:, 1] - 0.5))
     true = true / (0.4 * true + 0.6)
     biased = clf.fit(X, labels).ratio(X)
     assert np.mean(np.abs(fair - true)) < 0.8 * np.mean(np.abs(biased - true))
-    with pytest.raises(DataError, match=r"propensity must .*lie in \(0, 1\]"):
-        clf.fit(X, labels, propensity=np.full(len(y), 2.0))
 
 
 def test_bounds_of_the_prior_widen_with_the_factor(clf):

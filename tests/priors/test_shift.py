@@ -3,15 +3,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
-from scipy.optimize import minimize_scalar
 from scipy.special import expit
 
-from drpu.priors.calibration import fit_plateau, monotone_cells, normal_scores
-from drpu.priors.matching import SHIFTS, efficient, em, em_on_ratios, match_negatives, matching
+from drpu.priors.calibration import fit_plateau, normal_scores
+from drpu.priors.matching import efficient, match_negatives, matching
 from drpu.priors.tails import ScoreTails, TailsRecord
 
 inner = st.floats(0.05, 0.95)
 grades = st.integers(-3, 3).map(float)
+SHIFTS = {"matching": matching, "efficient": efficient}
 
 
 def scores(rng, n, prior, separation=2.0):
@@ -70,20 +70,19 @@ def test_estimates_approach_the_new_prior_as_samples_grow(name, before, now):
 @pytest.mark.parametrize("name", SHIFTS)
 def test_a_sample_like_its_reference_has_its_prior(name):
     tails, reference = pair(np.random.default_rng(1), 500, 5000, 0.3, 0.3)
-    # Matching corrects for the noise of two samples although there is one; em uses its own step fit.
-    assert_allclose(SHIFTS[name](reference, reference, 0.3), 0.3, atol=0.03 if name == "em" else 1e-3)
+    # Matching corrects for the noise of two samples although there is one.
+    assert_allclose(SHIFTS[name](reference, reference, 0.3), 0.3, atol=1e-3)
     assert abs(SHIFTS[name](tails, reference, 0.3) - 0.3) < 0.05
 
 
-@pytest.mark.parametrize("name", ["matching", "em"])
 @pytest.mark.parametrize("transform", [np.exp, expit, lambda s: s**3, lambda s: 1e6 * s - 1e3])
-def test_only_the_ranking_of_scores_matters(name, transform):
+def test_only_the_ranking_of_scores_matters(transform):
     rng = np.random.default_rng(2)
     positive, before, now = rng.normal(2, 1, 200), scores(rng, 900, 0.3), scores(rng, 800, 0.7)
 
     def estimate(f):
         reference = ScoreTails(f(positive)).update(f(before))
-        return SHIFTS[name](reference.empty().update(f(now)), reference, 0.3)
+        return matching(reference.empty().update(f(now)), reference, 0.3)
 
     assert_allclose(estimate(transform), estimate(lambda s: s), rtol=1e-9)
 
@@ -114,7 +113,7 @@ def test_with_positives_only_in_training_nothing_else_can_be_seen(name):
     assert SHIFTS[name](tails, reference, 1.0) == 1
 
 
-@pytest.mark.parametrize("name", ["matching", "efficient"])
+@pytest.mark.parametrize("name", SHIFTS)
 @pytest.mark.parametrize("now", [0.0, 0.4, 1.0])
 def test_with_negatives_only_in_training_the_new_prior_is_found(name, now):
     tails, reference = pair(np.random.default_rng(4), 2000, 10_000, 0.0, now)
@@ -199,43 +198,3 @@ def test_efficient_has_the_smallest_spread():
     error = {name: np.mean([(SHIFTS[name](*draw, 0.5) - 0.2) ** 2 for draw in draws]) for name in SHIFTS}
     assert error["efficient"] < 1.1 * error["matching"]
     assert np.sqrt(error["efficient"]) < 0.04
-
-
-# -- em ------------------------------------------------------------------------------------
-
-
-@given(st.lists(st.floats(-5, 5), min_size=2, max_size=30), inner)
-def test_em_maximises_the_likelihood(log_ratios, train_prior):
-    s = np.array(log_ratios)
-    eta = np.clip(train_prior * np.exp(s), 1e-9, 1 - 1e-9)
-
-    def likelihood(q):
-        return np.mean(np.log(q * eta / train_prior + (1 - q) * (1 - eta) / (1 - train_prior)))
-
-    found = em_on_ratios(s, train_prior)
-    other = minimize_scalar(
-        lambda q: -likelihood(q), bounds=(0, 1), method="bounded", options={"xatol": 1e-9}
-    ).x
-    assert likelihood(found) >= likelihood(other) - 1e-9
-
-
-def test_em_is_where_expectation_maximisation_ends():
-    rng = np.random.default_rng(9)
-    tails, reference = pair(rng, 300, 1500, 0.5, 0.2)
-    posterior = np.clip(0.5 * monotone_cells(reference), 0, 1)
-    share, q = tails.counts / tails.counts.sum(), 0.5
-    for _ in range(5000):
-        up, down = posterior * q / 0.5, (1 - posterior) * (1 - q) / 0.5
-        q = share @ (up / (up + down))
-    assert_allclose(em(tails, reference, 0.5), q, atol=1e-5)
-
-
-@pytest.mark.parametrize("train_prior", [0.0, 1.0])
-def test_em_has_no_second_class_at_the_boundary(train_prior):
-    assert em_on_ratios(np.array([0.5, -0.5]), train_prior) == train_prior
-
-
-def test_em_meets_extreme_log_ratios():
-    assert em_on_ratios(np.array([690.0, 1e4, np.inf]), 0.3) == 1
-    assert em_on_ratios(np.array([-690.0, -1e4, -np.inf]), 0.3) == 0
-    assert_allclose(em_on_ratios(np.array([-690.0, 690.0]), 0.3), 0.5, atol=1e-6)

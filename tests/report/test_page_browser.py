@@ -80,19 +80,19 @@ def assert_page_says(tab, classifier):
 
 def test_sliders_move_the_numbers_to_what_python_gives(open_page, classifier, data, costly_page):
     tab = open_page(costly_page)
-    assert_page_says(tab, classifier.adapt(data.test, cost=0.6))
+    assert_page_says(tab, classifier.adapt(data.test).at_cost(0.6))
     for prior, cost in ((0.05, 0.5), (0.75, 0.13), (0.0, 0.5), (1.0, 0.5)):
         slide(tab, "prior", prior)
         slide(tab, "cost", cost)
-        assert_page_says(tab, classifier.at_prior(prior, cost=cost))
+        assert_page_says(tab, classifier.at_prior(prior).at_cost(cost))
     tab.fill("#prior-number", "0.0123")
-    assert_page_says(tab, classifier.at_prior(0.0123, cost=0.5))
+    assert_page_says(tab, classifier.at_prior(0.0123).at_cost(0.5))
     tab.fill("#cost-number", "0.85")
     tab.click("#as-found")
     tab.fill("#cost-number", "0.85")  # at the prior that was found, with its interval and the batch
-    assert_page_says(tab, classifier.adapt(data.test, cost=0.85))
+    assert_page_says(tab, classifier.adapt(data.test).at_cost(0.85))
     tab.click("#as-trained")
-    assert_page_says(tab, classifier.at_prior(classifier.prior_, cost=0.6))
+    assert_page_says(tab, classifier.at_cost(0.6))
     assert tab.complaints == []
 
 
@@ -187,9 +187,9 @@ def test_the_number_really_flagged_is_counted(open_page, classifier, data, monke
 def test_amounts_give_a_bill(open_page, classifier, data):
     costs = Costs(false_alarm=5, miss=200)
     tab = open_page(render_report(classifier, data.test, cost=costs))
-    assert_allclose(shown(tab, "bill"), classifier.adapt(data.test, cost=costs).expected_bill(600).value)
+    assert_allclose(shown(tab, "bill"), classifier.adapt(data.test).at_cost(costs).expected_bill(600).value)
     tab.fill("#false-alarm", "50")
-    bill = classifier.adapt(data.test, cost=Costs(false_alarm=50, miss=200)).expected_bill(600)
+    bill = classifier.adapt(data.test).at_cost(Costs(false_alarm=50, miss=200)).expected_bill(600)
     assert_allclose(
         [shown(tab, "bill"), *shown_range(tab, "bill")], [bill.value, bill.low, bill.high], rtol=1e-3
     )

@@ -85,17 +85,17 @@ def tab(costly_page):
 
 
 def test_controls_move_the_numbers_to_what_python_gives(tab, classifier, data):
-    tab.assert_says(classifier.adapt(data.test, cost=0.6))
+    tab.assert_says(classifier.adapt(data.test).at_cost(0.6))
     tab.act("prior", value="0.05")
     tab.act("cost-number", value="0.13")
-    tab.assert_says(classifier.at_prior(0.05, cost=0.13))
+    tab.assert_says(classifier.at_prior(0.05).at_cost(0.13))
     tab.act("as-trained", "click")
-    tab.assert_says(classifier.at_prior(classifier.prior_, cost=0.6))
+    tab.assert_says(classifier.at_cost(0.6))
     tab.act("as-found", "click")
-    tab.assert_says(classifier.adapt(data.test, cost=0.6))
+    tab.assert_says(classifier.adapt(data.test).at_cost(0.6))
     tab.act("false-alarm", value="3")
     tab.act("miss", value="1")
-    tab.assert_says(classifier.adapt(data.test, cost=0.75))
+    tab.assert_says(classifier.adapt(data.test).at_cost(0.75))
     assert tab.read("cost-words") == "a false alarm is 3 times as bad as a miss"
 
 
@@ -126,7 +126,7 @@ def test_a_value_that_cannot_be_used_changes_nothing(tab, control, value, rule):
 
 def test_a_number_of_rows_gives_the_budget_of_python(tab, classifier, data):
     tab.act("budget", value="40")
-    budget = classifier.adapt(data.test, cost=0.6).at_budget(rows=40, of=data.test).budget_
+    budget = classifier.adapt(data.test).at_cost(0.6).at_budget(rows=40, of=data.test).budget_
     assert float(tab.read("out-budgetRecall", "data-value")) == pytest.approx(budget.recall.value, abs=EXACT)
     assert float(tab.read("out-budgetFound", "data-value")) == pytest.approx(
         40 * budget.precision.value, abs=40 * EXACT

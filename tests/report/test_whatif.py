@@ -67,7 +67,7 @@ def test_figures_and_limits_are_those_of_python(explorer, classifier, single, da
     for clf, ask in ((classifier, explorer), (single, Explorer(single))):
         for prior, cost in PLACES:
             found = ask.expect(prior=prior, cost=cost)
-            there = clf.at_prior(prior, cost=cost)
+            there = clf.at_prior(prior).at_cost(cost)
             assert_same(found, there, EXACT)
             assert_allclose(found["threshold"], there.threshold_)
 
@@ -83,7 +83,7 @@ def test_uncalibrated_and_weighted_counts_give_the_figures_of_python(data):
     ):
         ask = Explorer(clf)
         for prior, cost in PLACES:
-            assert_same(ask.expect(prior=prior, cost=cost), clf.at_prior(prior, cost=cost), EXACT)
+            assert_same(ask.expect(prior=prior, cost=cost), clf.at_prior(prior).at_cost(cost), EXACT)
 
 
 def test_with_many_positives_figures_are_as_close_as_stated():
@@ -93,7 +93,7 @@ def test_with_many_positives_figures_are_as_close_as_stated():
     ask, rng = Explorer(clf), np.random.default_rng(0)
     assert len(ask.tables) < 500_000
     for prior, cost in [*PLACES, *rng.uniform(0.01, 0.99, (30, 2)).tolist()]:
-        clf_there = clf.at_prior(prior, cost=cost)
+        clf_there = clf.at_prior(prior).at_cost(cost)
         assert_same(ask.expect(prior=prior, cost=cost), clf_there, CLOSE, 2 * CLOSE)
         budget = clf_there.at_budget(rows=500, of=10_000).budget_
         found = ask.budget(prior=prior, budget=500)
@@ -103,10 +103,10 @@ def test_with_many_positives_figures_are_as_close_as_stated():
 
 
 def test_a_known_prior_brings_its_limits_and_its_batch(explorer, classifier, data):
-    june = classifier.adapt(data.test, cost=0.6)
+    june = classifier.adapt(data.test).at_cost(0.6)
     assert_same(explorer.expect(known=0), june, 1e-12)
-    assert_same(explorer.expect(known=0, cost=0.85), classifier.adapt(data.test, cost=0.85), EXACT)
-    assert_same(explorer.expect(known=1, cost=0.3), classifier.at_prior(classifier.prior_, cost=0.3), EXACT)
+    assert_same(explorer.expect(known=0, cost=0.85), classifier.adapt(data.test).at_cost(0.85), EXACT)
+    assert_same(explorer.expect(known=1, cost=0.3), classifier.at_cost(0.3), EXACT)
 
 
 def test_a_period_is_read_at_its_own_prior(classifier, data):
@@ -116,7 +116,7 @@ def test_a_period_is_read_at_its_own_prior(classifier, data):
     found = ask.expect(known=2, cost=0.7)  # groups come in the order of their names, after found and training
     assert found["rows"] == 300
     assert found["flaggedRows"] is None
-    expected = classifier.at_prior(june.prior, cost=0.7).expected_performance()
+    expected = classifier.at_prior(june.prior).at_cost(0.7).expected_performance()
     for name in FIGURES:
         assert_allclose(found["figures"][name][0], getattr(expected, name), atol=EXACT)
     budget = classifier.at_prior(june.prior).at_budget(rows=30, of=300).budget_
@@ -161,7 +161,7 @@ def assert_budget(found, budget):
 
 
 def test_a_number_of_rows_gives_the_budget_of_python(explorer, classifier, data):
-    june = classifier.adapt(data.test, cost=0.6)
+    june = classifier.adapt(data.test).at_cost(0.6)
     for rows in (1, 20, 100, 300, 600):
         assert_budget(explorer.budget(known=0, budget=rows), june.at_budget(rows=rows, of=data.test).budget_)
         for prior in (0.003, 0.6):  # the depth of rows that nobody has seen follows from the prior
@@ -175,9 +175,9 @@ def test_an_audit_changes_the_figures_as_in_python(classifier, data):
     ask, june = Explorer(classifier, data.test, audit=audit), classifier.adapt(data.test, audit=audit)
     assert_same(ask.expect(known=0), june, 1e-12)
     for cost in (0.2, 0.9):  # labels follow the map that the answers gave
-        assert_same(ask.expect(known=0, cost=cost), june.at_prior(june.prior_, cost=cost), EXACT)
+        assert_same(ask.expect(known=0, cost=cost), june.at_cost(cost), EXACT)
         for prior in (1e-6, 0.1, 1 - 1e-6):  # where the map clips log-odds, and between
-            assert_same(ask.expect(prior=prior, cost=cost), june.at_prior(prior, cost=cost), EXACT)
+            assert_same(ask.expect(prior=prior, cost=cost), june.at_prior(prior).at_cost(cost), EXACT)
     for rows in (20, 300):
         assert_budget(ask.budget(known=0, budget=rows), june.at_budget(rows=rows, of=data.test).budget_)
         there = june.at_prior(0.3).at_budget(rows=rows, of=600).budget_
@@ -189,12 +189,12 @@ def test_labels_that_stay_as_trained_stay_so_at_other_costs(classifier, data):
         ask, june = Explorer(classifier, 0.3 * data.test), classifier.adapt(0.3 * data.test)
     assert june.shift_ == "other"
     for cost in (0.3, 0.8):
-        assert_same(ask.expect(known=0, cost=cost), june.at_prior(june.prior_, cost=cost), EXACT)
+        assert_same(ask.expect(known=0, cost=cost), june.at_cost(cost), EXACT)
 
 
 def test_amounts_are_a_cost(classifier, data):
     costs = Costs(false_alarm=5, miss=200)
     ask = Explorer(classifier, data.test, cost=costs)
-    june = classifier.adapt(data.test, cost=costs)
+    june = classifier.adapt(data.test).at_cost(costs)
     unit = 600 * (costs.false_alarm + costs.miss)
     assert_allclose(unit * ask.expect(known=0)["figures"]["cost"][0], june.expected_bill(600).value)

@@ -102,7 +102,7 @@ def test_the_column_of_periods_is_no_extra_one_of_batches_either(dask_frame):
     """Warnings are errors here."""
     clf = DRPUClassifier(BoostedRatio(n_rounds=5), scenario="single-sample", holdout=2, random_state=0)
     month = np.arange(len(TRAIN)) % 3
-    clf.fit(TRAIN.assign(number=month), np.repeat([1, 0], [200, 700]), periods="number", backtest=False)
+    clf.fit(TRAIN.assign(number=month), np.repeat([1, 0], [200, 700]), periods="number")
     one_pass = clf.count(JUNE)
     for source in (MORE, pa.Table.from_pandas(MORE, preserve_index=False), dask_frame):
         assert count_batches(clf, source) == clf.count(MORE) == one_pass

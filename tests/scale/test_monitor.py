@@ -81,7 +81,7 @@ def test_the_classifier_of_the_day():
     with pytest.raises(DataError, match="no reading"):
         monitor.adapted()
     reading = monitor.update(DATA.test)
-    adapted = monitor.adapted(cost=0.7)
+    adapted = monitor.adapted().at_cost(0.7)
     assert adapted.prior_ == reading.prior
     assert adapted.cost == 0.7
 

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import ndtri
 
-from drpu._checks import check_real
 from drpu._samples import Sample, SamplePair
 from drpu._typing import BoolArray, FloatArray, IntArray, Rows
 from drpu.audits.design import Growth, carry_share, combine_figures, negative_growth, settled_growth
 from drpu.audits.evaluation import FIGURES, Answers, Evaluation, FairnessTest, fairness_test, positive_ranks
-from drpu.audits.labelling import answer_weights, labelling_rates
+from drpu.audits.labelling import answer_weights
 from drpu.audits.plan import (
     Audit,
     AuditPart,
@@ -185,10 +184,12 @@ def warn_of_unfair_labels(test: FairnessTest | None) -> None:
         f"labelled positives score {how[0]} than the {test.n_positive} audited ones (mean rank "
         f"{test.rank:.2f} instead of 0.50, p = {test.p_value:.1g}): they do not look like a random "
         f"sample of all positives. Then {how[1]}.",
-        advice="Correct the fit with an audit of the unlabeled training rows: fit(X, y, audits=[audit], "
-        "labelled_by=[columns that decide who gets labelled]), or propensity=... if you know the rates.",
-        command="If you know the probability that a positive is labelled, fit with --weight, a column "
-        "with 1 / probability for positives and 1 for others; Python can estimate it from answers.",
+        advice="Correct the fit with an audit of the unlabeled training rows: fit(X, y, "
+        "sample_weight=labelling_weights(X, y, by=[columns that decide who gets labelled], "
+        "audits=[audit]).weights), or with rates=... if you know the rates.",
+        command="If you know the probability that a positive is labelled, fit with --weight, a column with "
+        "1 / probability for positives, divided by the mean of these values, and 1 for others; Python can "
+        "estimate it from answers (labelling_weights).",
     )
 
 
@@ -197,13 +198,10 @@ def adapt_to_answers(
     X: Rows | ScoreTails,
     audit: Audit,
     *,
-    cost: float | None,
     level: float,
-    memory: float,
 ) -> AdaptedClassifier:
     """The classifier recalibrated by answers; arguments as in ``adapt``."""
     fitted = classifier.fitted_
-    check_real("memory", memory, low=0.0, high=1.0)
     rows, seen, parts, own = _parts_of(classifier, X, audit)
     rough = fitted.prior_of(seen, level=level)
     test, moved, shown = tested(fitted, seen, rough)
@@ -217,7 +215,7 @@ def adapt_to_answers(
     at = fitted.at_train_prior(train) if only_prior else fitted
     found, at = None, replace(at, anchor=None)
     if not in_training:
-        found, prior = _recalibrated(classifier, at, own, rows, seen, level=level, memory=memory)
+        found, prior = _recalibrated(classifier, at, own, rows, seen, level=level)
         earlier = () if fitted.anchor is None else fitted.anchor.moved
         names = tuple(dict.fromkeys([*earlier, *(shift.name for shift in moved)]))
         at = replace(at, anchor=Anchor(seen, prior, found, names))
@@ -230,11 +228,9 @@ def adapt_to_answers(
         shift="answers",
         map=found,
     )
-    adapted = classifier._adapted_at(prior, cost=cost, findings=findings, fitted=at)
+    adapted = classifier._adapted_at(prior, findings=findings, fitted=at)
     measured = adapted.evaluate(Audit(tuple(own)), level=level)
-    return classifier._adapted_at(
-        prior, cost=cost, findings=replace(findings, evaluation=measured), fitted=at
-    )
+    return classifier._adapted_at(prior, findings=replace(findings, evaluation=measured), fitted=at)
 
 
 def _parts_of(
@@ -261,7 +257,6 @@ def _recalibrated(
     seen: ScoreTails,
     *,
     level: float,
-    memory: float,
 ) -> tuple[LogOddsMap, PriorEstimate]:
     """The map of the trained log-odds, and the prior of the rows, whose mean probability it is."""
     train = fitted.train_prior.value
@@ -274,8 +269,9 @@ def _recalibrated(
     else:
         population = Population.of(log_odds(fitted.log_ratio_of(rows.scores)))
     samples = [DesignedSample.of(log_odds(fitted.log_ratio_of(part.scores)), part.answers) for part in parts]
-    tail, centre = (1 - level) / 2, classifier.findings.map or TRAINED
-    found, share = recalibrate(population, samples, centre=centre, memory=memory, tails=(tail, tail))
+    tail = (1 - level) / 2
+    centre = classifier.findings.map or TRAINED
+    found, share = recalibrate(population, samples, centre=centre, tails=(tail, tail))
     return found, _estimate(share, 1.0, level)
 
 
@@ -397,25 +393,6 @@ def prior_from_answers(
         return None
     half = half_an_answer([one.answers for one in answers if one.other is None])
     return with_labelled(_estimate(combine_figures(figures), 1.0, 0.95, half), fraction)
-
-
-def rates_from_answers(
-    cells: tuple[list[Any], IntArray], labelled: BoolArray, answers: list[TrainingAnswers]
-) -> dict[Any, Figure]:
-    """Rate of labelling in each cell, from answers about unlabeled rows of the fit."""
-    names, cell = cells
-    own = [(one, ~labelled[one.place]) for one in answers if one.other is None]
-    if not own:
-        raise ParameterError(
-            "labelled_by needs answers about rows of X, from which the rates are estimated: pass "
-            "audits=[...], or the rates as propensity={level: rate}."
-        )
-    counts = [np.bincount(cell[some], minlength=len(names)) for some in (labelled, ~labelled)]
-    at = np.concatenate([one.place[kept] for one, kept in own])
-    positive = np.concatenate([one.answers.positive[kept] for one, kept in own])
-    weight = np.concatenate([1 / one.chance[kept] for one, kept in own])
-    found = labelling_rates(counts[0], counts[1], cell[at], positive, weight=weight)
-    return dict(zip(names, found, strict=True))
 
 
 def resolve_audit(

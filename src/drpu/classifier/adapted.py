@@ -25,8 +25,8 @@ from drpu.state.record import Columns
 class AdaptedClassifier(RatioClassifier):
     """A fitted classifier at another prior, cost, or both.
 
-    Returned by ``adapt`` and ``at_prior``. It is frozen, has the methods of the original
-    classifier, and can be adapted again: every adaptation starts from the training prior or
+    Returned by ``adapt``, ``at_prior``, ``at_cost`` and ``at_budget``. It is frozen, has the methods of the
+    original classifier, and can be adapted again: every adaptation starts from the training prior or
     from answers, never from another adaptation.
 
     Parameters
@@ -131,7 +131,9 @@ class AdaptedClassifier(RatioClassifier):
 
     def set_params(self, **params: Any) -> Self:
         """Raise an error: an adapted classifier is frozen."""
-        raise ParameterError("parameters must not be changed here: at_prior(prior, cost=cost) makes another.")
+        raise ParameterError(
+            "parameters must not be changed here: at_prior(prior) and at_cost(cost) make another."
+        )
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Raise an error: an adapted classifier is frozen. scikit-learn requires the method of estimators."""

@@ -23,7 +23,6 @@ from drpu.audits.combine import adapt_to_answers, averaged, bound_level, resolve
 from drpu.audits.design import draw_rows, expected_width, make_strata
 from drpu.audits.evaluation import Evaluation, evaluate_answers
 from drpu.audits.plan import POPULATIONS, Audit, AuditPlan, GroupPlans, check_audit, labels_of, listed
-from drpu.audits.recalibration import MEMORY
 from drpu.classifier.decisions import RatioDecisions
 from drpu.classifier.notices import count_there
 from drpu.decisions.thresholds import ratio_posterior
@@ -75,13 +74,10 @@ class RatioClassifier(RatioDecisions):
         X: Rows | ScoreTails,
         y: Any = None,
         *,
-        cost: float | None = None,
-        sample_weight: Any = None,
-        level: float = 0.95,
         audit: Audit | None = None,
+        sample_weight: Any = None,
         shift: str = "auto",
-        label_delay: int = 0,
-        memory: float = MEMORY,
+        level: float = 0.95,
     ) -> AdaptedClassifier:
         """Estimate the prior of the batch ``X`` and return a classifier for it.
 
@@ -93,20 +89,17 @@ class RatioClassifier(RatioDecisions):
         y : array-like of shape (n,), optional
             Labels of these rows that have arrived, as in ``fit``: labelled positives, and all others. Their
             share, by weight, is a further reading of the prior, if positives are labelled at the rate of
-            training. Needs ``scenario="single-sample"``.
-        cost : float, optional
-            False-positive cost; the default is that of this classifier.
-        sample_weight : array-like of shape (n,), or str, optional
-            Weights of the rows in the counts; the name of their column for a Dask or Spark data
-            frame.
-        level : float, default=0.95
-            Confidence level of the interval.
+            training, and a lower bound only if the classifier was fitted with a ``label_delay`` above 0.
+            Needs ``scenario="single-sample"``.
         audit : Audit, optional
             True labels of some of these rows, from :meth:`plan_audit` or ``Audit.random``. They
             give the prior of these rows, and a map of the trained log-odds from which labels and
             probabilities come (``map_``). If only the prior has changed since training, they also give the
             training prior. Later adaptations of the result start from the map and compare new rows with
-            these rows.
+            these rows. In a later audit these answers count at most half as much as the new ones.
+        sample_weight : array-like of shape (n,), or str, optional
+            Weights of the rows in the counts; the name of their column for a Dask or Spark data
+            frame.
         shift : {"auto", "prior", "none"}, default="auto"
             What may have changed since training. ``"auto"`` decides by two tests: where nothing but the prior
             changed, prior and labels are adapted to it, with scores that hardly separate the classes
@@ -114,50 +107,41 @@ class RatioClassifier(RatioDecisions):
             ``fit(..., periods=...)``, labels that arrived or answers support it, and without any of them
             labels stay as trained. ``"prior"`` assumes that only the prior changed, as the paper
             does. ``"none"`` keeps prior and labels.
-        label_delay : int, default=0
-            Number of periods after which labels are complete. If it is above 0, those in ``y`` are a lower
-            bound only.
-        memory : float, default=0.5
-            With an audit: how much answers of the last period count, relative to those of this one.
+        level : float, default=0.95
+            Confidence level of the interval.
 
         Returns
         -------
         adapted : AdaptedClassifier
-            Frozen: later changes of this classifier do not affect it.
+            Frozen, with the cost of this classifier: later changes of this classifier do not affect it.
+
+        See Also
+        --------
+        at_cost : The same classifier at another cost.
         """
         check_fraction("level", level)
         if audit is not None:
-            given = {"sample_weight": sample_weight is not None, "y": y is not None}
-            given |= {"shift": shift != "auto", "label_delay": label_delay != 0}
-            for name in (name for name, there in given.items() if there):
-                raise ParameterError(f"{name} must be left out with an audit: its answers are used instead.")
-            return adapt_to_answers(self, X, check_audit(audit), cost=cost, level=level, memory=memory)
-        if memory != MEMORY:
-            raise ParameterError("memory must be left out without an audit, whose answers it is about.")
+            refuse_with_audit(sample_weight=sample_weight, y=y, shift=None if shift == "auto" else shift)
+            return adapt_to_answers(self, X, check_audit(audit), level=level)
         warn_of_order(X, y=y, sample_weight=sample_weight)
-        there = count_there(self, X, sample_weight)
-        if there is not None:
-            X, sample_weight = there, None
+        counts = count_there(self, X, sample_weight)
+        if counts is not None:
+            X, sample_weight = counts, None
         elif sample_weight is None:
             X = with_one_period(self, X)
-        seen, weight = self._counted(X, sample_weight), None
+        seen = self._counted(X, sample_weight)
+        weight = None
         if sample_weight is not None:
             weight = check_numbers("sample_weight", sample_weight)
         elif y is not None and seen.weighted:
             raise ParameterError("y must be None with weighted counts, in which rows are not told apart.")
         n = round(seen.n) if weight is None else len(weight)
-        arrived = arrived_labels(self, y, n, label_delay, weight)
+        arrived = arrived_labels(self, y, n, weight)
         prior = self.fitted_.prior_of(seen, level=level)
-        return adapt_to_counts(self, seen, prior, cost=cost, shift=shift, arrived=arrived)
+        return adapt_to_counts(self, seen, prior, shift=shift, arrived=arrived)
 
     def adapt_predict(
-        self,
-        X: Rows,
-        *,
-        cost: float | None = None,
-        sample_weight: Any = None,
-        level: float = 0.95,
-        shift: str = "auto",
+        self, X: Rows, *, sample_weight: Any = None, shift: str = "auto", level: float = 0.95
     ) -> tuple[AdaptedClassifier, np.ndarray[Any, Any]]:
         """Adapt to the batch ``X`` and label its rows, scoring each of them once.
 
@@ -167,7 +151,7 @@ class RatioClassifier(RatioDecisions):
         """
         warn_of_order(X, sample_weight=sample_weight)
         scored = score_once(self, X if sample_weight is not None else with_one_period(self, X))
-        adapted = self.adapt(scored, cost=cost, sample_weight=sample_weight, level=level, shift=shift)
+        adapted = self.adapt(scored, sample_weight=sample_weight, shift=shift, level=level)
         return adapted, adapted.predict(scored)
 
     def _counted(self, X: Any, sample_weight: Any) -> ScoreTails:
@@ -194,10 +178,8 @@ class RatioClassifier(RatioDecisions):
         by: Any,
         level: float = 0.95,
         audit: Mapping[Any, Audit] | None = None,
-        cost: float | None = None,
         budget: float | None = None,
         shift: str = "auto",
-        label_delay: int = 0,
     ) -> GroupPriors:
         """Prior of each group of rows, with limits that hold for all groups together, and its classifier.
 
@@ -205,7 +187,7 @@ class RatioClassifier(RatioDecisions):
         ----------
         X : rows of shape (n, d)
             Unlabeled rows.
-        y, cost, shift, label_delay
+        y, shift
             As in :meth:`adapt`, for each group.
         by : str or array-like of shape (n,)
             Name of a column of ``X``, or one value per row. Dates are grouped by calendar month. The
@@ -238,9 +220,7 @@ class RatioClassifier(RatioDecisions):
         """
         level = check_fraction("level", level)
         warn_of_order(X, y=y)
-        return priors_by_group(
-            self, X, by, level, audit, y=y, label_delay=label_delay, budget=budget, cost=cost, shift=shift
-        )
+        return priors_by_group(self, X, by, level, audit, y=y, budget=budget, shift=shift)
 
     # -- audits
 
@@ -250,7 +230,6 @@ class RatioClassifier(RatioDecisions):
         *,
         n: int | None = None,
         width: float | None = None,
-        purpose: str = "both",
         population: str = "auto",
         level: float = 0.95,
         random_state: Any = None,
@@ -270,9 +249,6 @@ class RatioClassifier(RatioDecisions):
         width : float, optional
             Width that the interval of the prior should have: the smallest number of rows
             that is expected to reach it is planned.
-        purpose : {"both", "prior", "labels"}, default="both"
-            What the answers are for. On tables with real periods one design was the best for both, so the
-            same rows are chosen; ``width``, which is about the prior, cannot be given for ``"labels"``.
         population : {"auto", "new", "training", "unlabeled"}, default="auto"
             Where the rows come from. ``"new"``: from any time or place; the counts of their scores
             show how far the prior has changed since training. ``"training"``: new rows of the same
@@ -296,9 +272,6 @@ class RatioClassifier(RatioDecisions):
         --------
         adapt : Accepts ``audit=plan.answer(labels)``.
         """
-        check_choice("purpose", purpose, ("both", "prior", "labels"))
-        if purpose == "labels" and width is not None:
-            raise ParameterError("width must be None with purpose='labels': it is about the prior; give n.")
         fitted = self.fitted_
         check_fraction("level", level)
         check_choice("population", population, POPULATIONS)
@@ -450,6 +423,13 @@ class RatioClassifier(RatioDecisions):
                 flags = self._flags(part.scores)
                 found[name] = evaluate_answers(part.answers, flags, cost=self.cost_, level=level)
         return found
+
+
+def refuse_with_audit(**arguments: Any) -> None:
+    """Raise if one of the arguments was given beside an audit, whose answers are used instead."""
+    for name, value in arguments.items():
+        if value is not None:
+            raise ParameterError(f"{name} must be left out with an audit: its answers are used instead.")
 
 
 @dataclass(frozen=True)

@@ -115,20 +115,19 @@ class RatioDecisions(PUClassifier):
     def predict(self, X: Rows) -> np.ndarray[Any, Any]:
         """Label of each row, in the coding of the training labels; a tie is negative.
 
-        If the prior is not identified, its central value is used, and a warning says so, unless there was
-        the same one before, from ``fit`` or ``adapt``.
+        If the prior is not identified, its central value is used, of which ``fit``, ``adapt`` and
+        :func:`drpu.load` warn.
         """
         return self._labels(self.decision_function(X))
 
     def predict_proba(self, X: Rows) -> FloatArray:
         """Probability of each class under the current prior, in the order of ``classes_``."""
-        self._mention_prior()
         posterior = self._posterior(self._log_ratio(X))
         both = np.empty((len(posterior), 2))
         both[:, 0], both[:, 1] = 1 - posterior, posterior
         return both
 
-    def outputs(self, X: Rows) -> dict[str, np.ndarray[Any, Any]]:
+    def _outputs(self, X: Rows) -> dict[str, np.ndarray[Any, Any]]:
         """Label, probability of the positive class, ratio and score of each row, from one pass over them.
 
         The score is that of ``decision_function``.
@@ -158,14 +157,13 @@ class RatioDecisions(PUClassifier):
         return np.asarray(self._margin(self.fitted_.log_ratio_of(scores)) > 0)
 
     def _labels(self, margin: FloatArray) -> np.ndarray[Any, Any]:
-        self._mention_prior()
         return self.classes_[(margin > 0).astype(np.intp)]
 
-    def _mention_prior(self) -> None:
-        """Warn if labels are made at a prior that is not identified, unless a warning has said so."""
-        found = self.findings
-        if found.map is None and found.labels_at is None and found.budget is None:
-            warn_if_not_identified(self.test_prior_, again=False)
+    def _warn_of_prior(self) -> None:
+        """Warn if labels are made at a prior that is not identified."""
+        findings = self.findings
+        if findings.map is None and findings.labels_at is None and findings.budget is None:
+            warn_if_not_identified(self.test_prior_)
 
     def _posterior(self, log_ratio: FloatArray) -> FloatArray:
         ratio, train = self._below_ceiling(log_ratio), self.fitted_.train_prior.value
@@ -247,7 +245,7 @@ class RatioDecisions(PUClassifier):
         if not isinstance(costs, Costs):
             raise ParameterError(
                 f"expected_bill needs the cost as two amounts, got cost={float(costs):g}: pass "
-                "cost=Costs(false_alarm=5, miss=200) to adapt or at_prior."
+                "Costs(false_alarm=5, miss=200) to at_cost."
             )
         unit = check_real("rows", rows, low=0.0) * (costs.false_alarm + costs.miss)
         value, low, high = (
@@ -280,16 +278,55 @@ class RatioDecisions(PUClassifier):
             cost=float(self.cost_),
         )
 
-    # -- another prior, cost or budget
+    # -- operating points: another prior, cost or budget
 
-    def at_prior(self, prior: float | PriorEstimate, *, cost: float | None = None) -> AdaptedClassifier:
-        """Classifier for rows whose prior is known; there is no refit."""
+    def at_prior(self, prior: float | PriorEstimate) -> AdaptedClassifier:
+        """Classifier for rows whose prior is known; there is no refit.
+
+        Parameters
+        ----------
+        prior : float or PriorEstimate
+            Prior of the rows to classify.
+
+        Returns
+        -------
+        adapted : AdaptedClassifier
+            Frozen, with the cost of this classifier, which decides again after :meth:`at_budget`.
+
+        Examples
+        --------
+        >>> from drpu import DRPUClassifier, make_gaussian_pu
+        >>> X, y = make_gaussian_pu(300, 1000, prior=0.3, separation=3, random_state=0).X_y()
+        >>> clf = DRPUClassifier("kernel", random_state=0).fit(X, y)
+        >>> rare = clf.at_prior(0.05).at_cost(0.8)
+        >>> rare.prior_.value, rare.cost_
+        (0.05, 0.8)
+        """
         moved = as_prior("prior", prior)
-        if moved == self.test_prior_:  # that of the same rows, such as with another cost
-            found = self._same_rows()
+        if moved == self.test_prior_:  # of the same rows
+            findings = self._same_rows()
         else:
-            found = Findings(map=self.fitted_.map_at(moved.value))
-        return self._adapted_at(moved, cost=cost, findings=found)
+            findings = Findings(map=self.fitted_.map_at(moved.value))
+        return self._adapted_at(moved, findings=findings)
+
+    def at_cost(self, cost: float) -> AdaptedClassifier:
+        """Classifier with another cost and the same prior; there is no refit.
+
+        Of several operating points the later call decides: after :meth:`at_budget`, :meth:`at_recall` or
+        :meth:`at_precision`, the threshold is again that of the prior and the cost.
+
+        Parameters
+        ----------
+        cost : float or Costs
+            False-positive cost in (0, 1), or two amounts.
+
+        Returns
+        -------
+        adapted : AdaptedClassifier
+            Frozen. Figures that were measured on answers (``evaluation_``) belong to the old threshold, so
+            it has none: call ``evaluate`` again.
+        """
+        return self._adapted_at(self.test_prior_, cost=cost, findings=self._same_rows())
 
     def at_budget(
         self, rows: int | None = None, *, of: Any = None, share: float | None = None

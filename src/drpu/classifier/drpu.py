@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import Any, Self
 
 import numpy as np
 
-from drpu._checks import SCENARIOS, check_choice, check_flag, check_jobs, check_numbers, check_random_state
+from drpu._checks import (
+    SCENARIOS,
+    check_choice,
+    check_flag,
+    check_integer,
+    check_jobs,
+    check_numbers,
+    check_random_state,
+)
 from drpu._codec import kept
 from drpu._progress import inform, part, progress_bar
 from drpu._samples import Sample, SamplePair
-from drpu._typing import BoolArray, Rows
+from drpu._typing import Rows
 from drpu.audits.combine import (
     TrainingAnswers,
     beside,
     known_rows,
     prior_from_answers,
-    rates_from_answers,
     training_answers,
 )
 from drpu.audits.plan import TrainingMark
@@ -34,7 +40,6 @@ from drpu.classifier.notices import (
 from drpu.classifier.priors import KERNEL_MEANS, check_prior_parameter, kernel_mean_prior
 from drpu.classifier.validation import (
     Classes,
-    cells_of,
     check_rows,
     grouped_copies,
     pair_pu,
@@ -43,11 +48,10 @@ from drpu.classifier.validation import (
     split_pu,
     warn_of_guess,
     warn_of_more_positives,
-    weigh_labelled,
     with_categories,
 )
 from drpu.decisions.thresholds import check_cost
-from drpu.exceptions import DataError, DataTypeError, ParameterError, PriorBoundaryWarning, PriorError
+from drpu.exceptions import DataTypeError, ParameterError, PriorBoundaryWarning, PriorError
 from drpu.models.clusters import FrameLearner, Ranges, refuse_frame
 from drpu.models.crossfit import Known, cross_fit, resolve_holdout, tails_of
 from drpu.models.folds import Folds
@@ -58,7 +62,6 @@ from drpu.periods.moves import Backtest, LabelCount
 from drpu.periods.read import count_labels, plan_periods, run_backtest, without_periods
 from drpu.priors.calibration import calibrate
 from drpu.priors.estimate import PriorEstimate, as_prior, prior_from_tails, warn_if_not_identified
-from drpu.priors.figures import Figure
 from drpu.priors.tails import ScoreTails
 from drpu.state.fitted import FittedRatio, with_labelled, without_labelled
 from drpu.state.record import Columns, Labels, Parameter, parameters_of, read_parameters
@@ -86,6 +89,24 @@ class DRPUClassifier(RatioClassifier):
         How the ratio is learnt. ``"auto"`` averages different kinds of models, with weights from
         held-out rows if there are many positives; ``"kernel"``, ``"boosted"``, ``"network"``
         and ``"classifier"`` are single kinds.
+    scenario : {"case-control", "single-sample"}, default="case-control"
+        How the labelled rows were collected. In a case-control study the unlabeled rows are a
+        sample of the population, and the positives were collected separately. In a single
+        sample some positives of the sample are labelled, and the population is that of all
+        rows together.
+    prior : "auto", str, float, PriorEstimate or callable, default="auto"
+        Class prior of the training population: how to estimate it, or its value. The
+        methods are those of :func:`drpu.estimate_prior` for one sample, and ``"km2"`` and
+        ``"km1"`` (kernel means of the rows, :class:`drpu.KernelMeanPrior`).
+    cost : float or Costs, default=0.5
+        False-positive cost in (0, 1); 0.5 maximises accuracy. :meth:`at_cost` changes it after the fit.
+    pos_label : label, optional
+        The label of the positives; the default is the larger of the two.
+    negative_label : label, optional
+        A third label in ``y``, of rows that are known to be negative; rows with a missing label are
+        unlabeled. The negatives are part of the population in a single sample and come beside it in a
+        case-control study. They may be a biased sample: they are used as far as they help to rank labelled
+        positives.
     holdout : "auto", float or int, default="auto"
         Fraction of the rows to hold out, or number of folds. Priors and calibration
         are estimated from scores of rows that the model was not trained on. ``"auto"``
@@ -95,21 +116,10 @@ class DRPUClassifier(RatioClassifier):
     calibrate : bool, default=True
         Whether scores are calibrated to ratios on held-out rows. This does not change the
         priors. It keeps the order of rows, except that some rows become ties.
-    prior : "auto", str, float, PriorEstimate or callable, default="auto"
-        Class prior of the training population: how to estimate it, or its value. The
-        methods are those of :func:`drpu.estimate_prior` for one sample, and ``"km2"`` and
-        ``"km1"`` (kernel means of the rows, :class:`drpu.KernelMeanPrior`).
-    test_prior : float or PriorEstimate, optional
-        Prior that :meth:`predict` uses; the default is the training prior.
-    cost : float or Costs, default=0.5
-        False-positive cost in (0, 1); 0.5 maximises accuracy.
-    scenario : {"case-control", "single-sample"}, default="case-control"
-        How the labelled rows were collected. In a case-control study the unlabeled rows are a
-        sample of the population, and the positives were collected separately. In a single
-        sample some positives of the sample are labelled, and the population is that of all
-        rows together.
-    pos_label : label, optional
-        The label of the positives; the default is the larger of the two.
+    label_delay : int, default=0
+        Number of periods after which labels are complete. The labels of as many last ``periods`` of ``fit``
+        are not used as shares, and those that :meth:`adapt` gets are a lower bound if it is above 0. It has
+        no meaning in a case-control study.
     random_state : int, RandomState or None, default=None
         Seeds the folds and the models.
     n_jobs : int, optional
@@ -128,7 +138,12 @@ class DRPUClassifier(RatioClassifier):
 
     See Also
     --------
-    AdaptedClassifier : What :meth:`adapt` and :meth:`at_prior` return.
+    AdaptedClassifier : What :meth:`adapt`, :meth:`at_prior` and :meth:`at_cost` return.
+
+    Notes
+    -----
+    Parameters are read by ``fit``: changing one afterwards has no effect until the next ``fit``, except for
+    ``n_jobs`` and ``verbose``.
 
     Examples
     --------
@@ -143,13 +158,14 @@ class DRPUClassifier(RatioClassifier):
 
     model: Any = "auto"
     _: KW_ONLY
+    scenario: str = "case-control"
+    prior: Any = "auto"
+    cost: float = 0.5
+    pos_label: Any = None
+    negative_label: Any = None
     holdout: Any = "auto"
     calibrate: bool = True
-    prior: Any = "auto"
-    test_prior: float | PriorEstimate | None = None
-    cost: float = 0.5
-    scenario: str = "case-control"
-    pos_label: Any = None
+    label_delay: int = 0
     random_state: Any = None
     n_jobs: int | None = None
     verbose: int = 0
@@ -160,13 +176,9 @@ class DRPUClassifier(RatioClassifier):
         y: Any,
         sample_weight: Any = None,
         groups: Any = None,
+        *,
         periods: Any = None,
-        negative_label: Any = None,
         audits: Any = None,
-        labelled_by: Any = None,
-        propensity: Any = None,
-        label_delay: int = 0,
-        backtest: bool = True,
     ) -> Self:
         """Fit the classifier to rows of which some are labelled positive.
 
@@ -180,7 +192,8 @@ class DRPUClassifier(RatioClassifier):
             column for a Dask or Spark data frame.
         sample_weight : array-like of shape (n,), or str, optional
             Weights, in the loss and in the counts. Multiplying all of them by a constant
-            changes nothing. The name of their column for a Dask or Spark data frame.
+            changes nothing. The name of their column for a Dask or Spark data frame. Where some
+            positives are labelled more often than others, :func:`drpu.labelling_weights` makes weights.
         groups : array-like of shape (n,), optional
             Which rows depend on each other, as in scikit-learn: a customer's rows share a
             value. They stay in one fold, and intervals count groups. Without it, copies
@@ -188,37 +201,19 @@ class DRPUClassifier(RatioClassifier):
         periods : array-like of shape (n,), or str, optional
             The period of each row, a value that sorts by time, as "2024-05"; or the name of its column in
             a table, which is then no feature. Dates are grouped by calendar month. Past periods are read by
-            fits to the rows before them, and the labelled shares show how well (``backtest_``). Later,
-            ``adapt`` believes its readings as far as they were right. Needs ``scenario="single-sample"`` and
-            a constant labelling rate.
-        negative_label : label, optional
-            A third label, of rows that are known to be negative; rows with a missing label are unlabeled. The
-            negatives are part of the population in a single sample and come beside it in a case-control
-            study. They may be a biased sample: they are used as far as they help to rank labelled positives.
+            fits to the rows before them, at most six, and the labelled shares show how well
+            (``backtest_``). Later, ``adapt`` believes its readings as far as they were right. Needs
+            ``scenario="single-sample"`` and a constant labelling rate.
         audits : list of Audit, optional
             Answers about rows of ``X``, or about its unlabeled rows, by which the training prior is set if
             ``prior`` is ``"auto"``, and which are used in training with their design weights.
             ``(rows, audit)`` for answers about other rows, which are used in training only.
-        labelled_by : str or list, optional
-            The columns that decide who gets labelled, such as a branch or a month; positions if ``X`` is an
-            array. Their rates of labelling come from ``audits`` or from ``propensity``, and are in
-            ``labelling_rates_`` with their limits.
-        propensity : array-like of shape (n,) or mapping, optional
-            Probability that a positive like each row is labelled, if positives are labelled at different,
-            known rates: one value per row, or a mapping from the values of the column ``labelled_by``, from
-            tuples of values if it names several. Labelled rows get weights in inverse proportion;
-            values of other rows are not used.
-        label_delay : int, default=0
-            Number of last periods whose labels are not complete yet.
-        backtest : bool, default=True
-            Whether to make the backtest, which costs at most six more fits.
 
         Returns
         -------
         self : DRPUClassifier
         """
         self._check_parameters()
-        check_flag("backtest", backtest)
         model = resolve_model(self.model)
         if periods is not None and (self.scenario != "single-sample" or isinstance(model, FrameLearner)):
             raise ParameterError(
@@ -226,10 +221,9 @@ class DRPUClassifier(RatioClassifier):
                 "rows shows how the prior moved only with scenario='single-sample' and rows in memory."
             )
         if isinstance(model, FrameLearner):
-            names = ("negative_label", "audits", "labelled_by", "propensity", "label_delay")
-            given = (negative_label, audits, labelled_by, propensity, label_delay or None)
-            for name in (name for name, value in zip(names, given, strict=True) if value is not None):
-                raise ParameterError(f"{name} must be left out on a cluster: it needs the rows in memory.")
+            for name, value in (("negative_label", self.negative_label), ("audits", audits)):
+                if value is not None:
+                    raise ParameterError(f"{name} must be None on a cluster: it needs the rows in memory.")
             if groups is not None:
                 raise ParameterError(
                     f"groups must be None with {type(model).__name__}: give it key, the name of a column "
@@ -239,34 +233,30 @@ class DRPUClassifier(RatioClassifier):
         refuse_frame(X)
         X = collected(X)
         warn_of_order(X, y=y, sample_weight=sample_weight, groups=groups)
-        warn_of_order(X, periods=periods, propensity=propensity)
+        warn_of_order(X, periods=periods)
         column = periods if isinstance(periods, str) else None
         X, periods = without_periods(X, periods)
-        y, negative, both = split_negatives(y, negative_label, self.pos_label)
+        y, negative, both = split_negatives(y, self.negative_label, self.pos_label)
         answers: list[TrainingAnswers] = []
-        rates: dict[Any, Figure] | None = None
-        given = sample_weight
-        if audits is not None or labelled_by is not None or propensity is not None:
+        if audits is not None:
             labelled, classes = read_labels(y, self.pos_label, warn=False)
-            if audits is not None:
-                answers = training_answers(audits, classes if both is None else both, labelled)
-            sample_weight, rates = self._weigh(X, labelled, answers, labelled_by, propensity, sample_weight)
+            answers = training_answers(audits, classes if both is None else both, labelled)
         pair, classes = split_pu(self, X, y, sample_weight, model=model, groups=groups)
         labelled, _ = read_labels(y, self.pos_label, warn=False)
-        weight = None if given is None else check_numbers("sample_weight", given)
-        plan = plan_periods(periods, labelled, label_delay)
+        weight = None if sample_weight is None else check_numbers("sample_weight", sample_weight)
+        plan = plan_periods(periods, labelled, self.label_delay)
         fraction = pair.labelled_fraction if self.scenario == "single-sample" else 0.0
         prior = prior_from_answers(answers, len(pair.positive), len(pair.unlabeled), fraction)
         check = partial(check_rows, self, model=model, name="audits", like=pair.unlabeled.rows)
         known = known_rows(pair, labelled, answers, negative, check)
         if known is not None and negative is not None and self.scenario == "case-control":
             pair, known = beside(pair, known, negative[~labelled])
-        past, reads = None, plan is not None and backtest
+        past = None
         with progress_bar("fit", show=self.verbose):
-            with part(1 - BACKTEST_SHARE if reads else 1):
+            with part(1 if plan is None else 1 - BACKTEST_SHARE):
                 self._fit(model, pair, classes if both is None else both, known, prior)
             fitted, self._fitted = self.fitted_, None  # a fit whose backtest fails is no fit
-            if plan is not None and reads:
+            if plan is not None:
                 with part(BACKTEST_SHARE):
                     columns = {"sample_weight": sample_weight, "groups": groups}
                     past = run_backtest(self, X, labelled, plan, weight, **columns)
@@ -274,30 +264,8 @@ class DRPUClassifier(RatioClassifier):
             complete = np.ones(len(labelled), bool) if plan is None else plan.complete
             counted = count_labels(labelled[complete], None if weight is None else weight[complete])
             fitted = replace(fitted, label_count=counted)
-        self.fitted_ = replace(fitted, backtest=past, period=column, rates=rates)
+        self.fitted_ = replace(fitted, backtest=past, period=column)
         return self
-
-    def _weigh(
-        self, X: Any, labelled: BoolArray, answers: list[TrainingAnswers], by: Any, rates: Any, weight: Any
-    ) -> tuple[Any, dict[Any, Figure] | None]:
-        """Weights in which labelled rows represent all positives, and rates that answers gave."""
-        found = None
-        if by is None:
-            if isinstance(rates, Mapping):
-                raise ParameterError("labelled_by must name the columns whose values propensity has as keys.")
-            return weight if rates is None else weigh_labelled(labelled, rates, weight), None
-        names, cell = cells_of(X, by)
-        if rates is None:
-            found = rates_from_answers((names, cell), labelled, answers)
-            rates = {name: rate.value for name, rate in found.items()}
-        elif not isinstance(rates, Mapping):
-            raise ParameterError("propensity must be a mapping from the values of the columns labelled_by.")
-        absent = [names[k] for k in np.unique(cell[labelled]) if names[k] not in rates]
-        if absent:
-            rule = "propensity must have a rate for every level with labelled rows"
-            raise DataError(f"{rule}, got none for {absent[0]!r:.100}.")
-        values = check_numbers("propensity", [rates.get(name, np.nan) for name in names])[cell]
-        return weight if np.ptp(values[labelled]) == 0 else weigh_labelled(labelled, values, weight), found
 
     def fit_pu(
         self,
@@ -331,6 +299,10 @@ class DRPUClassifier(RatioClassifier):
         self : DRPUClassifier
         """
         self._check_parameters()
+        if self.negative_label is not None:
+            raise ParameterError(
+                "negative_label must be None for fit_pu, which has no labels: pass the rows as negative."
+            )
         model = resolve_model(self.model)
         if isinstance(model, FrameLearner):
             raise DataTypeError(
@@ -428,13 +400,10 @@ class DRPUClassifier(RatioClassifier):
             calibration = calibrate(tails, unlabeled.value, labelled_share=fraction)
         if self.scenario == "single-sample":
             facts["label_count"] = LabelCount(float(facts["sizes"][0]), float(sum(facts["sizes"])))
+        facts |= {"cost": check_cost("cost", self.cost), "label_delay": self.label_delay}
         self.fitted_ = FittedRatio(folds, calibration, tails, prior, fraction, Labels.of(classes), **facts)
+        self._keep_parameters()
         return self
-
-    @property
-    def labelling_rates_(self) -> dict[Any, Figure] | None:
-        """Rate of labelling in each cell of the columns ``labelled_by``; None without, and after loading."""
-        return self.fitted_.rates
 
     @property
     def backtest_(self) -> Backtest | None:
@@ -453,27 +422,34 @@ class DRPUClassifier(RatioClassifier):
 
     @property
     def test_prior_(self) -> PriorEstimate:
-        """Prior of the rows to classify: ``test_prior`` if it was given, otherwise the training prior."""
-        train = self.fitted_.train_prior
-        return train if self.test_prior is None else as_prior("test_prior", self.test_prior)
+        """Prior of the rows to classify, which is that of the training population."""
+        return self.fitted_.train_prior
 
     @property
     def cost_(self) -> float:
         """False-positive cost in use."""
-        return check_cost("cost", self.cost)
+        return self.fitted_.cost
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        parameters: str = super().__repr__(N_CHAR_MAX)
+        return f"{parameters} with prior {self.prior_}" if self.__sklearn_is_fitted__() else parameters
 
     def record(self) -> DRPURecord:
         """What a file keeps of the fitted classifier."""
-        train = self.train_prior_
+        fitted, used = self.fitted_, self._used
         # a prior that was computed by the user's own function is kept as a value
-        parameters = parameters_of(self, prior=train if callable(self.prior) else self.prior)
-        return DRPURecord(Columns.of(self), self.fitted_, parameters)
+        parameters = parameters_of(used, prior=fitted.train_prior if callable(used.prior) else used.prior)
+        return DRPURecord(Columns.of(self), fitted, parameters)
 
     def _check_parameters(self) -> None:
         check_cost("cost", self.cost)
         check_choice("scenario", self.scenario, SCENARIOS)
-        if self.test_prior is not None:
-            as_prior("test_prior", self.test_prior)
+        if check_integer("label_delay", self.label_delay, low=0) and self.scenario == "case-control":
+            raise ParameterError(
+                f"label_delay must be 0 with scenario='case-control', got {self.label_delay}: labels of "
+                "later rows are used with scenario='single-sample' only.",
+                command="--label-delay needs --scenario single-sample, where labels of later rows count.",
+            )
         if not callable(self.prior):
             check_prior_parameter("prior", self.prior)
         check_flag("calibrate", self.calibrate)
@@ -553,14 +529,9 @@ class DRPURecord(RatioRecord):
 
     parameters: dict[str, Parameter]
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        test_prior: Any = self.parameters.get("test_prior")
-        if test_prior is not None:
-            as_prior("test_prior", test_prior)
-
     def classifier(self, module: Any = None) -> DRPUClassifier:  # noqa: D102
         classifier = DRPUClassifier(**read_parameters(self.parameters))
         classifier.fitted_ = self.fitted.with_module(module)
         self.columns.set_on(classifier)
+        classifier._keep_parameters()
         return classifier

@@ -209,7 +209,7 @@ def suspects(
             grouped,
             folds=min(10 if few < FEW_TO_SPLIT else 5, few, len(others)),
             repeats=int(repeats) if not isinstance(repeats, str) else REPEATS if few < MANY else 1,
-            random_state=getattr(classifier, "random_state", 0),
+            random_state=getattr(classifier._used, "random_state", 0),
             n_jobs=n_jobs,
         )
     if not len(positive):
@@ -225,7 +225,8 @@ def _learner(classifier: RatioDecisions, rows: Rows) -> tuple[Any, Rows]:
 
     If it is unknown, it is the default, or a network if the rows are images.
     """
-    model, table = getattr(classifier, "model", None), classifier.table_
+    model = getattr(classifier._used, "model", None)
+    table = classifier.table_
     if model is None or isinstance(model, LearntElsewhere):
         model = "network" if len(rows.shape) > 2 else "auto"
         if isinstance(rows, FrameRows):  # a table that only the pipeline of the classifier reads
@@ -233,7 +234,7 @@ def _learner(classifier: RatioDecisions, rows: Rows) -> tuple[Any, Rows]:
     learner = resolve_model(model)
     if isinstance(learner, FrameLearner):  # fitted on a cluster; the rows here are in memory
         learner = resolve_model("boosted")
-    rng = check_random_state(getattr(classifier, "random_state", 0))
+    rng = check_random_state(getattr(classifier._used, "random_state", 0))
     return seeded(with_categories(learner, table), rng), rows
 
 

@@ -114,8 +114,10 @@ def warn_of_late_labels() -> None:
     """Warn that fewer labels have arrived than rows and past suggest."""
     LateLabelsWarning.issue(
         "far fewer labels have arrived than the rows suggest: if labels arrive late,",
-        advice="give label_delay=1, and these labels are used as a lower bound only.",
-        command="give --label-delay 1, and these labels are used as a lower bound only.",
+        advice="leave y out until they are complete, or fit with DRPUClassifier(label_delay=1), and labels "
+        "of new rows are used as a lower bound only.",
+        command="leave --label out until they are complete, or run drpu fit with --label-delay 1, and labels "
+        "of new rows are used as a lower bound only.",
     )
 
 

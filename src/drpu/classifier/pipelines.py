@@ -13,8 +13,6 @@ from drpu.audits.plan import Audit, AuditPart, RandomPart
 from drpu.classifier.base import RatioClassifier, RatioRecord
 from drpu.exceptions import DataError, DataTypeError
 from drpu.models.estimators import kept_values, read_estimators, write_estimators
-from drpu.periods.mixture_test import Performance
-from drpu.priors.estimate import PriorEstimate
 from drpu.state.record import Record, Reduction, record_of
 
 
@@ -35,12 +33,14 @@ def adapt(estimator: Any, X: Rows, **options: Any) -> Any:
     X : rows
         Unlabeled rows with the prior of the rows to classify, in the form that the whole estimator accepts.
     **options
-        Options of :meth:`drpu.DRPUClassifier.adapt`: ``cost``, ``sample_weight``, ``level``, ``audit``.
+        Options of :meth:`drpu.DRPUClassifier.adapt`: ``y``, ``audit``, ``sample_weight``, ``shift``,
+        ``level``.
 
     Returns
     -------
     adapted : AdaptedClassifier, or Pipeline
-        A pipeline with the same fitted steps and an adapted classifier at its end.
+        A pipeline with the same fitted steps and an adapted classifier at its end, ``adapted[-1]``, which has
+        the other methods, such as ``at_cost`` and ``expected_performance``.
 
     Examples
     --------
@@ -69,24 +69,6 @@ def _transformed(part: AuditPart | RandomPart, steps: Pipeline) -> AuditPart | R
     if isinstance(part, AuditPart) or part.positions:
         return part
     return replace(part, rows=steps.transform(part.rows))
-
-
-def at_prior(estimator: Any, prior: float | PriorEstimate, *, cost: Any = None) -> Any:
-    """The estimator for rows whose prior is known; see :meth:`drpu.DRPUClassifier.at_prior`.
-
-    ``estimator`` may be a pipeline or a search that ends in a classifier; then a pipeline is returned.
-    """
-    pipeline, classifier = last_step(estimator)
-    moved = classifier.at_prior(prior, cost=cost)
-    return moved if pipeline is None else _with_last(pipeline, moved)
-
-
-def expected_performance(estimator: Any) -> Performance:
-    """Expected accuracy, precision, recall and cost at the current prior, without labels.
-
-    ``estimator`` may be a pipeline or a search that ends in a classifier.
-    """
-    return last_step(estimator)[1].expected_performance()
 
 
 def last_step(estimator: Any) -> tuple[Pipeline | None, RatioClassifier]:

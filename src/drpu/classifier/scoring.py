@@ -18,6 +18,7 @@ from drpu.classifier.validation import Classes, read_labels
 from drpu.decisions.thresholds import Costs
 from drpu.exceptions import ParameterError, PriorError
 from drpu.models.bregman import bregman_risk
+from drpu.state.record import PUClassifier
 from drpu.tables.frames import warn_of_order
 
 
@@ -162,8 +163,8 @@ class CostScorer:
     def __call__(self, estimator: Any, X: Rows, y: Any) -> float:
         """Score of a fitted classifier on rows that were not used for training."""
         X, classifier, positive, classes = _parts(estimator, X, y)
-        if hasattr(classifier, "at_prior"):
-            classifier = classifier.at_prior(self.prior, cost=self.cost)
+        if hasattr(classifier, "at_cost"):
+            classifier = classifier.at_prior(self.prior).at_cost(self.cost)
         flagged = np.asarray(classifier.predict(X) == classes[1])
         check_same_rows(len(flagged), len(positive))
         recall, share = float(flagged[positive].mean()), float(flagged[~positive].mean())
@@ -221,4 +222,8 @@ def _parts(estimator: Any, X: Rows, y: Any) -> tuple[Rows, Any, BoolArray, Class
     warn_of_order(X, y=y)
     if isinstance(estimator, Pipeline):
         X, estimator = estimator[:-1].transform(X), estimator[-1]
-    return X, estimator, *read_labels(y, getattr(estimator, "pos_label", None), warn=False)
+    if isinstance(estimator, PUClassifier):
+        pos_label = estimator.classes_[1]
+    else:
+        pos_label = getattr(estimator, "pos_label", None)
+    return X, estimator, *read_labels(y, pos_label, warn=False)

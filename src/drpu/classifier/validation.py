@@ -12,10 +12,9 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
 from drpu._arrays import as_numpy
-from drpu._checks import LARGEST, check_numbers, check_weights, one_line, refuse_mask, unit_weights
-from drpu._samples import Sample, SamplePair, indexable, is_sparse, n_rows, stack_rows
+from drpu._checks import LARGEST, check_weights, one_line, refuse_mask, unit_weights
+from drpu._samples import Sample, SamplePair, is_sparse, n_rows, stack_rows
 from drpu._typing import BoolArray, FloatArray, IntArray, Rows
-from drpu.audits.labelling import inverse_weights
 from drpu.audits.plan import check_same_rows
 from drpu.exceptions import (
     CopiedPositivesWarning,
@@ -525,51 +524,3 @@ def split_negatives(
     left[known] = None
     dtype = declared or next((one.dtype for one in (labels, classes) if one.dtype.kind in "iufb"), object)
     return left, known, _storable(np.array([negative_label, classes[1]], dtype=dtype))
-
-
-def cells_of(X: Any, columns: Any) -> tuple[list[Any], IntArray]:
-    """The cells of some columns of ``X``, values or tuples of values, and the cell of each row."""
-    several = hasattr(columns, "__len__") and not isinstance(columns, str)
-    names: list[Any] = list(columns) if several else [columns]
-    if not names:
-        raise ParameterError("labelled_by must name at least one column, got none.")
-    if is_frame(X):
-        table = nw.from_native(X, eager_only=True)
-        absent = [name for name in names if name not in table.columns]
-        if absent:
-            raise DataError(f"labelled_by must name columns of X, got {absent[0]!r}.")
-        values = [table[name].to_list() for name in names]
-    else:
-        try:
-            array = indexable(X)
-        except ValueError as error:
-            raise DataError(f"X must have rows of one length: {one_line(error)}") from error
-        if array.ndim != 2:
-            raise DataError(f"labelled_by needs columns, got X of shape {array.shape}: use propensity.")
-        whole = [isinstance(name, (int, np.integer)) and not isinstance(name, bool) for name in names]
-        if not all(whole) or not all(0 <= name < array.shape[1] for name in names):
-            raise ParameterError(f"labelled_by must hold positions of columns for an array, got {columns!r}.")
-        chosen: Any = array[:, names]
-        values = (chosen.toarray() if is_sparse(X) else chosen).T.tolist()
-    cells = [tuple(None if is_missing(v) else v for v in row) for row in zip(*values, strict=True)]
-    order = sorted(set(cells), key=str)
-    place = {cell: k for k, cell in enumerate(order)}
-    shown = [cell[0] if len(names) == 1 else cell for cell in order]
-    return shown, np.array([place[cell] for cell in cells], dtype=np.int64)
-
-
-def weigh_labelled(labelled: BoolArray, propensity: Any, sample_weight: Any) -> FloatArray:
-    """Weights of all rows in which labelled rows represent all positives."""
-    n = len(labelled)
-    chance = check_numbers("propensity", propensity)
-    if chance.shape != (n,):
-        raise DataError(f"propensity must have one value per row, {n}, got shape {chance.shape}.")
-    wrong = labelled & ~((chance > 0) & (chance <= 1))
-    if wrong.any():
-        raise DataError(
-            "propensity must lie in (0, 1] for every labelled row: it is a probability, got "
-            f"{chance[wrong][0].item()!r}."
-        )
-    weight = np.ones(n) if sample_weight is None else check_weights("sample_weight", sample_weight, n).copy()
-    weight[labelled] *= inverse_weights(chance[labelled])
-    return weight

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from drpu.cli.show import about
-from drpu.exceptions import ArtifactError, DataError, ParameterError
+from drpu.exceptions import ArtifactError, DataError, ParameterError, silent
 
 if TYPE_CHECKING:
     from drpu.cli.tables import Loaded
@@ -80,7 +80,8 @@ class Saved:
         """The classifier, if it is one that can be moved to another prior."""
         from drpu import load
 
-        with about(self.artifact):
+        # whether its prior is identified matters only to commands that label rows at it
+        with about(self.artifact), silent():
             return self.check_kind(load(self.artifact, trusted=self.trusted, expected_sha256=self.sha256))
 
     def check_kind(self, classifier: Any) -> Any:
@@ -155,11 +156,15 @@ class Costs:
             raise ParameterError("--false-alarm and --miss belong together: give both amounts.")
         return Costs(self.false_alarm, self.miss)
 
-    def at(self, classifier: Any, prior: float | None) -> Any:
+    def check(self) -> None:
+        """Raise if the options contradict each other, before work that takes a while."""
+        _ = self.stated
+
+    def at(self, classifier: Any, prior: float | None = None) -> Any:
         """The classifier at a known prior and at these costs, as far as they were given."""
-        if prior is None and self.stated is None:
-            return classifier
-        return classifier.at_prior(classifier.test_prior_ if prior is None else prior, cost=self.stated)
+        if prior is not None:
+            classifier = classifier.at_prior(prior)
+        return classifier if self.stated is None else classifier.at_cost(self.stated)
 
 
 @dataclass(frozen=True, kw_only=True)

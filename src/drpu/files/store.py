@@ -18,11 +18,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.pipeline import Pipeline
 
 from drpu._checks import check_flag, check_integer
 from drpu._codec import decode, encode
 from drpu._output import output_file
 from drpu._typing import FloatArray
+from drpu.classifier.decisions import RatioDecisions
 from drpu.exceptions import ArtifactError, MissingExtraError
 from drpu.files.archive import MAX_BYTES, SCHEMA, Archive, open_archive, read_bytes, write_archive
 from drpu.files.signature import check_signature
@@ -189,7 +191,10 @@ def load(
         record = file.record()
         classifier = record.classifier(module)
         _tried(record, classifier)
-        return classifier
+    last_step = classifier[-1] if isinstance(classifier, Pipeline) else classifier
+    if isinstance(last_step, RatioDecisions):
+        last_step._warn_of_prior()
+    return classifier
 
 
 @dataclass(frozen=True, slots=True)

@@ -419,7 +419,6 @@ def check_options(learner: NetworkRatio, shape: Sequence[int], n_unlabeled: int)
         decay=check_choice("decay", learner.decay, DECAYS),
         ema=None if learner.ema is None else check_fraction("ema", learner.ema),
         early_stopping=check_flag("early_stopping", learner.early_stopping),
-        accumulate_gradients=check_flag("accumulate_gradients", learner.accumulate_gradients),
         mixup=check_flag("mixup", learner.mixup),
         dtype=check_choice("dtype", learner.dtype, PRECISIONS),
         verbose=learner.verbose,

@@ -116,8 +116,6 @@ class NetworkRatio(RatioLearner):
     labelled_share : float, default=0.0
         Least share of the labelled rows in the positive sample of a student, in [0, 1). The rest are
         unlabeled rows with their weights.
-    accumulate_gradients : bool, default=False
-        Never zero the gradients. For the reproduction of published runs only.
     device : "auto" or torch device, default="auto"
         Device for training and scoring; ``"auto"`` is the GPU if there is one.
     dtype : {"float32", "tf32", "bfloat16", "float64"}, optional
@@ -180,7 +178,6 @@ class NetworkRatio(RatioLearner):
     refresh: int | None = None
     mixup: bool | None = None
     labelled_share: float = 0.0
-    accumulate_gradients: bool = False
     device: Any = "auto"
     dtype: str | None = None
     random_state: int | np.random.RandomState | None = None

@@ -172,7 +172,6 @@ class Settings:
     decay: str = "cosine"
     ema: float | None = None
     early_stopping: bool = True
-    accumulate_gradients: bool = False
     mixup: bool = False
     dtype: str = "float32"
     verbose: int = 0
@@ -262,13 +261,12 @@ class Stack:
             )
         return output.reshape(len(self), n)
 
-    def backward(self, loss: Tensor, *, accumulate: bool = False) -> None:
-        """Compute the gradient of ``loss`` into ``slopes``, or add it to them."""
-        found = torch.autograd.grad(
+    def backward(self, loss: Tensor) -> None:
+        """Compute the gradient of ``loss`` into ``slopes``."""
+        gradient = torch.autograd.grad(
             loss, list(self.leaves.values()), allow_unused=True, materialize_grads=True
         )
-        write = torch._foreach_add_ if accumulate else torch._foreach_copy_
-        write(self._slope_parts, list(found))
+        torch._foreach_copy_(self._slope_parts, list(gradient))
 
     def probe(self, rows: Tensor) -> None:
         """Test on a few rows whether the networks can be batched."""
@@ -428,7 +426,7 @@ class Training:
         if self.settings.mixup and batch.shared:
             batch = batch.mixed()
         risk = self.loss(lambda rows: self.stack(rows).to(self.stack.dtype), batch)
-        self.stack.backward(risk.objective.sum(), accumulate=self.settings.accumulate_gradients)
+        self.stack.backward(risk.objective.sum())
         self.optimizer.step()
         if self.average:
             self.average.update()

@@ -13,7 +13,6 @@ import numpy as np
 from drpu._typing import IntArray
 from drpu.audits.combine import adapt_to_answers
 from drpu.audits.plan import Audit, check_audit, labels_of
-from drpu.audits.recalibration import MEMORY
 from drpu.decisions.budget import budget_depth
 from drpu.exceptions import (
     DataError,
@@ -48,9 +47,7 @@ def priors_by_group(
     audit: Mapping[Any, Audit] | None = None,
     *,
     y: Any = None,
-    label_delay: int = 0,
     budget: float | None = None,
-    cost: float | None = None,
     shift: str = "auto",
 ) -> GroupPriors:
     """Priors of the groups of ``X``, and the classifiers for them; see ``adapt_by``."""
@@ -61,9 +58,9 @@ def priors_by_group(
     labels = None if y is None else labels_of(y, len(member))
 
     def read(rows: ScoredRows, own: Any, level: float) -> tuple[AdaptedClassifier, float]:
-        arrived = arrived_labels(classifier, own, len(rows), label_delay)
+        arrived = arrived_labels(classifier, own, len(rows))
         counts, prior = rows.counts, fitted.prior_of(rows.counts, level=level)
-        there = adapt_to_counts(classifier, counts, prior, cost=cost, shift=shift, arrived=arrived)
+        there = adapt_to_counts(classifier, counts, prior, shift=shift, arrived=arrived)
         return there, 0.0 if shift == "none" else sampling_error(fitted, counts, there, arrived)
 
     adapted, caught, readings = [], [], []
@@ -78,7 +75,7 @@ def priors_by_group(
         found = shrink(readings, read(scored, labels, level)[0].prior_, level)
         for name, answers in (audit or {}).items():
             k, own = names.index(name), check_audit(answers)
-            there = adapt_to_answers(classifier, parts[k], own, cost=cost, level=each, memory=MEMORY)
+            there = adapt_to_answers(classifier, parts[k], own, level=each)
             adapted[k], caught[k] = there, []
     found = with_answers(found, {name: adapted[names.index(name)].prior_ for name in audit or ()})
     warn_by_group(dict(zip(names, caught, strict=True)))
@@ -148,12 +145,12 @@ def with_one_period(classifier: Any, X: Any) -> Any:
 
 
 def outputs_by(found: GroupPriors, scored: ScoredRows, by: Any) -> dict[str, np.ndarray[Any, Any]]:
-    """``outputs`` of all rows, each by the classifier of its group."""
+    """Outputs of all rows, each by the classifier of its group."""
     member = _distinct(flat_values("by", by))[1]
     whole: dict[str, np.ndarray[Any, Any]] = {}
     for k, group in enumerate(found):
         at = np.flatnonzero(member == k)
-        for name, values in group.classifier.outputs(scored.take(at)).items():
+        for name, values in group.classifier._outputs(scored.take(at)).items():
             whole.setdefault(name, np.empty(len(scored), dtype=values.dtype))[at] = values
     return whole
 

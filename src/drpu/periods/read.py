@@ -13,7 +13,7 @@ from joblib import Parallel, delayed, effective_n_jobs
 from sklearn.base import clone
 
 from drpu._arrays import as_numpy
-from drpu._checks import check_choice, check_integer
+from drpu._checks import check_choice
 from drpu._codec import POSITIVE, Items, NotKept, Number, kept
 from drpu._progress import progress
 from drpu._samples import indexable
@@ -93,7 +93,6 @@ def adapt_to_counts(
     seen: ScoreTails,
     adapted: PriorEstimate,
     *,
-    cost: float | None,
     shift: str = "auto",
     arrived: Arrived | None = None,
 ) -> AdaptedClassifier:
@@ -105,13 +104,12 @@ def adapt_to_counts(
     if shift == "none":
         before = classifier.findings
         kept = replace(found, shift="none", labels_at=before.labels_at, map=before.map)
-        return classifier._adapted_at(classifier.test_prior_, cost=cost, findings=kept)
+        return classifier._adapted_at(classifier.test_prior_, findings=kept)
     if shift == "prior":
         warn_of_other_shift(test, moved, done="prior")
         warn_if_not_identified(adapted)
-        return at_decision(
-            classifier, found, PeriodDecision("prior", adapted, adapted.value, ("rows",)), cost=cost
-        )
+        moved_prior = PeriodDecision("prior", adapted, adapted.value, ("rows",))
+        return at_decision(classifier, found, moved_prior)
     if decision.late:
         warn_of_late_labels()
     if decision.moved == "other":
@@ -120,7 +118,7 @@ def adapt_to_counts(
         warn_if_not_identified(decision.prior)
     if classifier.fitted_.anchor is not None:
         warn_of_contradicted(classifier.fitted_.anchor.prior, decision.prior)
-    return at_decision(classifier, found, decision, cost=cost)
+    return at_decision(classifier, found, decision)
 
 
 def tested(
@@ -140,14 +138,17 @@ def read_counts(
     return test, moved, decide(evidence, backtest=fitted.backtest, arrived=arrived)
 
 
-def at_decision(
-    classifier: RatioClassifier, found: Findings, decision: PeriodDecision, *, cost: float | None
-) -> AdaptedClassifier:
+def at_decision(classifier: RatioClassifier, found: Findings, decision: PeriodDecision) -> AdaptedClassifier:
     """The classifier that a decision gives; labels move from where ``classifier`` makes them."""
-    at = None if decision.labels_at == decision.prior.value else decision.labels_at
-    found = replace(found, shift=decision.moved, labels_at=at, sources=decision.sources)
-    found = replace(found, map=classifier.fitted_.map_at(decision.labels_at))
-    return classifier._adapted_at(decision.prior, cost=cost, findings=found)
+    labels_at = None if decision.labels_at == decision.prior.value else decision.labels_at
+    findings = replace(
+        found,
+        shift=decision.moved,
+        labels_at=labels_at,
+        sources=decision.sources,
+        map=classifier.fitted_.map_at(decision.labels_at),
+    )
+    return classifier._adapted_at(decision.prior, findings=findings)
 
 
 def evidence_of(fitted: FittedRatio, seen: ScoreTails, adapted: PriorEstimate, moved: Any) -> Evidence:
@@ -178,22 +179,23 @@ def sampling_error(
 
 
 def arrived_labels(
-    classifier: RatioClassifier, y: Any, n: int, label_delay: int, weight: FloatArray | None = None
+    classifier: RatioClassifier, y: Any, n: int, weight: FloatArray | None = None
 ) -> Arrived | None:
     """Labels of ``n`` new rows that have arrived, and those of training; None without labels."""
-    delay = check_integer("label_delay", label_delay, low=0)
     if y is None:
-        if delay:
-            raise ParameterError(f"label_delay must be 0 without y, the labels that arrived, got {delay}.")
         return None
     check_single_sample(classifier.fitted_, "y")
     positive = labelled_flags(labels_of(y, n), classifier.classes_)
-    return beside_training(classifier.fitted_, count_labels(positive, weight), delay == 0)
+    return beside_training(classifier.fitted_, count_labels(positive, weight))
 
 
-def beside_training(fitted: FittedRatio, now: LabelCount, complete: bool = True) -> Arrived:
-    """Labels of new rows beside those of the training sample."""
+def beside_training(fitted: FittedRatio, now: LabelCount) -> Arrived:
+    """Labels of new rows beside those of the training sample.
+
+    If labels arrive with a delay, those of new rows are not complete yet.
+    """
     before = fitted.label_count or LabelCount(0.0, 0.0)
+    complete = fitted.label_delay == 0
     return Arrived(now, before, complete, None if fitted.anchor is None else fitted.train_prior)
 
 
@@ -221,16 +223,13 @@ def without_periods(X: Any, periods: Any) -> tuple[Any, Any]:
 
 def plan_periods(periods: Any, labelled: BoolArray, label_delay: int) -> BacktestPlan | None:
     """The periods in the order of time, and those that a backtest reads; None without periods."""
-    delay = check_integer("label_delay", label_delay, low=0)
     if periods is None:
-        if delay:
-            raise ParameterError(f"label_delay must be 0 without periods, which it counts, got {delay}.")
         return None
     values = by_month(flat_values("periods", periods)).tolist()
     if len(values) != len(labelled):
         raise DataError(f"periods must have one value per row, {len(labelled)}, got {len(values)}.")
     values = [None if is_missing_cell(value) or value in NULL_WORDS else value for value in values]
-    return plan_backtest(values, labelled, label_delay=delay)
+    return plan_backtest(values, labelled, label_delay=label_delay)
 
 
 def count_labels(labelled: BoolArray, weight: FloatArray | None = None) -> LabelCount:
@@ -259,7 +258,9 @@ def run_backtest(
     if plan.reason:
         _warn_of_backtest(plan.reason)
         return None
-    settings = clone(classifier).set_params(pos_label=None, n_jobs=None, verbose=0)
+    settings = clone(classifier).set_params(
+        pos_label=None, negative_label=None, label_delay=0, n_jobs=None, verbose=0
+    )
     columns = {name: np.asarray(as_numpy(values)) for name, values in columns.items() if values is not None}
     frame = is_frame(X) or hasattr(X, "iloc")  # also those of pandas with sparse columns
     take: Any = partial(take_frame, X) if frame else indexable(X).__getitem__
@@ -288,7 +289,11 @@ def run_backtest(
             f"the last {late} periods have far fewer labels than their rows suggest, as if labels arrive "
             "late, and are left out"
         )
-        _warn_of_backtest(reason, advice=f"Give label_delay={late}.", command=f"Give --label-delay {late}.")
+        _warn_of_backtest(
+            reason,
+            advice=f"Set label_delay={late} of the classifier.",
+            command=f"Give --label-delay {late}.",
+        )
         past = [*past[:-late], *(replace(period, used=False) for period in past[-late:])]
     return backtest_of(past)
 

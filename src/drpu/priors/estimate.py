@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from html import escape
 from numbers import Real
 from typing import Annotated, Any, Self, TypeAlias
-from weakref import WeakSet
 
 import numpy as np
 from scipy.special import expit, logit
@@ -17,13 +16,13 @@ from drpu._codec import Number, Text, kept
 from drpu.exceptions import DataError, DataTypeError, ParameterError, PriorError, SeparationWarning
 from drpu.priors.central import central_prior, later_limits
 from drpu.priors.limits import Limits, ratio_limits, shift_limits
-from drpu.priors.matching import SHIFTS, efficient, em_on_ratios
+from drpu.priors.matching import efficient
 from drpu.priors.readings import PROPORTIONS, adaptive
 from drpu.priors.tails import ScoreTails
 
 PriorMethod: TypeAlias = str | Callable[[ScoreTails], float]
 
-METHODS = ("auto", *PROPORTIONS, "blended", *SHIFTS)
+METHODS = ("auto", *PROPORTIONS, "blended", "efficient")
 
 FEW_POSITIVES = 100  # with fewer, fit warns that the prior is rough
 KNOWN = ("given", "audit")  # methods of priors that were not estimated from the counts
@@ -138,11 +137,11 @@ def estimate_prior(
     unlabeled_scores : array-like of shape (n,)
         Scores of the rows whose prior is estimated.
     method : str or callable, default="auto"
-        One sample: ``"adaptive"``, ``"combined"``, ``"paper"``, ``"best-bin"``, ``"plateau"``, ``"scott"``,
-        ``"dedpul"``. A second sample with a reference: ``"blended"``, ``"efficient"``,
-        ``"matching"``, ``"em"``. ``"auto"`` is ``"adaptive"`` or, with a reference,
-        ``"blended"``, if the prior is identified, and a central value otherwise. Methods that are named
-        give upper readings. A callable gets the :class:`ScoreTails` and returns the value.
+        One sample: ``"adaptive"``, ``"combined"``, ``"paper"``, ``"best-bin"``, ``"plateau"``,
+        ``"dedpul"``. A second sample with a reference: ``"blended"``, ``"efficient"``. ``"auto"`` is
+        ``"adaptive"`` or, with a reference, ``"blended"``, if the prior is identified, and a central value
+        otherwise. Methods that are named give upper readings. A callable gets the :class:`ScoreTails` and
+        returns the value.
     level : float, default=0.95
         Confidence level of ``low`` and ``high``.
     reference : ScoreTails, optional
@@ -154,11 +153,6 @@ def estimate_prior(
     Returns
     -------
     prior : PriorEstimate
-
-    Notes
-    -----
-    ``method="em"`` without a reference requires scores that are calibrated log-ratios,
-    and ``train_prior``.
 
     Examples
     --------
@@ -172,15 +166,6 @@ def estimate_prior(
     """
     unlabeled = check_scores("unlabeled_scores", unlabeled_scores)
     tails = ScoreTails(positive_scores).update(unlabeled)
-    if method == "em" and reference is None:
-        if train_prior is None:
-            raise ParameterError(
-                "train_prior must be given for method='em': the prior that the ratios belong to."
-            )
-        known = as_prior("train_prior", train_prior)
-        limits = ratio_limits(tails, level)
-        limits = limits if known.identified else replace(limits, low=0.0, identified=False)
-        return _estimate(em_on_ratios(unlabeled, known.value), limits, level, "em")
     return prior_from_tails(tails, method=method, level=level, reference=reference, train_prior=train_prior)
 
 
@@ -248,7 +233,7 @@ def _shifted(
         return _estimate(_carried(tails, reference, base, upper), limits, level, "central", upper, warn=warn)
     if method in ("auto", "blended"):
         return _estimate(_blended(tails, reference, base), limits, level, "blended", upper, warn=warn)
-    value = SHIFTS[method](tails, reference, base.value)
+    value = efficient(tails, reference, base.value)
     return _estimate(value, limits, level, method, upper, warn=warn)
 
 
@@ -300,17 +285,10 @@ def _estimate(
     return estimate
 
 
-_TOLD: WeakSet[PriorEstimate] = WeakSet()  # unidentified priors of which a user was warned
-
-
-def warn_if_not_identified(prior: PriorEstimate, *, again: bool = True) -> None:
-    """Warn if the data give limits of the prior only, with the numbers that the prior itself shows.
-
-    Without ``again``, nothing is said of a prior that there was a warning about.
-    """
-    if prior.identified or (prior in _TOLD and not again):
+def warn_if_not_identified(prior: PriorEstimate) -> None:
+    """Warn if the data give limits of the prior only, with the numbers that the prior itself shows."""
+    if prior.identified:
         return
-    _TOLD.add(prior)
     shares = {"value": prior.value, "low": prior.low, "high": prior.high}
     shares |= {} if prior.upper is None else {"upper": prior.upper}
     bound = "" if prior.upper is None else "it is at most {upper} by the best-scored rows, and "

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import brentq
 from scipy.special import ndtri
 
 from drpu._typing import FloatArray, IntArray
-from drpu.decisions.thresholds import ratio_posterior
-from drpu.priors.calibration import fit_plateau, monotone_cells, normal_scores
+from drpu.priors.calibration import fit_plateau, normal_scores
 from drpu.priors.figures import exact_limits
 from drpu.priors.tails import ScoreTails
 
@@ -175,44 +172,3 @@ def efficient(tails: ScoreTails, reference: ScoreTails, train_prior: float) -> f
         at = np.clip(q, 0.02, 0.98)
         h = (positive - negative) / (at * positive + (1 - at) * negative)
     return q
-
-
-def em(tails: ScoreTails, reference: ScoreTails, train_prior: float) -> float:
-    """Maximum-likelihood prior of ``tails``, given the ratio in each cell.
-
-    The ratios are those of the monotone calibration on ``reference``. This is the limit of
-    expectation maximisation (Saerens et al. 2002).
-    """
-    return _likeliest_prior(monotone_cells(reference), tails.counts / tails.counts.sum(), train_prior)
-
-
-def em_on_ratios(log_ratios: FloatArray, train_prior: float) -> float:
-    """Maximum-likelihood prior of scores that are calibrated log-ratios."""
-    ratios = np.exp(np.clip(log_ratios, -700, 700))
-    return _likeliest_prior(ratios, np.full(len(ratios), 1 / len(ratios)), train_prior)
-
-
-def _likeliest_prior(ratio: FloatArray, mass: FloatArray, train_prior: float) -> float:
-    """Root of the score equation, which is decreasing in the prior: the limit of EM."""
-    if train_prior in (0.0, 1.0):  # there is only one component
-        return train_prior
-    eta = np.clip(ratio_posterior(ratio, train_prior, train_prior), 1e-9, 1 - 1e-9)
-    positive, negative = eta / train_prior, (1 - eta) / (1 - train_prior)
-    if mass @ np.abs(positive - negative) < 1e-9:  # all ratios are 1: no change can be detected
-        return train_prior
-
-    def slope(q: float) -> float:
-        return float(mass @ ((positive - negative) / (q * positive + (1 - q) * negative)))
-
-    if slope(0.0) <= 0:
-        return 0.0
-    if slope(1.0) >= 0:
-        return 1.0
-    return float(brentq(slope, 0.0, 1.0, xtol=1e-10))
-
-
-SHIFTS: dict[str, Callable[[ScoreTails, ScoreTails, float], float]] = {
-    "efficient": efficient,
-    "matching": matching,
-    "em": em,
-}

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.optimize import isotonic_regression
 from scipy.special import betaincinv, expit, ndtr, ndtri
 
-from drpu._checks import check_choice, check_fraction, check_real
+from drpu._checks import check_choice, check_real
 from drpu._typing import FloatArray, IntArray
 from drpu.exceptions import FewPositivesWarning
 from drpu.priors.calibration import fit_plateau
@@ -259,46 +259,6 @@ def _bend(mass: FloatArray, inverse: FloatArray) -> float:
     return float(prior[bend >= bend.max() * (1 - 1e-9)].mean())
 
 
-def scott(tails: ScoreTails, level: float = 0.95) -> float:
-    r"""Smallest ratio of an upper limit of the tail of U and a lower limit of the tail of P.
-
-    At any threshold :math:`a \ge \pi b`, with equality if there are only positives
-    above it. The estimate is
-
-    .. math:: \min_k \bar a_k / \underline b_k,
-
-    with one-sided Clopper-Pearson limits, each at :math:`(1 - \text{level})/2`. They
-    are exact for a fixed threshold, and much tighter than the uniform deviation bounds of
-    the theory. There is no correction for several thresholds, because this is an
-    estimator and not an interval. Thresholds with few positives above them have a small
-    :math:`\underline b` and do not attain the minimum. With weights, effective sizes
-    replace the counts. The estimate is biased upwards; the bias decreases with the sample sizes.
-    """
-    tail = (1 - check_fraction("level", level)) / 2
-    a, b = tails.survival, tails.positive_survival
-    n, n_positive = tails.n, tails.n_positive
-
-    # Each bound exceeds a/b, so one good bound excludes most thresholds.
-    ratio = a / b
-    promising = int(np.argmin((a + 2 * np.sqrt(a / n) + 4 / n) * (1 / b + 2 / np.sqrt(n_positive * b**3))))
-    first = _bound(a[[promising]], n, b[[promising]], n_positive, tail)
-    left = ratio < first
-    others = _bound(a[left], n, b[left], n_positive, tail) if left.any() else first
-    return min(1.0, first, others)
-
-
-def _bound(a: FloatArray, n: float, b: FloatArray, n_positive: float, tail: float) -> float:
-    """Minimum of upper(a) / lower(b), with one-sided Clopper-Pearson limits."""
-    hits, kept = a * n, b * n_positive
-    missed = np.maximum(n - hits, 0.0)
-    upper = np.ones_like(hits)
-    some = missed > 1e-9 * n  # if all rows are above the threshold the limit is 1
-    upper[some] = betaincinv(hits[some] + 1, missed[some], 1 - tail)
-    lower = betaincinv(kept, np.maximum(n_positive - kept, 0.0) + 1, tail)
-    with np.errstate(divide="ignore"):  # the lower limit underflows
-        return float((upper / lower).min())
-
-
 _MOSTLY_POSITIVE = (0.65, 0.85)  # the weight of the plateau decreases from 1 to 0 between these priors
 STEEP = (2.0, 4.0)  # between these slopes of the plateau, half of its weight moves to the tails ...
 APART = (0.85, 0.95)  # ... and between these Youden indices it moves back (``python -m benchmarks.central``)
@@ -411,6 +371,5 @@ PROPORTIONS: dict[str, Callable[[ScoreTails], float]] = {
     "paper": infimum,
     "best-bin": best_bin,
     "plateau": plateau,
-    "scott": scott,
     "dedpul": dedpul,
 }

@@ -191,18 +191,19 @@ def collect(
 ) -> ReportData:
     """The data of a report on a classifier and on new rows, if there are any; each row is scored once."""
     fitted_of(classifier)
+    if cost is not None:
+        classifier = classifier.at_cost(cost)
     if X is None:
         if any(option is not None for option in (by, audit, beside, level)):
             raise ParameterError("by, audit, beside and level are about new rows: pass them as X.")
-        current = classifier if cost is None else classifier.at_prior(classifier.test_prior_, cost=cost)
-        return ReportData(current, within_budget=_with_budget(current, budget, ROWS))
+        return ReportData(classifier, within_budget=_with_budget(classifier, budget, ROWS))
     groups, member = None, None
     level = 0.95 if level is None else level
     with heard() as caught:
         values, X = (None, X) if by is None else group_values(classifier, X, by)
         scored = score_once(classifier, X)
         by_group = audit if isinstance(audit, Mapping) else None
-        current = classifier.adapt(scored, cost=cost, level=level, audit=None if by_group else audit)
+        current = classifier.adapt(scored, level=level, audit=None if by_group else audit)
         if values is not None:
             groups = current.adapt_by(scored, by=values, level=level, budget=budget, audit=by_group)
             member = group_members(current, scored, values)[1]
@@ -237,7 +238,7 @@ def _listed(
                 f"beside must have one value per row, {len(scored)}, got {len(values)} in {name!r}."
             )
     chosen, names = np.ones(len(scored), dtype=bool), None
-    probability = np.asarray(data.current.outputs(scored)["probability"])
+    probability = np.asarray(data.current._outputs(scored)["probability"])
     log_ratio = data.fitted.log_ratio_of(scored.scores)
     if data.groups is not None and member is not None:
         found = outputs_by(data.groups, scored, member)

@@ -107,6 +107,7 @@ class PURival(Parameters, PUClassifier):
         """Fit to checked rows."""
 
     def _fit(self, pair: SamplePair, classes: Classes, **more: Any) -> Self:
+        self._keep_parameters()
         self._learn(pair, check_random_state(self.random_state), **more)
         self.classes_ = classes
         return self
@@ -146,7 +147,7 @@ class PURival(Parameters, PUClassifier):
     def record(self) -> RivalRecord:
         """What a file keeps of the fitted classifier."""
         self._check_fitted()
-        parameters = parameters_of(self)
+        parameters = parameters_of(self._used)
         if "device" in parameters:  # it is chosen anew on another machine
             parameters["device"] = "auto"
         return RivalRecord(
@@ -214,6 +215,7 @@ class RivalRecord(Record):
         if self.generators is not None:
             fitted["generators_"] = self.generators
         classifier.__dict__.update(fitted, classes_=self.labels.classes())
+        classifier._keep_parameters()
         self.columns.set_on(classifier)
         return classifier
 
@@ -257,7 +259,7 @@ class PosteriorRival(PURival):
 
     def decision_function(self, X: Rows) -> FloatArray:
         """Logarithm of the unclipped posterior divided by the cost: above 0 for positive predictions."""
-        return np.asarray(self._log_posterior(X) - np.log(self.cost))
+        return np.asarray(self._log_posterior(X) - np.log(self._used.cost))
 
     def predict_proba(self, X: Rows) -> FloatArray:
         """Probability of each class, in the order of ``classes_``, clipped to [0, 1]."""

@@ -8,6 +8,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
+from sklearn.base import clone
 
 from drpu._checks import check_integer, check_random_state, check_rate, check_real, check_widths, is_auto
 from drpu._samples import Sample, SamplePair
@@ -114,7 +115,8 @@ class GenPUClassifier(ScoredRival):
 
     def decision_function(self, X: Rows) -> FloatArray:
         """Log-odds of each row minus those of the cost: above 0 for positive predictions."""
-        return self._scores(X) - _LOSS.level(self.cost)
+        scores = self._scores(X)  # raises unless it is fitted
+        return scores - _LOSS.level(self._used.cost)
 
     def predict_proba(self, X: Rows) -> FloatArray:
         """Probability of each class, in the order of ``classes_``, for the generated distributions."""
@@ -137,10 +139,12 @@ class GenPUClassifier(ScoredRival):
             With the same generators.
         """
         self._check_fitted()
+        known = open_prior("prior", prior)
         other = copy(self)
-        other.test_prior = open_prior("prior", prior)
-        seed = self.random_state if random_state is None else random_state
-        other._train(other.test_prior, check_random_state(seed))
+        other.test_prior = known
+        other._used = clone(self._used).set_params(test_prior=known)
+        seed = self._used.random_state if random_state is None else random_state
+        other._train(known, check_random_state(seed))
         return other
 
     def _scores(self, X: Rows) -> FloatArray:
@@ -170,14 +174,16 @@ class GenPUClassifier(ScoredRival):
 
     def _train(self, prior: PriorEstimate, rng: np.random.RandomState) -> None:
         """Fit the classifier to rows of both generators at this prior."""
-        model = resolve_score(self.model)
-        if self.model in ("kernel", "linear"):
+        kind = self._used.model
+        model = resolve_score(kind)
+        if isinstance(kind, str) and kind in ("kernel", "linear"):
             model.set_params(ridge=RIDGE)
         if model.random_state is None:
             model.set_params(random_state=int(rng.randint(2**31 - 1)))
+        n_generated = self._used.n_generated
         samples = [
-            Sample(_fitting(self.generators_.sample(self.n_generated, positive=kind, seed=seed), model))
-            for kind, seed in ((True, int(rng.randint(2**31 - 1))), (False, int(rng.randint(2**31 - 1))))
+            Sample(_fitting(self.generators_.sample(n_generated, positive=positive, seed=seed), model))
+            for positive, seed in ((True, int(rng.randint(2**31 - 1))), (False, int(rng.randint(2**31 - 1))))
         ]
         # Rows of prior 0 are negatives: the risk is that of ordinary classification.
         self.model_ = model.fit_score(SamplePair(*samples), ShiftedRisk(0.0, prior.value, _LOSS))

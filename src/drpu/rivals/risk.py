@@ -28,9 +28,10 @@ NETWORK = {"early_stopping": False, "learning_rate": 1e-3, "weight_decay": 2.0}
 
 
 def _has_posterior(classifier: _RiskClassifier) -> bool:
-    if get_loss(classifier.loss).posterior is None:
+    loss = classifier._used.loss if classifier.__sklearn_is_fitted__() else classifier.loss
+    if get_loss(loss).posterior is None:
         raise AttributeError(
-            f"{type(classifier).__name__} has no predict_proba with loss={classifier.loss!r}, "
+            f"{type(classifier).__name__} has no predict_proba with loss={loss!r}, "
             "whose scores are not probabilities: use loss='logistic'."
         )
     return True
@@ -45,14 +46,16 @@ class _RiskClassifier(ScoredRival):
 
     def decision_function(self, X: Rows) -> FloatArray:
         """Score of each row minus the threshold at the cost: above 0 for positive predictions."""
-        return self._scores(X) - get_loss(self.loss).level(self.cost)
+        scores = self._scores(X)  # raises unless it is fitted
+        return scores - get_loss(self._used.loss).level(self._used.cost)
 
     @available_if(_has_posterior)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Rows) -> FloatArray:
         """Probability of each class, in the order of ``classes_``."""
-        posterior_of = get_loss(self.loss).posterior
+        scores = self._scores(X)
+        posterior_of = get_loss(self._used.loss).posterior
         assert posterior_of is not None
-        posterior = posterior_of(self._scores(X))
+        posterior = posterior_of(scores)
         return np.column_stack([1 - posterior, posterior])
 
     def _learn(self, pair: SamplePair, rng: np.random.RandomState) -> None:

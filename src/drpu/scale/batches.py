@@ -196,7 +196,7 @@ def score_batches(
     if cluster is not None:
         return cluster.score(classifier, source, columns)
     parts = _parts(classifier, source, columns, None, batch_size, verbose)
-    return (classifier.outputs(part.rows) for part in parts if part.n)
+    return (classifier._outputs(part.rows) for part in parts if part.n)
 
 
 def check_classifier(classifier: Any) -> None:

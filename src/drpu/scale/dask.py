@@ -82,7 +82,7 @@ def _score(part: Any, classifier: RatioClassifier, columns: Sequence[str] | None
     picked = pick(part, classifier, columns, None)
     index = getattr(part, "index", None)
     if picked.n:
-        return pd.DataFrame(classifier.outputs(picked.rows), index=index)
+        return pd.DataFrame(classifier._outputs(picked.rows), index=index)
     return pd.DataFrame(_nothing(classifier), index=index)
 
 

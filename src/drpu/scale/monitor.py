@@ -184,9 +184,9 @@ class PriorMonitor:
         sample_weight : array-like of shape (n,), optional
             Weights of the rows.
         n_labelled : int, optional
-            How many rows of the batch have been labelled positive by now, as ``y`` in ``adapt``. It needs
-            ``scenario="single-sample"``, rows without weights, and labels that are as complete as those of
-            training. Batches without it take no part in the share of labelled rows.
+            How many rows of the batch have been labelled positive by now, as ``y`` in ``adapt``: a lower
+            bound if the classifier has a ``label_delay``. It needs ``scenario="single-sample"`` and rows
+            without weights. Batches without it take no part in the share of labelled rows.
 
         Returns
         -------
@@ -235,14 +235,14 @@ class PriorMonitor:
         vars(self).update(_batches=batches, tails=tails, alarm=alarm, readings=readings, _seen=self._seen + 1)
         return reading
 
-    def adapted(self, *, cost: float | None = None) -> AdaptedClassifier:
+    def adapted(self) -> AdaptedClassifier:
         """The classifier at the prior of the latest reading."""
         if not self.readings:
             raise DataError("there is no reading to adapt to: update the monitor with a batch first.")
         latest = self.readings[-1]
         found = Findings(rows=latest.n, shift_test=latest.shift, moved_columns=latest.moved_columns)
         decision = PeriodDecision(latest.what_moved, latest.prior, latest.labels_at, latest.sources)
-        return at_decision(self.classifier, found, decision, cost=cost)
+        return at_decision(self.classifier, found, decision)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the window and the alarm to a file, for a restart; readings are not written.

@@ -148,7 +148,7 @@ def score(classifier: RatioClassifier, frame: Any, columns: Sequence[str] | None
         for batch in batches:
             if batch.num_rows:
                 table = pa.Table.from_batches([batch])
-                for name, values in there.outputs(pick(wall_clock(batch), there, names, None).rows).items():
+                for name, values in there._outputs(pick(wall_clock(batch), there, names, None).rows).items():
                     table = table.append_column(name, pa.array(values.tolist()))
                 yield from table.to_batches()
 

@@ -17,6 +17,7 @@ from drpu.audits.design import carried_prior
 from drpu.audits.plan import TrainingMark
 from drpu.audits.recalibration import LogOddsMap, Population, bounded_log_odds
 from drpu.decisions.performance import Decision
+from drpu.decisions.thresholds import KeptCosts, check_cost
 from drpu.exceptions import DataError, ParameterError
 from drpu.models.folds import Folds
 from drpu.models.function import LOG_LIMIT
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 class ScoredRows:
     """Checked rows with their scores.
 
-    ``adapt``, ``adapt_by``, ``at_budget``, ``predict`` and ``outputs`` take them in place of rows.
+    ``adapt``, ``adapt_by``, ``at_budget`` and ``predict`` take them in place of rows.
     """
 
     rows: Rows  # in the form that the model accepts
@@ -106,7 +107,6 @@ class FittedRatio:
     labels: Labels
     coarsening: Coarsening | None = None  # how the levels of the tails were reduced; None if they are exact
     training: Annotated[TrainingMark | None, NotKept] = None  # recognises the training rows
-    rates: Annotated[dict[Any, Figure] | None, NotKept] = None  # of labelling, if answers gave them
     columns: tuple[ColumnProfile, ...] = ()  # empty for sparse rows, images, and frames that the model reads
     backtest: Backtest | None = None  # how well past periods would have been read
     label_count: LabelCount | None = None  # training labels that are complete; None in a case-control study
@@ -114,6 +114,8 @@ class FittedRatio:
     sizes: tuple[Annotated[int, Whole(0)], Annotated[int, Whole(0)]] = (0, 0)  # labelled and unlabeled rows
     notes: Annotated[tuple[Note, ...], Items(0, MOST_NOTES)] = ()  # what to know about the training table
     period: Annotated[str, Text(most=10_000)] | None = None  # name of the column of periods
+    cost: Annotated[float, Number(0, 1)] | KeptCosts = 0.5  # false-positive cost of the fit
+    label_delay: Annotated[int, Whole(0)] = 0  # periods after which labels are complete
 
     def __post_init__(self) -> None:
         calibration = self.calibration
@@ -121,6 +123,7 @@ class FittedRatio:
             raise DataError("the calibration must have the labelled fraction of the classifier.")
         if not self.tails.counts.any():
             raise DataError("the tails of a classifier must count its unlabeled training rows.")
+        check_cost("cost", self.cost)
 
     @property
     def classes(self) -> np.ndarray[Any, Any]:

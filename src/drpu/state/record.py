@@ -15,7 +15,7 @@ from importlib import import_module
 from typing import Annotated, Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils import Tags
 
 from drpu._checks import check_choice, check_flag, check_integer, check_weights
@@ -128,10 +128,15 @@ class PUClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     n_features_in_: int
     table_: TableEncoder | None = None  # how the columns of a data frame are read; None for arrays
+    _used: Any = None  # an unfitted copy with the parameters of the last fit
 
     @abstractmethod
     def record(self) -> Record:
         """What a file keeps of the fitted classifier."""
+
+    def _keep_parameters(self) -> None:
+        """Keep a copy of the parameters of a fit, so that later changes of them have no effect on it."""
+        self._used = clone(self)
 
     @abstractmethod
     def _intake(self) -> Any:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from drpu.cli.options import Answers, By, Data, Decision, Level, Reading, Saved, Saving, refuse
+from drpu.cli.options import Answers, By, Data, Decision, Level, Reading, Saved, Saving
 from drpu.cli.show import Result, about, by_group, decision_lines, standing
 from drpu.report.texts import SHIFTS, prior_text
 
@@ -24,7 +24,6 @@ def adapt(
     label: Annotated[
         str | None, typer.Option(help="Column of labels that have arrived for these rows.")
     ] = None,
-    label_delay: Annotated[int, typer.Option(help="Above 0 if more of these labels are to come.")] = 0,
     *,
     decision: Decision,
     answers: Answers,
@@ -45,16 +44,16 @@ def adapt(
     """
     if by is not None and out is not None:
         raise typer.BadParameter("--out writes one classifier, and --by makes several: give one of them.")
-    if label is None:
-        refuse({"--label-delay": label_delay}, "is about labels that have arrived: give --label, too.")
     from drpu.cli.tables import check_out
 
     check_out(out, [saved.artifact, data, answers.audit])
     saving.check(out)
     reading.check(data)
-    cost, budget = decision.stated, decision.checked
-    classifier = saved.load()
-    options = {"cost": cost, "level": level, "shift": shift, "label_delay": label_delay}
+    decision.check()
+    budget = decision.checked
+    trained = saved.load()
+    classifier = decision.at(trained)
+    options = {"level": level, "shift": shift}
     if by is None and budget is None and answers.audit is None and label is None:
         adapted = reading.adapt(classifier, data, **options)
     else:
@@ -83,7 +82,7 @@ def adapt(
             "share of positives": prior_text(adapted.prior_),
             "in training": prior_text(adapted.train_prior_),
             "what moved": SHIFTS[adapted.shift_],
-            "threshold": f"ratio above {adapted.threshold_:.3g} (in training {classifier.threshold_:.3g})",
+            "threshold": f"ratio above {adapted.threshold_:.3g} (in training {trained.threshold_:.3g})",
         }
         | decision_lines(values)
         | ({} if out is None else {"written": str(out)}),

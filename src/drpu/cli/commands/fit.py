@@ -48,7 +48,9 @@ def fit(
         str | None,
         typer.Option(help="Column of periods, such as months: past ones are read as a test; no feature."),
     ] = None,
-    label_delay: Annotated[int, typer.Option(help="Last periods whose labels are not complete yet.")] = 0,
+    label_delay: Annotated[
+        int, typer.Option(help="Periods after which labels are complete; then those of new rows are a bound.")
+    ] = 0,
     seed: Seed = 0,
     jobs: Annotated[int, typer.Option(help="Folds fitted at the same time; -1 takes all cores.")] = 1,
     costs: Costs,
@@ -71,8 +73,6 @@ def fit(
     if label is None:
         given = {"--pos-label": pos_label, "--negative-label": negative_label, "--period": period}
         refuse(given | {"--label-delay": label_delay}, "needs a column of labels, --label y.")
-    if period is None:
-        refuse({"--label-delay": label_delay}, "counts periods: give their column, --period month.")
     if unlabeled is not None and Path(unlabeled).resolve() == Path(train).resolve():
         raise typer.BadParameter(f"--unlabeled must be another file than that of the positives, {train}.")
     if jobs == 0:
@@ -86,7 +86,7 @@ def fit(
     cost = costs.stated
     classifier = DRPUClassifier(
         model, prior=number_or_text(prior), cost=0.5 if cost is None else cost,
-        scenario=scenario or "case-control", random_state=seed, n_jobs=jobs,
+        scenario=scenario or "case-control", label_delay=label_delay, random_state=seed, n_jobs=jobs,
         verbose=int(sys.stderr.isatty() and not output.json),
     )  # fmt: skip
     loaded = reading.read(train)
@@ -95,10 +95,10 @@ def fit(
         y = loaded.column(label)
         negative = None if negative_label is None else _typed(y, negative_label)
         with about(f"{train}, column {label!r}"):
-            classifier.set_params(pos_label=_positive_label(y, pos_label, negative))
+            positive = _positive_label(y, pos_label, negative)
+        classifier.set_params(pos_label=positive, negative_label=negative)
         with about(train):
-            history = {"periods": period, "label_delay": label_delay}
-            _fitted(classifier.fit, X, y, sample_weight=w, negative_label=negative, **history)
+            _fitted(classifier.fit, X, y, sample_weight=w, periods=period)
     else:
         assert unlabeled is not None
         both = [loaded, reading.read(unlabeled)]

@@ -69,21 +69,24 @@ def predict(
 
     check_out(out, [saved.artifact, data], table=True)
     reading.check(data)
-    cost, table = decision.stated, None
+    decision.check()
+    table = None
     facts: dict[str, Any] = {}
-    classifier = saved.load()
+    classifier = decision.at(saved.load(), prior)
     loaded = reading.read(data, classifier)
     kept, X = loaded.kept(keep), reading.scored(classifier, loaded, used=[by], mixed=adapt and by is None)
     with about(data):
         if by is not None:
             values = loaded.groups(by)
-            groups = classifier.adapt_by(X, by=values, level=level, cost=cost, budget=decision.checked)
+            groups = classifier.adapt_by(X, by=values, level=level, budget=decision.checked)
             facts, table = by_group(groups, by)
             found = outputs_by(groups, X, values)
         else:
-            moved = classifier.adapt(X, cost=cost, level=level) if adapt else decision.at(classifier, prior)
+            moved = classifier.adapt(X, level=level) if adapt else classifier
             classifier = decision.on(moved, X)
-            found = classifier.outputs(X)
+            if not adapt:
+                classifier._warn_of_prior()
+            found = classifier._outputs(X)
         positive = found["score"] > 0
         names = ["label", "probability", "ratio"]
         if explain:

@@ -2,10 +2,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose
 from scipy.stats import binomtest
 
+from benchmarks._rules import em, scott
 from drpu.exceptions import ParameterError
-from drpu.priors.readings import scott
+from drpu.priors.calibration import monotone_cells
 from drpu.priors.tails import ScoreTails
 
 scores = st.lists(st.integers(-5, 5), min_size=1, max_size=30)
@@ -75,3 +77,31 @@ def test_bias_shrinks_as_samples_grow():
 def test_level_lies_between_zero_and_one(level):
     with pytest.raises(ParameterError, match="level must lie strictly between 0 and 1"):
         scott(sample(0.3, n=50), level)
+
+
+def later(n_positive, n, before, now, seed=0):
+    """Counts of later rows, and of training rows."""
+    reference = sample(before, n_positive, n, 2.0, seed)
+    return reference.empty().update(
+        np.random.default_rng(seed + 1).normal(2 * (np.arange(n) < now * n), 1)
+    ), reference
+
+
+def test_em_is_where_expectation_maximisation_ends():
+    tails, reference = later(300, 1500, 0.5, 0.2)
+    posterior = np.clip(0.5 * monotone_cells(reference), 0, 1)
+    share, q = tails.counts / tails.counts.sum(), 0.5
+    for _ in range(5000):
+        up, down = posterior * q / 0.5, (1 - posterior) * (1 - q) / 0.5
+        q = share @ (up / (up + down))
+    assert_allclose(em(tails, reference, 0.5), q, atol=1e-5)
+
+
+@pytest.mark.parametrize("train_prior", [0.0, 1.0])
+def test_em_has_no_second_class_at_the_boundary(train_prior):
+    assert em(*later(100, 500, 0.5, 0.2), train_prior) == train_prior
+
+
+@pytest.mark.parametrize("now", [0.0, 0.3, 1.0])
+def test_em_finds_the_later_prior(now):
+    assert abs(em(*later(2000, 10_000, 0.4, now), 0.4) - now) < 0.04

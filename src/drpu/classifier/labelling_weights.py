@@ -1,0 +1,244 @@
+"""Weights of labelled rows where some positives are labelled more often than others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+
+from drpu._checks import check_numbers, one_line
+from drpu._samples import indexable, is_sparse
+from drpu._typing import BoolArray, FloatArray, IntArray, Rows
+from drpu.audits.combine import TrainingAnswers, training_answers
+from drpu.audits.labelling import inverse_weights
+from drpu.audits.labelling import labelling_rates as rates_by_cell
+from drpu.audits.plan import check_same_rows
+from drpu.classifier.validation import read_labels, split_negatives
+from drpu.exceptions import DataError, ParameterError
+from drpu.models.clusters import refuse_frame
+from drpu.priors.figures import Figure
+from drpu.tables.frames import collected, is_frame, warn_of_order
+from drpu.tables.values import is_missing
+
+MOST_SHOWN = 30  # levels in the text and in the table of a notebook
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LabellingWeights:
+    """Weights under which the labelled rows represent all positives, and the rates behind them.
+
+    Attributes
+    ----------
+    weights : ndarray of shape (n,)
+        One weight per row, for ``fit(X, y, sample_weight=...)``: 1 for rows that are not labelled, and with
+        mean 1 for labelled rows. Multiply them by your own weights if you have some.
+    rates : dict
+        Rate of labelling by the value of the column ``by``, or by the tuple of values of several columns:
+        a figure with ``value``, ``low`` and ``high``.
+    by : tuple
+        The columns.
+    n_labelled : dict
+        Number of labelled rows by the same values.
+    """
+
+    weights: FloatArray
+    rates: dict[Any, Figure]
+    by: tuple[Any, ...]
+    n_labelled: dict[Any, int]
+
+    def __repr__(self) -> str:
+        names = ", ".join(map(str, self.by))
+        lines = [f"LabellingWeights of {len(self.weights):,} rows, rate of labelling by {names}:"]
+        for level, rate in list(self.rates.items())[:MOST_SHOWN]:
+            lines.append(f"  {level}: {rate}, {self.n_labelled[level]:,} labelled rows")
+        if len(self.rates) > MOST_SHOWN:
+            lines.append(f"  and {len(self.rates) - MOST_SHOWN} more")
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        names = escape(", ".join(map(str, self.by)))
+        rows = []
+        for level, rate in list(self.rates.items())[:MOST_SHOWN]:
+            limits = f"{rate.low:.1%} to {rate.high:.1%}"
+            rows.append(
+                f"<tr><th scope=row>{escape(str(level))}</th><td>{rate.value:.1%}</td><td>{limits}</td>"
+                f"<td>{self.n_labelled[level]:,}</td></tr>"
+            )
+        if len(self.rates) > MOST_SHOWN:
+            rows.append(f"<tr><td colspan=4>and {len(self.rates) - MOST_SHOWN} more</td></tr>")
+        head = f"<tr><th>{names}</th><th>rate of labelling</th><th>limits</th><th>labelled rows</th></tr>"
+        caption = f"<caption><b>LabellingWeights</b> of {len(self.weights):,} rows</caption>"
+        return f"<table>{caption}<thead>{head}</thead><tbody>{''.join(rows)}</tbody></table>"
+
+
+def labelling_weights(
+    X: Rows,
+    y: Any,
+    *,
+    by: Any,
+    rates: Mapping[Any, float] | None = None,
+    audits: Any = None,
+    pos_label: Any = None,
+    negative_label: Any = None,
+) -> LabellingWeights:
+    """Weights for a fit where the rate at which positives are labelled depends on known columns.
+
+    The labelled positives are then no random sample of all positives. With weights in inverse
+    proportion to the rates they represent all of them.
+
+    Parameters
+    ----------
+    X : rows of shape (n, d)
+        The training rows, in memory.
+    y : array-like of shape (n,)
+        Their labels, as in :meth:`drpu.DRPUClassifier.fit`.
+    by : str, int or list
+        The columns that decide who gets labelled, such as a branch or a month; positions if ``X`` is an
+        array.
+    rates : mapping, optional
+        The known probability that a positive is labelled, by the value of the column, or by the tuple of
+        values of several columns. Give this or ``audits``.
+    audits : list of Audit, optional
+        Answers about rows of ``X``, or about its unlabeled rows, from which the rates are estimated.
+    pos_label, negative_label : label, optional
+        As in :class:`drpu.DRPUClassifier`.
+
+    Returns
+    -------
+    result : LabellingWeights
+        ``result.weights`` for ``sample_weight``, and ``result.rates`` with their limits.
+
+    Notes
+    -----
+    In each cell of the columns the rate is :math:`l / (l + u s)` with :math:`l` labelled rows, :math:`u`
+    unlabeled ones and the share :math:`s` of positives among them. Rates of cells with few answers are shrunk
+    to the mean over cells.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from drpu import labelling_weights
+    >>> branch = np.array([0, 0, 0, 1, 1, 1, 1, 1])
+    >>> y = np.array([1, 1, 0, 1, 0, 0, 0, 0])
+    >>> found = labelling_weights(branch[:, None], y, by=0, rates={0: 0.8, 1: 0.2})
+    >>> found.weights
+    array([0.5, 0.5, 1. , 2. , 1. , 1. , 1. , 1. ])
+    """
+    if (rates is None) == (audits is None):
+        raise ParameterError("give rates, the known ones, or audits to estimate them, one of the two.")
+    refuse_frame(X)
+    X = collected(X)
+    warn_of_order(X, y=y)
+    y, _, known_classes = split_negatives(y, negative_label, pos_label)
+    labelled, classes = read_labels(y, pos_label)
+    names, cell = _cells_of(X, by)
+    check_same_rows(len(cell), len(labelled))
+    if audits is not None:
+        answers = training_answers(audits, classes if known_classes is None else known_classes, labelled)
+        known = _rates_from_answers((names, cell), labelled, answers)
+    else:
+        known = _known_rates(rates, [names[k] for k in np.unique(cell[labelled])])
+    values = np.array([known[name].value if name in known else np.nan for name in names])
+    weights = np.ones(len(labelled))
+    weights[labelled] = inverse_weights(values[cell[labelled]])
+    n_labelled = dict.fromkeys(known, 0)
+    for name, count in zip(names, np.bincount(cell[labelled], minlength=len(names)), strict=True):
+        if name in known:
+            n_labelled[name] = int(count)
+    return LabellingWeights(weights, known, tuple(_listed(by)), n_labelled)
+
+
+def _known_rates(rates: Any, needed: list[Any]) -> dict[Any, Figure]:
+    """Given rates as figures without uncertainty; every level with labelled rows needs one."""
+    if not isinstance(rates, Mapping):
+        raise ParameterError(
+            "rates must be a mapping from the values of the columns by to rates. If you know the rate of "
+            "each row, no function is needed: labelled rows have weights 1 / rate, divided by their mean."
+        )
+    absent = [name for name in needed if name not in rates]
+    if absent:
+        raise DataError(
+            f"rates must have a rate for every level with labelled rows, got none for {absent[0]!r:.100}."
+        )
+    values = check_numbers("rates", list(rates.values()))
+    known = {}
+    for name, value in zip(rates, values.tolist(), strict=True):
+        if not 0 < value <= 1:
+            raise DataError(f"rates must lie in (0, 1], as they are probabilities, got {value!r}.")
+        known[name] = Figure(value, value, value)
+    return known
+
+
+def _rates_from_answers(
+    cells: tuple[list[Any], IntArray], labelled: BoolArray, answers: list[TrainingAnswers]
+) -> dict[Any, Figure]:
+    """Rate of labelling in each cell, from answers about unlabeled rows of the fit."""
+    names, cell = cells
+    about_rows = [(part, ~labelled[part.place]) for part in answers if part.other is None]
+    if not about_rows:
+        raise ParameterError(
+            "audits must have answers about rows of X, from which the rates are estimated: answers about "
+            "other rows say nothing about them. If you know the rates, pass rates={level: rate}."
+        )
+    n_labelled = np.bincount(cell[labelled], minlength=len(names))
+    n_unlabeled = np.bincount(cell[~labelled], minlength=len(names))
+    place = np.concatenate([part.place[kept] for part, kept in about_rows])
+    positive = np.concatenate([part.answers.positive[kept] for part, kept in about_rows])
+    weight = np.concatenate([1 / part.chance[kept] for part, kept in about_rows])
+    rates = rates_by_cell(n_labelled, n_unlabeled, cell[place], positive, weight=weight)
+    return dict(zip(names, rates, strict=True))
+
+
+def _listed(by: Any) -> list[Any]:
+    """The columns as a list; ``by`` may be one column or several."""
+    several = hasattr(by, "__len__") and not isinstance(by, str)
+    columns: list[Any] = list(by) if several else [by]
+    if not columns:
+        raise ParameterError("by must name at least one column, got none.")
+    return columns
+
+
+def _cells_of(X: Any, by: Any) -> tuple[list[Any], IntArray]:
+    """The cells of some columns of ``X``, values or tuples of values, and the cell of each row."""
+    columns = _listed(by)
+    read = _frame_values if is_frame(X) else _array_values
+    filled = [_without_gaps(values) for values in read(X, columns)]
+    cells = filled[0] if len(columns) == 1 else list(zip(*filled, strict=True))
+    names = sorted(set(cells), key=str)
+    number = {name: k for k, name in enumerate(names)}
+    return names, np.array([number[cell] for cell in cells], dtype=np.int64)
+
+
+def _without_gaps(values: list[Any]) -> list[Any]:
+    """The values with None for every missing one, so that all of these are equal."""
+    return [None if is_missing(value) else value for value in values]
+
+
+def _frame_values(X: Any, columns: list[Any]) -> list[list[Any]]:
+    table = nw.from_native(X, eager_only=True)
+    absent = [name for name in columns if name not in table.columns]
+    if absent:
+        raise DataError(f"by must name columns of X, got {absent[0]!r}.")
+    return [table[name].to_list() for name in columns]
+
+
+def _array_values(X: Any, columns: list[Any]) -> list[list[Any]]:
+    try:
+        array = indexable(X)
+    except ValueError as error:
+        raise DataError(f"X must have rows of one length: {one_line(error)}") from error
+    if array.ndim != 2:
+        raise DataError(
+            f"by needs rows with columns, got X of shape {array.shape}: if you know the rate of each row, "
+            "labelled rows have weights 1 / rate, divided by their mean."
+        )
+    whole = [isinstance(name, (int, np.integer)) and not isinstance(name, bool) for name in columns]
+    if not all(whole) or not all(0 <= name < array.shape[1] for name in columns):
+        raise ParameterError(f"by must hold positions of columns for an array, got {columns!r}.")
+    chosen: Any = array[:, columns]
+    values: list[list[Any]] = (chosen.toarray() if is_sparse(X) else chosen).T.tolist()
+    return values
