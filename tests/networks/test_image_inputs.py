@@ -16,8 +16,8 @@ from torch import nn
 from drpu import DRPUClassifier, NetworkRatio, NNPUClassifier, PUaClassifier, load, save
 from drpu.exceptions import DataError, FewPositivesWarning, ParameterError, PixelScaleWarning
 from drpu.models.function import read_rows
-from drpu.networks.fit import BATCH_PIXELS, check_options, with_effort
 from drpu.networks.loop import CPU_PIXELS, rows_at_once
+from drpu.networks.options import BATCH_PIXELS, check_options, with_effort
 
 SMALL = {"hidden": (2,), "epochs": 1, "batch_size": 50, "alpha": 0.3, "device": "cpu", "random_state": 0}
 RNG = np.random.default_rng(0)

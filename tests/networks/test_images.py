@@ -17,13 +17,13 @@ from torch import nn
 from drpu import NetworkRatio
 from drpu._samples import Sample, SamplePair
 from drpu.exceptions import DataError, ParameterError
-from drpu.networks.augment import AUGMENTATIONS, make_augment
-from drpu.networks.augment import test_views as views_of
+from drpu.networks.augment import AUGMENTATIONS, fixed_views, make_augment
 from drpu.networks.device import private_random
-from drpu.networks.fit import EFFORTS, PLAIN, Network, check_options, fit_networks, with_effort
+from drpu.networks.fit import Network, fit_networks
 from drpu.networks.learner import NetworkScore
 from drpu.networks.loop import Batch, Pool, TrainingRows, as_floats, rows_at_once
 from drpu.networks.modules import ResNet9, image_shape
+from drpu.networks.options import EFFORTS, PLAIN, check_options, with_effort
 
 SMALL = {"hidden": (2,), "epochs": 2, "batch_size": 50, "alpha": 0.3, "device": "cpu", "random_state": 0}
 
@@ -209,7 +209,7 @@ def test_equal_seeds_augment_equally():
 
 def test_scores_are_averaged_over_views():
     model = fitted(augment="shift-flip", average_views=True)
-    views = views_of("shift-flip")
+    views = fixed_views("shift-flip")
     assert len(views) == 10
     plain = replace(model, views=None)
     images = torch.as_tensor(TEST)

@@ -15,7 +15,14 @@ from drpu._progress import Step
 from drpu.exceptions import FewPositivesWarning, ParameterError
 from drpu.networks import fit
 from drpu.networks.modules import ResNet9
-from drpu.networks.pretraining import CHANGE, TEMPERATURE, contrast, pretrained, view
+from drpu.networks.pretraining import (
+    CHANGE,
+    TEMPERATURE,
+    Pretraining,
+    contrast,
+    pretrained,
+    view,
+)
 
 SIDE = 12
 SMALL = {"network": "resnet9", "hidden": (2,), "epochs": 2, "alpha": 0.3, "device": "cpu", "random_state": 0}
@@ -39,7 +46,8 @@ def trained(rows, epochs, seed=0):
     torch.manual_seed(1)
     start = ResNet9(rows.shape[1:], 4)
     start.standardise(rows)
-    return start, pretrained(start, rows, epochs, batch_size=50, augment=None, seed=seed, device="cpu")
+    settings = Pretraining(epochs, batch_size=50, seed=seed, device="cpu")
+    return start, pretrained(start, rows, settings)
 
 
 def loss_on(rows, network):
@@ -88,7 +96,7 @@ def test_pretraining_leaves_its_argument_and_follows_its_seed():
     start, network = trained(rows, 1)
     kept = {name: value.clone() for name, value in start.state_dict().items()}
     again, other = (
-        pretrained(start, rows, 1, batch_size=50, augment=None, seed=s, device="cpu") for s in (0, 1)
+        pretrained(start, rows, Pretraining(1, batch_size=50, seed=seed, device="cpu")) for seed in (0, 1)
     )
     first = [one.layers[0].weight.detach().numpy() for one in (network, again, other)]
     assert_array_equal(first[0], first[1])

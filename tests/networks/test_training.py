@@ -18,8 +18,10 @@ from drpu.networks.device import (
     precision,
     private_random,
 )
+from drpu.networks.fit import RatioObjective, on_outputs
 from drpu.networks.loop import (
     HALVE_EVERY,
+    Aim,
     Batch,
     Pool,
     Settings,
@@ -29,7 +31,7 @@ from drpu.networks.loop import (
     count_steps,
     rate_factors,
 )
-from drpu.networks.objectives import RatioObjective, log_ratio_of, on_outputs, ratio_of
+from drpu.networks.modules import log_ratio_of, ratio_of
 
 CPU = torch.device("cpu")
 
@@ -80,11 +82,10 @@ def training(stack: Stack, *, alpha=0.2, generator="bkl", head="exp", holdout=Fa
     return Training(
         stack,
         TrainingRows(pool(rng.normal(1, 1, (17, 3))), pool(rng.normal(0, 1, (50, 3)))),
-        on_outputs(objective.risk),
+        Aim(on_outputs(objective.risk), objective.criterion),
         Settings(**options),
         seeds=list(range(n)) if seeds is None else seeds,
         holdout=held,
-        criterion=objective.criterion,
     )
 
 

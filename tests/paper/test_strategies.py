@@ -15,7 +15,7 @@ from tiny_images import KEYS, fake_images, job, small
 
 from drpu import NetworkRatio, ScoreTails
 from drpu.exceptions import DataError
-from drpu.networks.fit import with_effort
+from drpu.networks.options import with_effort
 from drpu.priors.estimate import prior_from_tails
 from paper import configs, strategies
 from paper.configs import CANDIDATES, TEST_PRIORS, recipe
@@ -199,8 +199,8 @@ def test_all_folds_start_from_one_network_trained_without_labels(tmp_path, monke
 
     seen, starts, learner_of = [], [], module._learner
 
-    def pretrained(network, rows, epochs, **_):
-        seen.append((len(rows), epochs))
+    def pretrained(network, rows, settings):
+        seen.append((len(rows), settings.epochs))
         return network
 
     def learner(data, settings, unlabeled, start):
