@@ -358,7 +358,7 @@ _RULES: dict[Any, Any] = {
 
 def _rules(hint: Any) -> _Rules:
     """The rules of an annotation, by the type of the value."""
-    rule = None
+    rule: Any = None
     if get_origin(hint) is Annotated:
         hint, rule = get_args(hint)
     if isinstance(rule, As):
