@@ -41,9 +41,8 @@ _DTYPES = {"float": "f", "int": "iu", "any": "fiub"}  # letters of NumPy for the
 _TYPES: dict[str, Any] = {"array": np.ndarray, "bytes": bytes, "items": dict, "float": float}
 # Marks a field that is not written, as ``Annotated[T, NotKept]``; it needs a default.
 NotKept = "not kept"
-_Rules = dict[
-    Any, Any
-]  # what reads a value, by its type; kept classes and plain values need nothing
+# What reads a value, by its type; kept classes and plain values need nothing.
+_Rules = dict[Any, Any]
 
 
 class Encoded(NamedTuple):

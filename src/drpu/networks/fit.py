@@ -238,7 +238,9 @@ def shared_start(learner: NetworkRatio, unlabeled: Sample, fits: int) -> ResNet9
     teachers = check_integer("teachers", learner.teachers, low=0)
     rounds = check_integer("rounds", learner.rounds, low=1)
     students = check_integer("students", learner.students, low=1)
-    networks = teachers + rounds * students if teachers else len(options.alphas)
+    networks = len(options.alphas)
+    if teachers:
+        networks = teachers + rounds * students
     with part(options.share_before(fits * networks)):
         return pretrain(options, unlabeled).first
 

@@ -157,7 +157,9 @@ class NetworkFunction(Function):
     def holdout_risk(self) -> float | None:
         """The risk on holdout rows at the epoch that was kept, or None without holdout rows."""
         risks = self.history.get("holdout_risk")
-        return None if risks is None else float(risks[self.best_epoch - 1])
+        if risks is None:
+            return None
+        return float(risks[self.best_epoch - 1])
 
     def describe(self) -> str:
         """The kind of network, with its layers."""
@@ -166,7 +168,9 @@ class NetworkFunction(Function):
         else:
             layers = "-".join(map(str, self.widths))
             name = f"{self.network} {layers}"
-        return name if self.members == 1 else f"{self.members} x {name}"
+        if self.members > 1:
+            return f"{self.members} x {name}"
+        return name
 
     @cached_property
     def torch_module(self) -> nn.Module:

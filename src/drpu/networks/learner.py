@@ -131,9 +131,11 @@ class NetworkRatio(RatioLearner):
     verbose : int, default=0
         1 shows a progress bar.
 
-    Notes ----- Networks quickly overfit the uncorrected risk: its part for negatives, which is at
-    least 0 for every ratio in the population, becomes negative on the training rows. The corrected
-    risk prevents this.
+    Notes
+    -----
+    Networks quickly overfit the uncorrected risk: its part for negatives, which is at least 0 for
+    every ratio in the population, becomes negative on the training rows. The corrected risk
+    prevents this.
 
     Examples
     --------
@@ -152,9 +154,8 @@ class NetworkRatio(RatioLearner):
     accepts_sparse = False
     accepts_nd = True
     uses_holdout: ClassVar[bool] = True
-    _first: ClassVar[Any] = (
-        None  # in copies for several fits: a network trained on all unlabeled rows
-    )
+    # In copies for several fits: a network trained on all unlabeled rows.
+    _first: ClassVar[Any] = None
 
     module: nn.Module | Callable[[], nn.Module] | None = None
     _: KW_ONLY

@@ -27,9 +27,8 @@ HALVE_EVERY = 20  # epochs between two halvings under decay="step", as in the pa
 ALIGNED = 64  # on a GPU, parameters start at multiples of 256 bytes, which kernels require
 SCORING_ROWS = 16_384  # rows times networks in one scoring call
 SCORING_PIXELS = 2**22  # pixels in one scoring call on a GPU, about 4 GiB with 64 channels
-CPU_PIXELS = (
-    2**16
-)  # on a CPU, about 0.4 GiB with 64 channels in float64; more pixels are also slower
+# On a CPU, about 0.4 GiB with 64 channels in float64; more pixels are also slower.
+CPU_PIXELS = 2**16
 
 
 # -- rows and batches ------------------------------------------------------------------------------
@@ -37,8 +36,10 @@ CPU_PIXELS = (
 
 def as_tensor(rows: Rows) -> Tensor:
     """Rows as a tensor, without a copy if torch can share them: not if read-only or reversed."""
-    shared = rows.flags.writeable and min(rows.strides, default=0) >= 0
-    return torch.as_tensor(rows if shared else rows.copy())
+    can_share = rows.flags.writeable and min(rows.strides, default=0) >= 0
+    if not can_share:
+        rows = rows.copy()
+    return torch.as_tensor(rows)
 
 
 def as_floats(rows: Tensor, dtype: torch.dtype) -> Tensor:
@@ -69,7 +70,9 @@ class Pool:
 
     def take_weight(self, positions: Tensor) -> Tensor | None:
         """Weights at ``positions``, or None if the rows have none."""
-        return None if self.weight is None else self.weight[positions]
+        if self.weight is None:
+            return None
+        return self.weight[positions]
 
 
 class Batch(NamedTuple):
@@ -485,7 +488,9 @@ class Training:
         settings = self.settings
         device = self.stack.device
         generators = [torch.Generator(device).manual_seed(seed) for seed in self.seeds]
-        best = _Best(self.stack) if self.holdout and settings.early_stopping else None
+        best = None
+        if self.holdout and settings.early_stopping:
+            best = _Best(self.stack)
         risks = []
         holdout_risks = []
         with (

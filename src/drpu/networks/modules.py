@@ -194,7 +194,9 @@ def load_module(function: NetworkFunction, dtype: torch.dtype | None = None) -> 
     module = module.to(dtype=dtype or weight_dtype(function.dtype))
     device = pick_device(function.device)
     of_user = function.network == "module"
-    module = module.to(device) if of_user else module.to_empty(device=device)
+    if not of_user:
+        module = module.to_empty(device=device)
+    module = module.to(device)
     load_weights(module, function.weights, strict=of_user)
     return module.eval()
 

@@ -119,8 +119,8 @@ class _Rounds:
             unlabeled = Sample(split.held.unlabeled.rows)
             self.held = SamplePair(positive, unlabeled)
         self.rows = split.train.stacked()  # one array that both samples are parts of
-        weight = split.train.weights()
-        self.weight = np.ones(len(split.train)) if weight is None else weight
+        train = split.train
+        self.weight = np.concatenate([train.positive.weights(), train.unlabeled.weights()])
         self.labelled = split.train.flags() > 0
 
         plain = clone(learner).set_params(alpha=0.0, random_state=0)
