@@ -120,7 +120,8 @@ def make_pu(
     positive = _positives(X, y, pos_label)
     check_choice("scenario", scenario, SCENARIOS)
     pi = float(positive.mean()) if prior is None else check_prior("prior", prior)
-    size = None if n is None else check_integer("n", n, low=1)
+    if n is not None:
+        n = check_integer("n", n, low=1)
     rng = as_generator(random_state)
 
     index = rng.permutation(len(positive))
@@ -129,12 +130,12 @@ def make_pu(
     if scenario == "case-control":
         n_labelled = _label_count(labelled, len(positives))
         labelled_rows = positives[:n_labelled]
-        population = _at_prior(positives[n_labelled:], negatives, pi, size)
+        population = _at_prior(positives[n_labelled:], negatives, pi, n)
         sample = np.concatenate([labelled_rows, population])
     else:
         sample = index  # without prior and n, the whole data set
         if prior is not None or n is not None:
-            sample = _at_prior(positives, negatives, pi, size)
+            sample = _at_prior(positives, negatives, pi, n)
         labelled_rows = sample[positive[sample]]
         labelled_rows = labelled_rows[: _label_count(labelled, len(labelled_rows))]
     sample = rng.permutation(sample)
@@ -183,15 +184,16 @@ def draw_at_prior(
     """
     positive = _positives(X, y, pos_label)
     pi = check_prior("prior", prior)
-    size = None if n is None else check_integer("n", n, low=1)
+    if n is not None:
+        n = check_integer("n", n, low=1)
     rng = as_generator(random_state)
 
     positives = rng.permutation(np.flatnonzero(positive))
     negatives = rng.permutation(np.flatnonzero(~positive))
-    if size is None:
+    if n is None:
         sample = _at_prior(positives, negatives, pi, None)
     else:
-        n_positives, n_negatives = _class_counts(size, pi)
+        n_positives, n_negatives = _class_counts(n, pi)
         drawn_positives = _draw(positives, n_positives, rng)
         drawn_negatives = _draw(negatives, n_negatives, rng)
         sample = np.concatenate([drawn_positives, drawn_negatives])

@@ -214,11 +214,15 @@ def make_gaussian_pu(
     if isinstance(setting, bool) or setting not in _SETTINGS:
         raise ParameterError(f"setting must be 1, 2 or None, got {setting!r}.")
     default_prior, default_test_prior, default_overlap = _SETTINGS[setting]
-    prior = check_prior("prior", default_prior if prior is None else prior)
-    test_prior = default_test_prior if test_prior is None else test_prior
+    if prior is None:
+        prior = default_prior
+    if test_prior is None:
+        test_prior = default_test_prior
+    if overlap is None:
+        overlap = default_overlap
+    prior = check_prior("prior", prior)
     if test_prior is not None:
         test_prior = check_prior("test_prior", test_prior)
-    overlap = default_overlap if overlap is None else overlap
     classes = GaussianClasses(separation, dimensions, overlap)
 
     rng = as_generator(random_state)
