@@ -1,6 +1,7 @@
 """One Hypothesis profile and one order for all tests: the same in every run. A command line, pages."""
 
 import gc
+from dataclasses import replace
 
 import pytest
 from hypothesis import settings
@@ -69,4 +70,5 @@ def few_trees(monkeypatch):
     """Boosted trees of few rounds, for tests of how rows are read and printed, not of what is learnt."""
     from drpu.models import boosted
 
-    monkeypatch.setattr(boosted, "_FIXED", boosted._FIXED._replace(rounds=15, learning_rate=0.3))
+    few = boosted.BOOSTED.fixed._replace(rounds=15, learning_rate=0.3)
+    monkeypatch.setattr(boosted, "BOOSTED", replace(boosted.BOOSTED, fixed=few))

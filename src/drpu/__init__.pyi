@@ -30,7 +30,7 @@ from .files.store import load as load
 from .files.store import save as save
 from .files.store import verify as verify
 from .models.boosted import BoostedRatio as BoostedRatio
-from .models.classifier import ClassifierRatio as ClassifierRatio
+from .models.estimators import ClassifierRatio as ClassifierRatio
 from .models.kernel import KernelRatio as KernelRatio
 from .models.learner import RatioLearner as RatioLearner
 from .networks.learner import NetworkRatio as NetworkRatio

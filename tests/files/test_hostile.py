@@ -48,7 +48,7 @@ from drpu import (
 from drpu.exceptions import ArtifactError, DRPUError
 from drpu.models import estimators
 from drpu.models.estimators import kept_values, read_estimators, write_estimators
-from drpu.state.record import LearntElsewhere
+from drpu.models.registry import LearntElsewhere
 from hostile_texts import HOSTILE
 
 pytestmark = [

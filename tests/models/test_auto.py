@@ -10,10 +10,11 @@ from codec_laws import check_kept, round_trip
 from drpu import make_gaussian_pu
 from drpu._codec import encode
 from drpu.exceptions import DataError, ImputationWarning
-from drpu.models.auto import FEW, AutoRatio
-from drpu.models.boosted import BoostedRatio
-from drpu.models.features import FourierFunction, LinearFunction
-from drpu.models.trees import BoostedFunction, ForestFunction
+from drpu.models.auto import AutoRatio
+from drpu.models.boosted import BoostedFunction, BoostedRatio
+from drpu.models.choices import AUTO
+from drpu.models.forest import ForestFunction
+from drpu.models.fourier import FourierFunction, LinearFunction
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +54,7 @@ def test_a_gaussian_ratio_is_learnt():
     assert np.mean(np.abs(model.ratio(new) - train.ratio(new))) < 0.2
 
 
-@pytest.mark.parametrize("n", [1, 2, FEW - 1])
+@pytest.mark.parametrize("n", [1, 2, AUTO.few_positives - 1])
 def test_below_ten_positives_the_smooth_fit_answers_alone(data, n):
     model = AutoRatio(random_state=0).fit_ratio(data.positive[:n], data.unlabeled)
     assert [type(member) for member in model.members] == [FourierFunction]
@@ -61,7 +62,10 @@ def test_below_ten_positives_the_smooth_fit_answers_alone(data, n):
 
 
 def test_ten_positives_are_enough_for_trees(data):
-    assert len(AutoRatio(random_state=0).fit_ratio(data.positive[:FEW], data.unlabeled).members) == 3
+    assert (
+        len(AutoRatio(random_state=0).fit_ratio(data.positive[: AUTO.few_positives], data.unlabeled).members)
+        == 3
+    )
 
 
 def test_equal_seeds_give_equal_models(data, model):

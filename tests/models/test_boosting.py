@@ -10,7 +10,7 @@ from drpu._codec import encode
 from drpu._samples import Sample, SamplePair
 from drpu.exceptions import ParameterError
 from drpu.models.boosted import BoostedRatio
-from drpu.models.bregman import bregman_risk
+from drpu.models.risks import bregman_risk
 
 
 @pytest.fixture

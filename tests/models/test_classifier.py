@@ -33,8 +33,7 @@ from sklearn.tree import DecisionTreeClassifier
 from codec_laws import check_edits, round_trip
 from drpu._codec import encode
 from drpu.exceptions import ArtifactError, DataError, DataTypeError, ParameterError
-from drpu.models.classifier import ClassifierRatio
-from drpu.models.estimators import write_estimators
+from drpu.models.estimators import ClassifierRatio, write_estimators
 
 MADE_OF_ROWS = [
     KNeighborsClassifier(),

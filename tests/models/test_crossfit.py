@@ -10,12 +10,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 from codec_laws import round_trip
 from drpu._samples import Sample, SamplePair
 from drpu.exceptions import DataError, FewPositivesWarning, ImputationWarning, ParameterError, warn
-from drpu.models.crossfit import FEWEST_TO_SPLIT, MOST_TO_FOLD, cross_fit, resolve_holdout
-from drpu.models.folds import Folds
+from drpu.models.crossfit import FEWEST_TO_SPLIT, MOST_TO_FOLD, Folds, cross_fit, resolve_holdout
 from drpu.models.fourier import LinearRatio
-from drpu.models.function import Function
 from drpu.models.kernel import KernelRatio
-from drpu.models.learner import RatioLearner
+from drpu.models.learner import Function, RatioLearner
 
 
 @dataclass(frozen=True, eq=False)

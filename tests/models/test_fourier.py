@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -9,7 +11,7 @@ from codec_laws import check_kept, round_trip
 from drpu import make_gaussian_pu
 from drpu._codec import encode
 from drpu.exceptions import DataError, DataTypeError, ParameterError
-from drpu.models import features, fourier
+from drpu.models import fourier
 from drpu.models.fourier import FourierRatio, LinearRatio
 
 
@@ -104,7 +106,7 @@ def test_no_training_row_is_kept(data, model):
 
 def test_blocks_of_rows_are_scored_as_one(data, model, monkeypatch):
     whole = model.log_ratio(data.unlabeled)
-    monkeypatch.setattr(features, "_CHUNK", 7)
+    monkeypatch.setattr(fourier, "_CHUNK", 7)
     assert_allclose(model.log_ratio(data.unlabeled), whole, rtol=1e-12)
 
 
@@ -125,7 +127,7 @@ def test_fast_cosines_are_good_cosines(data, model):
 
 def test_beyond_a_number_of_unlabeled_rows_a_sample_of_them_serves(data, monkeypatch):
     whole = FourierRatio(100, random_state=0).fit_ratio(data.positive, data.unlabeled)
-    monkeypatch.setattr(fourier, "_MOST_ROWS", 200)
+    monkeypatch.setattr(fourier, "FOURIER", replace(fourier.FOURIER, most_rows=200))
     part = FourierRatio(100, random_state=0).fit_ratio(
         data.positive, data.unlabeled, unlabeled_weight=np.full(600, 3.0)
     )

@@ -10,9 +10,9 @@ from scipy.stats import norm
 from codec_laws import check_kept, round_trip
 from drpu._codec import encode
 from drpu.exceptions import DataError, ParameterError
-from drpu.models.bregman import bregman_risk
 from drpu.models.features import Scaling, make_basis
 from drpu.models.kernel import KernelRatio
+from drpu.models.risks import bregman_risk
 
 KINDS = ["features", "centroids", "rows"]
 

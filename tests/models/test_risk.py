@@ -9,13 +9,7 @@ from numpy.testing import assert_allclose
 from scipy.optimize import minimize
 
 from drpu.exceptions import ParameterError
-from drpu.models.risks import (
-    LOSSES,
-    ShiftedRisk,
-    VariationalRisk,
-    get_loss,
-    mixup_penalty,
-)
+from drpu.models.risks import LOSSES, ShiftedRisk, VariationalRisk, get_loss, mixup_penalty
 
 losses = pytest.mark.parametrize("loss", sorted(LOSSES))
 shares = st.floats(0.05, 0.95)

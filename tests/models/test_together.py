@@ -16,8 +16,9 @@ from scipy import sparse
 from drpu import BoostedRatio, DRPUClassifier
 from drpu._samples import Sample, SamplePair
 from drpu.exceptions import ImputationWarning
-from drpu.models.auto import FOLD_TREES, AutoRatio, Size
-from drpu.models.folds import Folds
+from drpu.models.auto import AutoRatio, Size
+from drpu.models.choices import AUTO
+from drpu.models.crossfit import Folds
 from drpu.models.forest import ForestRatio
 from drpu.models.trees import FEW_ROWS
 
@@ -182,7 +183,7 @@ def test_trees_of_different_folds_have_different_seeds(fitted):
 @pytest.mark.parametrize("folds", [2, 3, 5, 10, 50])
 def test_many_folds_have_fewer_trees_each(folds):
     forest, boosted, _ = chosen_learners(folds)[0]
-    assert forest.n_trees == FOLD_TREES < ForestRatio().n_trees
+    assert forest.n_trees == AUTO.fold_trees < ForestRatio().n_trees
     assert boosted.n_rounds * boosted.learning_rate == pytest.approx(9.0)
     assert 0.05 < chosen_learners(folds, weighted=True)[0][1].learning_rate <= 0.25
 

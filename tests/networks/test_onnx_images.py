@@ -16,8 +16,8 @@ from torch import nn
 
 from drpu import NetworkRatio
 from drpu.exceptions import ArtifactError
-from drpu.models.function import LOG_LIMIT
 from drpu.models.graphs import Graph
+from drpu.models.learner import LOG_LIMIT
 from drpu.networks.modules import Ensemble, ResNet9
 
 runtime = pytest.importorskip("onnxruntime")

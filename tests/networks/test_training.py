@@ -11,8 +11,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from torch import nn
 
 from drpu.exceptions import ParameterError
-from drpu.models.bregman import Risk, get_generator
 from drpu.models.features import Scaling
+from drpu.models.risks import Risk, get_generator
 from drpu.networks.device import (
     pick_device,
     precision,

@@ -19,7 +19,7 @@ from sklearn.exceptions import NotFittedError
 from drpu import DRPUClassifier, PriorEstimate, make_gaussian_pu
 from drpu.classifier.explain import Suspects
 from drpu.exceptions import DataError, DataTypeError, DRPUError, FewPositivesWarning, ShiftWarning
-from drpu.models.folds import Folds
+from drpu.models.crossfit import Folds
 from drpu.periods.moves import PastPeriod, backtest_of
 from drpu.plots import GainDisplay
 from drpu.priors.figures import Figure

@@ -16,8 +16,8 @@ from sklearn.preprocessing import StandardScaler
 
 from drpu import ElkanNotoClassifier, PriorEstimate, UPUClassifier, load, save
 from drpu.exceptions import ArtifactError, DataError, ParameterError
+from drpu.models.registry import LearntElsewhere
 from drpu.models.scores import KernelScore
-from drpu.state.record import LearntElsewhere
 
 
 @pytest.fixture(scope="module")

@@ -204,7 +204,7 @@ def test_unknown_models_are_named(toy):
 
 def test_the_closed_form_of_the_squared_loss_is_where_the_gradient_is_zero(toy):
     from drpu._samples import Sample, SamplePair
-    from drpu.models.features import design
+    from drpu.models.fourier import design
     from drpu.models.risks import ShiftedRisk, get_loss
 
     objective = ShiftedRisk(0.4, 0.4, get_loss("squared"))

@@ -22,7 +22,7 @@ from drpu.decisions.budget import budget_threshold, share_for_precision, share_f
 from drpu.decisions.performance import expect, expect_mapped
 from drpu.decisions.thresholds import Costs, ratio_posterior, ratio_threshold
 from drpu.exceptions import DataError, ParameterError
-from drpu.models.function import LOG_LIMIT
+from drpu.models.learner import LOG_LIMIT
 from drpu.periods.groups import without_period
 from drpu.periods.mixture_test import Performance
 from drpu.periods.read import NOTHING_FOUND, Findings

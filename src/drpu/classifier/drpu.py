@@ -49,8 +49,7 @@ from drpu.classifier.validation import (
 from drpu.decisions.thresholds import check_cost
 from drpu.exceptions import DataError, DataTypeError, ParameterError, PriorBoundaryWarning, PriorError
 from drpu.models.clusters import FrameLearner, Ranges, refuse_frame
-from drpu.models.crossfit import Known, cross_fit, resolve_holdout, tails_of
-from drpu.models.folds import Folds
+from drpu.models.crossfit import Folds, Known, cross_fit, resolve_holdout, tails_of
 from drpu.models.learner import RatioLearner, seeded
 from drpu.models.registry import resolve_model
 from drpu.periods.columns import ColumnProfile, profile_columns

@@ -8,7 +8,6 @@ from html import escape
 from importlib import import_module
 from typing import Any
 
-from drpu.audits.labelling import FEWEST_KNOWN
 from drpu.exceptions import (
     AlphaWarning,
     ContradictionWarning,
@@ -22,7 +21,7 @@ from drpu.exceptions import (
     TrainingTableWarning,
 )
 from drpu.models.clusters import engine_of
-from drpu.models.folds import Folds
+from drpu.models.crossfit import FEWEST_KNOWN, Folds
 from drpu.periods.columns import OTHER_SHIFT, ColumnShift
 from drpu.periods.mixture_test import MixtureTest
 from drpu.priors.estimate import FEW_POSITIVES, PriorEstimate

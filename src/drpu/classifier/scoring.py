@@ -17,7 +17,7 @@ from drpu.audits.plan import check_same_rows
 from drpu.classifier.validation import Classes, read_labels
 from drpu.decisions.thresholds import Costs
 from drpu.exceptions import ParameterError, PriorError
-from drpu.models.bregman import bregman_risk
+from drpu.models.risks import bregman_risk
 from drpu.tables.frames import warn_of_order
 
 

@@ -27,8 +27,7 @@ from drpu.exceptions import (
     PositiveLabelWarning,
 )
 from drpu.models.clusters import refuse_frame
-from drpu.models.function import Accepts, Function, as_rows, check_pixels, check_shape
-from drpu.models.learner import RatioLearner
+from drpu.models.learner import Accepts, Function, RatioLearner, as_rows, check_pixels, check_shape
 from drpu.state.record import LONGEST_LABEL
 from drpu.tables.encoder import TableEncoder
 from drpu.tables.frames import Frame, FrameRows, aligned, is_frame, read_frame, warn_of_order

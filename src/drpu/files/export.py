@@ -12,8 +12,8 @@ from drpu._codec import kind_of
 from drpu._output import write_output
 from drpu.audits.recalibration import FARTHEST
 from drpu.exceptions import ArtifactError, DataTypeError, ParameterError
-from drpu.models.function import LOG_LIMIT, exported
 from drpu.models.graphs import Graph, onnx_indicators
+from drpu.models.learner import LOG_LIMIT, exported
 from drpu.priors.calibration import Calibration
 from drpu.state.fitted import NEAREST, FittedRatio
 from drpu.tables.encoder import TableEncoder

@@ -26,12 +26,14 @@ from drpu._typing import FloatArray
 from drpu.exceptions import ArtifactError, MissingExtraError
 from drpu.files.archive import MAX_BYTES, SCHEMA, Archive, open_archive, read_bytes, write_archive
 from drpu.files.signature import check_signature
+from drpu.models import registry
 from drpu.state.record import Record, Reduction, record_of
 
 StrPath = str | os.PathLike[str]
 
 # The modules that declare kinds, imported before a file is read. They import torch and LightGBM when used.
 KIND_MODULES = (
+    *registry.KIND_MODULES,
     "drpu.classifier.adapted",
     "drpu.periods.read",
     "drpu.decisions.budget",
@@ -48,13 +50,6 @@ KIND_MODULES = (
     "drpu.periods.columns",
     "drpu.periods.moves",
     "drpu.priors.tails",
-    "drpu.models.average",
-    "drpu.models.estimators",
-    "drpu.models.features",
-    "drpu.models.folds",
-    "drpu.models.trees",
-    "drpu.networks.function",
-    "drpu.networks.generative",
     "drpu.rivals.base",
     "drpu.tables.columns",
     "drpu.tables.text",

@@ -30,9 +30,8 @@ from drpu._progress import part, progress_bar
 from drpu._samples import Sample, SamplePair
 from drpu._typing import IntArray, Rows
 from drpu.exceptions import DataError, ParameterError
-from drpu.models.bregman import GENERATORS, get_generator
 from drpu.models.features import Scaling
-from drpu.models.risks import PUObjective
+from drpu.models.risks import GENERATORS, PUObjective, get_generator
 from drpu.models.splits import hold_out
 from drpu.networks.augment import Augment, make_augment
 from drpu.networks.augment import test_views as views_of

@@ -13,8 +13,16 @@ from scipy.stats import beta
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812
 
-from drpu.models.bregman import Generator, Risk, bregman_risk, nonnegative_bregman_risk
-from drpu.models.risks import PUObjective, ShiftedRisk, VariationalRisk, mixup_penalty
+from drpu.models.risks import (
+    Generator,
+    PUObjective,
+    Risk,
+    ShiftedRisk,
+    VariationalRisk,
+    bregman_risk,
+    mixup_penalty,
+    nonnegative_bregman_risk,
+)
 from drpu.networks.loop import Batch, Criterion, Forward, Loss
 
 # The output at which the ratio is 1, which is its mean over unlabeled rows: the initial output.

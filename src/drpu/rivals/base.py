@@ -19,8 +19,7 @@ from drpu._typing import FloatArray, Rows
 from drpu.classifier.priors import Population, check_prior_parameter, estimate_population
 from drpu.classifier.validation import Classes, check_rows, pair_pu, split_pu
 from drpu.exceptions import DataError, ParameterError, PriorError
-from drpu.models.function import Function
-from drpu.models.learner import ScoreLearner
+from drpu.models.learner import Function, ScoreLearner
 from drpu.models.registry import resolve_score
 from drpu.networks.generative import ClassGenerators
 from drpu.priors.estimate import PriorEstimate, as_prior

@@ -12,8 +12,8 @@ from sklearn.ensemble import ExtraTreesClassifier
 from drpu._samples import SamplePair
 from drpu._typing import FloatArray, Rows
 from drpu.classifier.priors import estimate_population, off_the_edge
-from drpu.models.classifier import ClassifierRatio
 from drpu.models.crossfit import cross_fit, resolve_holdout
+from drpu.models.estimators import ClassifierRatio
 from drpu.models.registry import refuse_learnt
 from drpu.priors.estimate import PriorEstimate
 from drpu.rivals.base import PosteriorRival

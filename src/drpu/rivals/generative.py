@@ -14,7 +14,7 @@ from drpu._samples import Sample, SamplePair
 from drpu._typing import FloatArray, Rows
 from drpu.classifier.validation import check_rows
 from drpu.exceptions import DataError, ParameterError
-from drpu.models.function import Accepts
+from drpu.models.learner import Accepts
 from drpu.models.registry import resolve_score
 from drpu.models.risks import LOSSES, ShiftedRisk, sigmoid
 from drpu.networks.generative import ClassGenerators, Game

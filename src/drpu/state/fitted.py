@@ -18,8 +18,8 @@ from drpu.audits.plan import TrainingMark
 from drpu.audits.recalibration import LogOddsMap, Population, bounded_log_odds
 from drpu.decisions.performance import Decision
 from drpu.exceptions import DataError, ParameterError
-from drpu.models.folds import Folds
-from drpu.models.function import LOG_LIMIT
+from drpu.models.crossfit import Folds
+from drpu.models.learner import LOG_LIMIT
 from drpu.periods.columns import ColumnProfile, ColumnShift, count_columns, moved_columns
 from drpu.periods.moves import Backtest, LabelCount, mean_probability
 from drpu.priors.calibration import Calibration, calibrate, population_ratio

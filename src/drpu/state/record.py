@@ -11,7 +11,6 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import singledispatch
-from importlib import import_module
 from typing import Annotated, Any
 
 import numpy as np
@@ -24,8 +23,9 @@ from drpu._typing import FloatArray
 from drpu.audits.plan import check_same_rows, labelled_flags
 from drpu.decisions.thresholds import KeptCosts
 from drpu.exceptions import DataError, DataTypeError, KeptValuesWarning
-from drpu.models.folds import Folds
-from drpu.models.function import Function
+from drpu.models.crossfit import Folds
+from drpu.models.learner import Function
+from drpu.models.registry import LEARNERS, LearntElsewhere
 from drpu.priors.estimate import PriorEstimate
 from drpu.tables.encoder import TableEncoder
 from drpu.tables.frames import warn_of_order
@@ -242,29 +242,6 @@ class Labels(Kept):
             raise DataError(f"classes must be two labels of the type {self.dtype}.") from error
 
 
-@kept("lost")
-@dataclass(frozen=True)
-class LearntElsewhere(Kept):
-    """A parameter of a loaded classifier that was an object of the user: its name."""
-
-    name: str
-
-    def __repr__(self) -> str:
-        return ascii(f"<{self.name}, not kept in the file>")[1:-1]  # a file may set the name
-
-
-# The learners of drpu, by the names of their classes.
-LEARNERS = {
-    "AutoRatio": "drpu.models.auto",
-    "BoostedRatio": "drpu.models.boosted",
-    "ForestRatio": "drpu.models.forest",
-    "FourierRatio": "drpu.models.fourier",
-    "KernelRatio": "drpu.models.kernel",
-    "KernelScore": "drpu.models.scores",
-    "LinearScore": "drpu.models.scores",
-    "NetworkRatio": "drpu.networks.learner",
-    "NetworkScore": "drpu.networks.learner",
-}
 _Plain = None | bool | int | float | str | tuple[int | float, ...]
 
 
@@ -278,7 +255,7 @@ class LearnerRecord(Kept):
 
     def learner(self) -> Any:
         """The learner with these parameters."""
-        return getattr(import_module(LEARNERS[self.name]), self.name)(**self.parameters)
+        return LEARNERS[self.name].learner_class()(**self.parameters)
 
 
 Parameter = (
@@ -314,7 +291,7 @@ def _plain(value: Any) -> Any:
     if value is None or isinstance(value, (bool, int, float, str, PriorEstimate, LearntElsewhere)):
         return value
     name = type(value).__name__
-    if LEARNERS.get(name) == type(value).__module__:
+    if name in LEARNERS and LEARNERS[name].module == type(value).__module__:
         parameters = {key: _plain(own) for key, own in value.get_params(deep=False).items()}
         if not any(isinstance(own, Kept) for own in parameters.values()):
             return LearnerRecord(name, parameters)
