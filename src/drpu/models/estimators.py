@@ -349,13 +349,13 @@ def _check_expanded(archive: bytes) -> None:
 _ROW_FREE = {
     "AdaBoostClassifier", "BaggingClassifier", "Binarizer", "CalibratedClassifierCV",
     "ColumnTransformer", "DecisionTreeClassifier", "DecisionTreeRegressor", "DummyClassifier",
-    "ExtraTreeClassifier",
-    "ExtraTreesClassifier", "FeatureUnion", "FunctionTransformer", "GradientBoostingClassifier",
-    "LabelBinarizer", "LabelEncoder", "LinearSVC", "LogisticRegression", "LogisticRegressionCV",
-    "MLPClassifier", "MissingIndicator", "Normalizer", "PCA", "Pipeline", "PolynomialFeatures",
-    "PowerTransformer", "RBFSampler", "RandomForestClassifier", "RidgeClassifier", "SGDClassifier",
-    "SelectFromModel", "SelectKBest", "StackingClassifier", "StandardScaler", "TruncatedSVD",
-    "VotingClassifier", "_SigmoidCalibration",
+    "ExtraTreeClassifier", "ExtraTreesClassifier", "FeatureUnion", "FunctionTransformer",
+    "GradientBoostingClassifier", "LabelBinarizer", "LabelEncoder", "LinearSVC",
+    "LogisticRegression", "LogisticRegressionCV", "MLPClassifier", "MissingIndicator",
+    "Normalizer", "PCA", "Pipeline", "PolynomialFeatures", "PowerTransformer", "RBFSampler",
+    "RandomForestClassifier", "RidgeClassifier", "SGDClassifier", "SelectFromModel", "SelectKBest",
+    "StackingClassifier", "StandardScaler", "TruncatedSVD", "VotingClassifier",
+    "_SigmoidCalibration",
 }  # fmt: skip
 # Types that keep a mean for each class, which reveals no row if the class has several.
 _MEANS = {

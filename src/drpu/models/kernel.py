@@ -15,15 +15,7 @@ from drpu._samples import Sample, SamplePair
 from drpu._typing import FloatArray, Rows
 from drpu.exceptions import DataError
 from drpu.models.choices import KERNEL
-from drpu.models.features import (
-    MIN_ROWS,
-    Basis,
-    Kind,
-    Scaling,
-    blocks,
-    make_basis,
-    median_distance,
-)
+from drpu.models.features import MIN_ROWS, Basis, Kind, Scaling, blocks, make_basis, median_distance
 from drpu.models.graphs import Graph
 from drpu.models.learner import Function, RatioLearner
 from drpu.models.risks import get_generator

@@ -451,13 +451,12 @@ def _numpy_rows(taker: Accepts, name: str, X: Any) -> Any:
 
 def _types_in_memory(X: Any) -> dict[str, Any]:
     """Options of scikit-learn's checks: the types of values, and their order in memory."""
-    if not isinstance(X, np.ndarray) or X.ndim <= 2:
-        return {"dtype": (np.float64, np.float32), "order": None}
-    if X.dtype == np.uint8 and X.size:  # images, which a network converts batch by batch
+    is_nd = isinstance(X, np.ndarray) and X.ndim > 2
+    if is_nd and X.dtype == np.uint8 and X.size:  # images, which a network converts in batches
         return {"dtype": None, "order": "C"}
-    if X.dtype.itemsize <= 2:  # float32 has all of their values, and needs less memory
-        return {"dtype": (np.float32, np.float64), "order": None}
-    return {"dtype": (np.float64, np.float32), "order": None}
+    if is_nd and X.dtype.itemsize <= 2:  # float32 has all of their values, and needs less memory
+        return {"dtype": (np.float32, np.float64)}
+    return {"dtype": (np.float64, np.float32)}
 
 
 def _with_reason(error: Exception, taker: Accepts, name: str, X: Any, advice: str) -> DRPUError:

@@ -164,16 +164,14 @@ def _group_codes(pair: SamplePair) -> tuple[IntArray, IntArray, int]:
 
     In a sample without groups every row is a group.
     """
-    n_positive = len(pair.positive)
-    n_unlabeled = len(pair.unlabeled)
+    groups = [sample.groups for sample in (pair.positive, pair.unlabeled)]
+    names, codes = np.unique(
+        np.concatenate([known for known in groups if known is not None]), return_inverse=True
+    )
     if pair.positive.groups is None:
-        names, unlabeled = np.unique(pair.unlabeled.groups, return_inverse=True)
-        n_groups = len(names) + n_positive
-        return np.arange(len(names), n_groups), unlabeled, n_groups
+        n_groups = len(names) + len(pair.positive)
+        return np.arange(len(names), n_groups), codes, n_groups
     if pair.unlabeled.groups is None:
-        names, positive = np.unique(pair.positive.groups, return_inverse=True)
-        n_groups = len(names) + n_unlabeled
-        return positive, np.arange(len(names), n_groups), n_groups
-    all_groups = np.concatenate([pair.positive.groups, pair.unlabeled.groups])
-    names, codes = np.unique(all_groups, return_inverse=True)
-    return codes[:n_positive], codes[n_positive:], len(names)
+        n_groups = len(names) + len(pair.unlabeled)
+        return codes, np.arange(len(names), n_groups), n_groups
+    return codes[: len(pair.positive)], codes[len(pair.positive) :], len(names)

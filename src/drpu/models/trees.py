@@ -146,7 +146,7 @@ class Trees(Kept):
     @property
     def _is_categorical(self) -> BoolArray:
         """Whether each split is one on a category."""
-        return self.decision & _CATEGORICAL == 1
+        return np.asarray(self.decision & _CATEGORICAL == 1)
 
     @property
     def _tree_of_split(self) -> IntArray:
