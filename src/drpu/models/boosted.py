@@ -27,6 +27,7 @@ from drpu.models.trees import (
     category_settings,
     onnx_tree_sum,
     tree_data,
+    tree_threads,
 )
 
 _FAR = 50.0  # log-ratios are clipped here in holdout risks
@@ -204,7 +205,7 @@ class BoostedRatio(RatioLearner):
             "feature_pre_filter": False,
             "metric": "None",
             "seed": seed,
-            "num_threads": 0 if self.n_jobs == -1 else self.n_jobs,
+            "num_threads": tree_threads(self.n_jobs),
             "deterministic": True,
             "force_col_wise": True,
             "verbosity": -1,

@@ -633,7 +633,10 @@ def _one_matrix_thread() -> Iterator[None]:
     from threadpoolctl import threadpool_limits
 
     with _LIMITS_LOCK:
-        _LIMITS.append(_LIMITS[0] if _LIMITS else threadpool_limits(1, user_api="blas"))
+        if not _LIMITS:
+            _LIMITS.append(threadpool_limits(1, user_api="blas"))
+        else:
+            _LIMITS.append(_LIMITS[0])
     try:
         yield
     finally:

@@ -184,7 +184,8 @@ class ClassifierRatio(RatioLearner):
             return False
         return bool(get_tags(self.classifier).input_tags.allow_nan)
 
-    def fit_ratio(self, positive: Rows, unlabeled: Rows, **options: Any) -> EstimatorFunction:  # noqa: D102
+    def fit_ratio(self, positive: Rows, unlabeled: Rows, **options: Any) -> EstimatorFunction:
+        """The odds of a positive and an unlabeled sample."""
         _check_classifier(self.classifier)  # before its tags are read
         function = super().fit_ratio(positive, unlabeled, **options)
         assert isinstance(function, EstimatorFunction)

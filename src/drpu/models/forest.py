@@ -21,6 +21,7 @@ from drpu.models.trees import (
     category_settings,
     onnx_tree_sum,
     tree_data,
+    tree_threads,
 )
 
 
@@ -117,7 +118,7 @@ class ForestRatio(RatioLearner):
             "min_data_in_bin": 1,
             "feature_pre_filter": False,
             "seed": int(check_random_state(self.random_state).randint(2**31 - 1)),
-            "num_threads": 0 if self.n_jobs == -1 else self.n_jobs,
+            "num_threads": tree_threads(self.n_jobs),
             "deterministic": True,
             "force_col_wise": True,
             "verbosity": -1,

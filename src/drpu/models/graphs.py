@@ -34,7 +34,9 @@ class Graph:
     def op(self, kind: str, *inputs: Any, output: str | None = None, **attributes: Any) -> str:
         """Add an operator and return the name of its result; numbers become constants."""
         domain = attributes.pop("domain", "")
-        names = [x if isinstance(x, str) else self.constant(x) for x in inputs]
+        names = []
+        for value in inputs:
+            names.append(value if isinstance(value, str) else self.constant(value))
         name = output or f"n{len(self._nodes)}"
         node = self.onnx.helper.make_node(kind, names, [name], domain=domain, **attributes)
         self._nodes.append(node)

@@ -28,6 +28,11 @@ def tree_rows(X: Rows) -> Rows:
     return sparse.csr_matrix(X) if is_sparse(X) else X
 
 
+def tree_threads(n_jobs: int) -> int:
+    """Number of threads as LightGBM counts them, where 0 is one for each core."""
+    return 0 if n_jobs == -1 else n_jobs
+
+
 def tree_data(
     pair: SamplePair, settings: dict[str, Any], categories: Any, reference: Any = None
 ) -> Any:
@@ -419,7 +424,7 @@ class TreeFunction(Function):
     def _threads(self, X: Rows) -> int:
         if X.shape[0] < _MANY_ROWS:
             return 1
-        return threads_here(0 if self.n_jobs == -1 else self.n_jobs)
+        return threads_here(tree_threads(self.n_jobs))
 
     def _score(self, X: Rows) -> FloatArray:
         return self.convert(self.output(X))
