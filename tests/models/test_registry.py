@@ -10,9 +10,11 @@ import pytest
 
 import drpu.models
 import drpu.networks
+from drpu import DRPUClassifier
 from drpu._codec import KINDS
 from drpu.models.learner import Function, RatioLearner, ScoreLearner
 from drpu.models.registry import KIND_MODULES, LEARNERS, MODELS, RATIOS, SCORES
+from drpu.state.record import parameters_of, read_parameters
 
 
 def declared(base):
@@ -57,3 +59,11 @@ def test_every_function_has_a_kind_whose_module_is_imported_before_a_file_is_rea
     assert len(functions) > 5
     assert functions <= set(KINDS.values())
     assert {function.__module__ for function in functions} <= set(KIND_MODULES)
+
+
+@pytest.mark.parametrize("model", MODELS, ids=LEARNERS)
+def test_a_file_keeps_every_learner_whose_parameters_are_plain(model):
+    learner = model.learner_class()()
+    parameters = read_parameters(parameters_of(DRPUClassifier(model=learner)))
+    assert type(parameters["model"]) is type(learner)
+    assert parameters["model"].get_params() == learner.get_params()
