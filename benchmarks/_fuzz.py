@@ -117,10 +117,11 @@ def _fitted() -> dict[str, Any]:
     fitted: dict[str, Any] = {}
     for name, model in _models().items():
         holdout = 0.3 if name == "auto" else 2  # one fold of the largest
-        fitted[name] = DRPUClassifier(model, holdout=holdout, random_state=0).fit(X, y)
+        clf = DRPUClassifier(model, holdout=holdout, scenario="case-control", random_state=0)
+        fitted[name] = clf.fit(X, y)
     kernel = _models()["centroids"]
-    options: dict[str, Any] = {"holdout": 2, "random_state": 0}
-    fitted["periods"] = DRPUClassifier(kernel, scenario="single-sample", **options).fit(
+    options: dict[str, Any] = {"holdout": 2, "scenario": "case-control", "random_state": 0}
+    fitted["periods"] = DRPUClassifier(kernel, **options | {"scenario": "single-sample"}).fit(
         X, y, periods=np.random.default_rng(3).integers(0, 4, len(y))
     )
     away = np.random.default_rng(4).normal(-2, 1, size=(60, COLUMNS))
@@ -150,12 +151,14 @@ def _joined(*frames: Any) -> Any:
 def _rivals(X: Any, y: Any) -> dict[str, Any]:
     network = NetworkRatio(hidden=(4,), epochs=1, device="cpu", random_state=0)
     generators: dict[str, Any] = {"steps": 2, "hidden": (4,), "device": "cpu"}
-    options: dict[str, Any] = {"prior": 0.4, "random_state": 0}
+    options: dict[str, Any] = {"prior": 0.4, "scenario": "case-control", "random_state": 0}
     return {
         "linear score": UPUClassifier("linear", **options).fit(X, y),
         "kernel score": UPUClassifier("kernel", **options).fit(X, y),
         "network score": NNPUClassifier(network, **options).fit(X, y),
-        "elkan-noto": ElkanNotoClassifier(LogisticRegression(), random_state=0).fit(X, y),
+        "elkan-noto": ElkanNotoClassifier(LogisticRegression(), scenario="case-control", random_state=0).fit(
+            X, y
+        ),
         "generators": GenPUClassifier("linear", **generators, **options).fit(X, y),
     }
 
@@ -185,7 +188,9 @@ def _planned() -> bytes:
 
 @cache
 def _monitored() -> Any:
-    return DRPUClassifier(_models()["centroids"], holdout=2, random_state=0).fit(*_data().X_y())
+    data = _data()
+    clf = DRPUClassifier(_models()["centroids"], holdout=2, random_state=0)
+    return clf.fit_pu(data.positive, data.unlabeled)
 
 
 # -- what becomes of an edited file --------------------------------------------------------------

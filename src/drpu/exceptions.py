@@ -33,7 +33,7 @@ __all__ = [
     "FewRowsWarning", "IdColumnWarning", "ImputationWarning", "IndexWarning", "KeptValuesWarning",
     "LabelError", "LabelledSampleWarning", "LateLabelsWarning", "MissingAnswersWarning", "MissingExtraError",
     "MissingValuesError", "MixedPeriodsWarning", "MorePositivesWarning", "OutputError", "ParameterError",
-    "PixelScaleWarning", "PositiveLabelWarning", "PriorBoundaryWarning", "PriorError",
+    "PixelScaleWarning", "PositiveLabelWarning", "PriorBoundaryWarning", "PriorError", "ScenarioWarning",
     "SeenPositivesWarning", "SeparationWarning", "ShiftWarning", "TrainingTableWarning",
     "UnseenLevelsWarning",
 ]  # fmt: skip
@@ -260,6 +260,10 @@ class IdColumnWarning(DRPUWarning, code="id-column", assumption=False):
 
 class TrainingTableWarning(DRPUWarning, code="training-table"):
     """The training table has columns or rows that may make the classifier worthless for later rows."""
+
+
+class ScenarioWarning(DRPUWarning, code="scenario", assumption=False):
+    """The rows of one table were taken as two samples, because labelled rows reappear as unlabeled ones."""
 
 
 class ExtraColumnsWarning(DRPUWarning, code="extra-columns", assumption=False):

@@ -242,7 +242,7 @@ def test_two_files_are_read_as_one_would_be(run, folder, labelled, others):
     lines = [f"{word},{x:.6f},{int(k < 60)}\n" for k, (word, x) in enumerate(rows)]
     for name, part in (("one", lines), ("labelled", lines[:60]), ("others", lines[60:])):
         (folder / f"{name}.csv").write_text("word,x,y\n" + "".join(part))
-    run("fit one.csv --label y --model boosted --column-values keep --out one.drpu")
+    run("fit one.csv --label y --scenario case-control --model boosted --column-values keep --out one.drpu")
     run(
         "fit labelled.csv --unlabeled others.csv --drop y --model boosted --column-values keep --out two.drpu"
     )

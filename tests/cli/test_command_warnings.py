@@ -189,7 +189,7 @@ def test_one_screen_shows_one_scenario_and_one_upper_limit(run, monthly):
         shown[scenario] = answer(run("inspect scenario.drpu --json"))
         assert f"{scenario}: " in out
         assert f"{scenario}: " in run("inspect scenario.drpu")[1]
-    assert "assumed case-control: " in run(words)[1]
+    assert "assumed single-sample: " in run(words)[1]
     # the two scenarios differ by an affine map, so each one says what the other gives
     for one, other in (("case-control", "single-sample"), ("single-sample", "case-control")):
         assert shown[one]["scenario"] == one

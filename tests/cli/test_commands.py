@@ -69,6 +69,23 @@ def test_positives_and_unlabeled_rows_may_come_in_two_files(run, folder):
     words = "fit positive.feather --unlabeled unlabeled.feather --model kernel --out two.drpu --json"
     result = answer(run(words))
     assert (result["positives"], result["unlabeled"]) == (200, 600)
+    assert result["scenario"] == "case-control"
+
+
+def test_the_scenario_of_one_file_is_that_of_its_rows(run, folder):
+    words = "--label y --model kernel --out scenario.drpu"
+    table = pa.parquet.read_table(folder / "train.parquet").drop(["id"])
+    labelled = table.filter(pa.compute.equal(table["y"], 1))
+    everything = table.set_column(2, "y", pa.array(np.zeros(len(table), dtype=np.int64)))
+    pa.parquet.write_table(pa.concat_tables([labelled, everything]), folder / "copied.parquet")
+    for file, scenario in (("train.parquet --drop id", "single-sample"), ("copied.parquet", "case-control")):
+        fitted = answer(run(f"fit {file} {words} --json"))
+        assert fitted["scenario"] == answer(run("inspect scenario.drpu --json"))["scenario"] == scenario
+        assert any("[scenario]" in line for line in fitted["warnings"]) == (scenario == "case-control")
+        assert f"{scenario}: " in run("inspect scenario.drpu")[1]
+    code, _, err = run(f"fit copied.parquet {words} --period b")
+    assert code == 1
+    assert "--scenario single-sample" in err
 
 
 @pytest.mark.parametrize("file", ["june.csv", "june.arrow", "june.parquet"])

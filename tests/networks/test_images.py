@@ -119,7 +119,9 @@ def test_a_classifier_of_images_saves_and_adapts(tmp_path):
 
     images = np.concatenate([pictures(120, True, seed=3), UNLABELED])
     labels = np.arange(len(images)) < 120
-    clf = DRPUClassifier(NetworkRatio(**SMALL), prior=0.4, holdout=0.3, random_state=0).fit(images, labels)
+    clf = DRPUClassifier(
+        NetworkRatio(**SMALL), prior=0.4, holdout=0.3, scenario="case-control", random_state=0
+    ).fit(images, labels)
     save(clf, tmp_path / "images.drpu")
     again = load(tmp_path / "images.drpu")
     assert_array_equal(again.predict(TEST), clf.predict(TEST))

@@ -34,7 +34,7 @@ def named(data):
     X, y = data.X_y()
     rng = np.random.default_rng(1)
     frame = pd.DataFrame(X, columns=["a", "b"]).assign(amount=np.exp(rng.normal(size=len(X))))
-    return DRPUClassifier("kernel", random_state=0).fit(frame, y)
+    return DRPUClassifier("kernel", scenario="case-control", random_state=0).fit(frame, y)
 
 
 def new_rows(data, factor=1.0):
@@ -113,7 +113,9 @@ def visits(rng, n, prior, levels=300):
 def many_levels(request):
     rng = np.random.default_rng(5)
     X = pd.concat([visits(rng, 300, 1.0), visits(rng, 2000, 0.4)], ignore_index=True)
-    return DRPUClassifier(request.param, holdout=2, random_state=0).fit(X, np.repeat([1, 0], [300, 2000]))
+    return DRPUClassifier(request.param, holdout=2, scenario="case-control", random_state=0).fit(
+        X, np.repeat([1, 0], [300, 2000])
+    )
 
 
 @pytest.mark.filterwarnings("error::drpu.exceptions.UnseenLevelsWarning")

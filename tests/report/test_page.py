@@ -83,6 +83,16 @@ def test_both_priors_stand_in_the_page(page, classifier, data):
             assert f"{100 * number:.1f}%" in page
 
 
+@pytest.mark.usefixtures("undrawn")
+def test_the_page_says_how_the_rows_were_collected(data):
+    X, y = data.X_y()
+    for clf, scenario in (
+        (DRPUClassifier("classifier", random_state=0).fit(X, y), "single-sample"),
+        (DRPUClassifier("classifier", random_state=0).fit_pu(data.positive, data.unlabeled), "case-control"),
+    ):
+        assert f"{scenario}: " in render_report(clf)
+
+
 def test_the_page_is_small_and_contains_no_rows(page, data):
     assert len(page) < 600_000
     assert f"{data.test[0, 0]:.6f}" not in page

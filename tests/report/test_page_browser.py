@@ -116,7 +116,7 @@ def test_marks_move_with_the_numbers(open_page, page):
 
 @pytest.mark.usefixtures("undrawn")
 def test_a_share_below_one_percent_can_be_chosen(open_page, data):
-    rare = DRPUClassifier("classifier", prior=0.004, random_state=0).fit(*data.X_y())
+    rare = DRPUClassifier("classifier", prior=0.004, scenario="case-control", random_state=0).fit(*data.X_y())
     tab = open_page(render_report(rare))
     assert float(tab.locator("#prior").get_attribute("max")) <= 0.02
     slide(tab, "prior", 0.003)

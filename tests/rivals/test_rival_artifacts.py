@@ -81,12 +81,14 @@ def test_parameters_are_searched_inside_a_pipeline(rival, toy):
 
 @pytest.mark.parametrize("cost", ["a", (), 0.0, 2.0, None])
 def test_a_record_has_a_cost(toy, cost):
-    record = fitted(UPUClassifier(KernelScore(n_features=20), prior=0.4), toy).record()
+    record = fitted(
+        UPUClassifier(KernelScore(n_features=20), prior=0.4, scenario="case-control"), toy
+    ).record()
     with pytest.raises(ParameterError, match="cost must"):
         replace(record, parameters=record.parameters | {"cost": cost})
 
 
 def test_rows_inside_a_classifier_are_not_saved_unasked(toy, tmp_path):
-    clf = fitted(ElkanNotoClassifier(KNeighborsClassifier()), toy)
+    clf = fitted(ElkanNotoClassifier(KNeighborsClassifier(), scenario="case-control"), toy)
     with pytest.raises(ArtifactError, match="training rows"):
         save(clf, tmp_path / "a.drpu")

@@ -23,7 +23,8 @@ _RESAMPLED = (
     "folds, batches and kernel means draw rows, so a row of weight 2 is not the same as that row twice"
 )
 SMALL = [  # each is fitted a hundred times: what is slow by default is small; PUa is an nnPU
-    TINY[name] for name in ("upu", "pua", "puld", "vpu", "genpu", "elkan-noto")
+    *(TINY[name] for name in ("upu", "pua", "puld", "genpu")),  # with a given prior
+    *(clone(TINY[name]).set_params(scenario="auto") for name in ("vpu", "elkan-noto")),
 ]
 OTHER_SETTINGS = [
     *(type(rival)() for rival in (*SMALL, TINY["nnpu"])),

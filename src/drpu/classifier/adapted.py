@@ -140,7 +140,7 @@ class AdaptedClassifier(RatioClassifier):
     def __repr__(self) -> str:
         return (
             f"AdaptedClassifier(prior={self.prior}, train_prior={self.train_prior_}, cost={self.cost:g}, "
-            f"shift={self.shift_!r})"
+            f"shift={self.shift_!r}, scenario={self.scenario_!r})"
         )
 
     def _repr_html_(self) -> str:

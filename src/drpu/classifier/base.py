@@ -93,7 +93,7 @@ class RatioClassifier(RatioDecisions):
         y : array-like of shape (n,), optional
             Labels of these rows that have arrived, as in ``fit``: labelled positives, and all others. Their
             share, by weight, is a further reading of the prior, if positives are labelled at the rate of
-            training. Needs ``scenario="single-sample"``.
+            training. Needs a single sample (``scenario_``).
         cost : float, optional
             False-positive cost; the default is that of this classifier.
         sample_weight : array-like of shape (n,), or str, optional
@@ -231,7 +231,7 @@ class RatioClassifier(RatioDecisions):
         >>> data = make_gaussian_pu(
         ...     300, 1000, prior=0.3, test_prior=0.2, n_test=2000, separation=3, random_state=0
         ... )
-        >>> clf = DRPUClassifier("kernel", random_state=0).fit(*data.X_y())
+        >>> clf = DRPUClassifier("kernel", random_state=0).fit_pu(data.positive, data.unlabeled)
         >>> months = ["may", "june"] * 1000
         >>> clf.adapt_by(data.test, by=months).names
         ['june', 'may']

@@ -179,6 +179,7 @@ def adapted_html(classifier: Any) -> str:
     rows = {
         "prior of the rows": _prior(classifier.test_prior_),
         "prior in training": _prior(classifier.train_prior_),
+        "scenario": classifier.scenario_,
         "cost": escape(str(classifier.cost_)),
         "threshold": f"ratio above {classifier.threshold_:.3g}",
     }

@@ -48,7 +48,8 @@ def adapt(estimator: Any, X: Rows, **options: Any) -> Any:
     >>> from sklearn.preprocessing import StandardScaler
     >>> import drpu
     >>> data = drpu.make_gaussian_pu(200, 600, prior=0.4, test_prior=0.1, separation=3, random_state=0)
-    >>> pipe = make_pipeline(StandardScaler(), drpu.DRPUClassifier("kernel", random_state=0))
+    >>> clf = drpu.DRPUClassifier("kernel", scenario="case-control", random_state=0)
+    >>> pipe = make_pipeline(StandardScaler(), clf)
     >>> june = drpu.adapt(pipe.fit(*data.X_y()), data.test)
     >>> june[-1].prior_.value < pipe[-1].prior_.value
     True

@@ -86,7 +86,7 @@ def learnt(classifier: Any) -> dict[str, Any]:
         "held_out_positives": fitted.tails.n_positive,
         "counted_unlabeled": fitted.tails.n,
         "labelled_share": fitted.labelled_fraction,
-        "scenario": "single-sample" if fitted.labelled_fraction > 0 else "case-control",
+        "scenario": fitted.scenario,
         "other_scenario_prior": fitted.in_other_scenario(),
         "period": fitted.period,
         "backtest": fitted.backtest,

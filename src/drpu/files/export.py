@@ -77,7 +77,7 @@ def export_onnx(classifier: Any, path: str | os.PathLike[str]) -> None:
     >>> import os, tempfile
     >>> from drpu import DRPUClassifier, make_gaussian_pu
     >>> data = make_gaussian_pu(200, 500, prior=0.4, separation=3, random_state=0)
-    >>> clf = DRPUClassifier("kernel", random_state=0).fit(*data.X_y())
+    >>> clf = DRPUClassifier("kernel", random_state=0).fit_pu(data.positive, data.unlabeled)
     >>> path = os.path.join(tempfile.mkdtemp(), "toy.onnx")
     >>> export_onnx(clf, path)
     >>> os.path.getsize(path) > 1000

@@ -99,8 +99,8 @@ def adapt_to_counts(
 ) -> AdaptedClassifier:
     """The classifier for rows that have been counted."""
     check_choice("shift", shift, SHIFTS)
-    warn_of_few_rows(seen.n, adapted)
     test, moved, decision = read_counts(classifier.fitted_, seen, adapted, arrived)
+    warn_of_few_rows(seen.n, decision.prior if shift == "auto" else adapted)
     found = Findings(rows=seen.n, shift_test=test, moved_columns=moved)
     if shift == "none":
         before = classifier.findings
@@ -260,6 +260,7 @@ def run_backtest(
         _warn_of_backtest(plan.reason)
         return None
     settings = clone(classifier).set_params(pos_label=None, n_jobs=None, verbose=0)
+    settings.set_params(scenario="single-sample")  # as decided for all rows
     columns = {name: np.asarray(as_numpy(values)) for name, values in columns.items() if values is not None}
     frame = is_frame(X) or hasattr(X, "iloc")  # also those of pandas with sparse columns
     take: Any = partial(take_frame, X) if frame else indexable(X).__getitem__

@@ -93,7 +93,7 @@ def scenario_text(fitted: Any) -> str:
     """Where labels come from, and what the other scenario would change."""
     other, stated = fitted.in_other_scenario(), "case-control: labelled rows are a sample beside the others"
     name, rows = "single-sample", "of all rows, labelled ones included"
-    if fitted.labelled_fraction > 0:
+    if fitted.scenario == "single-sample":
         stated = f"single-sample: {share(fitted.labelled_fraction)} of the rows of one sample are labelled"
         name, rows = "case-control", "of the unlabeled rows"
     return stated if other is None else f"{stated} ({name} would give {share(other.value)} {rows})"

@@ -127,6 +127,11 @@ class FittedRatio:
         """The two labels, the positive one last."""
         return self.labels.classes()
 
+    @property
+    def scenario(self) -> str:
+        """How the labelled rows were collected: "single-sample" or "case-control"."""
+        return "single-sample" if self.labelled_fraction > 0 else "case-control"
+
     def log_ratio(self, X: Rows) -> FloatArray:
         """Log of the ratio, or of its mean over the fold models, without an upper bound."""
         parts = [self._log_ratio_for_labels(self.model.label_scores(rows)) for _, rows in _chunks(X)]
@@ -236,7 +241,7 @@ class FittedRatio:
         n = sum(self.sizes)
         if self.train_prior.method in ("given", "audit") or n == 0:
             return None
-        share = 0.0 if self.labelled_fraction > 0 else self.sizes[0] / n
+        share = 0.0 if self.scenario == "single-sample" else self.sizes[0] / n
         prior = self.unlabeled_prior
         if prior.method in ("adaptive", "central"):
             prior = prior_from_tails(self.tails, labelled_share=share or None, warn=False)

@@ -133,6 +133,15 @@ class PUClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def record(self) -> Record:
         """What a file keeps of the fitted classifier."""
 
+    def __repr__(self) -> str:
+        """The parameters, and the scenario if the fit has chosen it."""
+        text = str(super().__repr__())
+        scenario = getattr(self, "scenario_", None)  # None before a fit
+        if scenario is None or self.get_params(deep=False).get("scenario") != "auto":
+            return text
+        separator = "" if text.endswith("()") else ", "
+        return f"{text[:-1]}{separator}scenario_={scenario!r})"
+
     @abstractmethod
     def _intake(self) -> Any:
         """The learner, or another object that says which rows are accepted."""

@@ -38,9 +38,9 @@ def fit(
     scenario: Annotated[
         str | None,
         option(
-            help="case-control (assumed if left out): unlabeled rows are a sample of the population beside "
-            "the labelled ones. single-sample: some positives of one sample are labelled, as in most files "
-            "with all rows."
+            help="single-sample (assumed for one file): some positives of one sample are labelled. "
+            "case-control (assumed with --unlabeled): unlabeled rows are a sample of the population beside "
+            "the labelled ones."
         ),
     ] = None,
     prior: Annotated[str, typer.Option(help="Share of positives, or how to estimate it.")] = "auto",
@@ -60,11 +60,11 @@ def fit(
 
     Examples
     --------
-    drpu fit train.parquet --label fraud --scenario single-sample --drop id,date --out fraud.drpu
+    drpu fit train.parquet --label fraud --drop id,date --out fraud.drpu
     drpu fit confirmed.csv --unlabeled everything.csv --out fraud.drpu
     drpu fit train.csv.gz --label y --sep ';' --encoding latin-1 --out y.drpu
     drpu fit train.csv --label checked --negative-label no --pos-label yes --out fraud.drpu
-    drpu fit two-years.csv --label fraud --period month --scenario single-sample --out fraud.drpu
+    drpu fit two-years.csv --label fraud --period month --out fraud.drpu
     """
     if (label is None) == (unlabeled is None):
         raise typer.BadParameter("give a column of labels (--label y) or a second file (--unlabeled u.csv).")
@@ -86,7 +86,7 @@ def fit(
     cost = costs.stated
     classifier = DRPUClassifier(
         model, prior=number_or_text(prior), cost=0.5 if cost is None else cost,
-        scenario=scenario or "case-control", random_state=seed, n_jobs=jobs,
+        scenario=scenario or "auto", random_state=seed, n_jobs=jobs,
         verbose=int(sys.stderr.isatty() and not output.json),
     )  # fmt: skip
     loaded = reading.read(train)
@@ -112,7 +112,7 @@ def fit(
     saving.save(classifier, out)
     written = out.stat().st_size
     values = learnt(classifier) | standing(classifier) | {"artifact": str(out), "bytes": written}
-    assumed = scenario is None and unlabeled is None
+    assumed = scenario is None and unlabeled is None and classifier.scenario_ == "single-sample"
     counted = f"{values['positives']:,.0f} positives and {values['unlabeled']:,.0f} unlabeled rows"
     known = ""
     if label is not None and negative is not None:
