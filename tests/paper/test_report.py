@@ -154,6 +154,7 @@ def test_synthetic_results_say_where_the_line_is(tmp_path, monkeypatch):
         assert r["tests"][0]["accuracy"] > 0.75
 
 
+@pytest.mark.checkout
 def test_the_committed_page_is_that_of_the_committed_results(tmp_path):
     results = read_results(RESULTS)
     assert {"benchmark", "synthetic", "n_positive", "km2"} <= {r["experiment"] for r in results}
@@ -165,6 +166,7 @@ def test_the_committed_page_is_that_of_the_committed_results(tmp_path):
     assert len(all_tables(results)) == 11
 
 
+@pytest.mark.checkout
 def test_ours_is_what_the_risks_chose():
     strategies = json.loads((RESULTS / "strategies.json").read_text())
     assert best_strategy(strategies) == STRATEGY
@@ -200,6 +202,7 @@ def test_planned_trials_without_a_result_are_listed_with_their_commands():
     assert unfinished_text(trials("mnist", "ours", "drpu", 0.9)) == ""
 
 
+@pytest.mark.checkout
 def test_the_published_study_stays_small_and_beyond_is_the_last_column():
     assert sum(path.is_file() for path in RESULTS.rglob("*")) <= 40
     table = summary(read_results(RESULTS))

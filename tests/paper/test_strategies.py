@@ -296,6 +296,7 @@ def test_levels_of_effort_are_run_with_the_network_of_the_library(level, tmp_pat
     assert result["settings"]["options"]["effort"] == level
 
 
+@pytest.mark.checkout
 def test_the_highest_effort_is_the_recipe_that_is_published_for_it():
     published = [r for r in read_results(RESULTS / "one-split") if r["dataset"] == "cifar10"]
     (name,) = {r["settings"]["strategy"] for r in published}
@@ -350,6 +351,7 @@ def test_test_priors_are_those_of_adapt():
     assert prior.method == "blended"
 
 
+@pytest.mark.checkout
 def test_the_published_choices_are_those_of_the_tables():
     from paper.augmented import choose_candidate, read_choices
 
