@@ -32,7 +32,8 @@ test-fast: $(READY)  ## the tests of "make test" alone
 	$(PYTEST) -m "not slow"
 
 coverage: $(READY)  ## the tests of "make test" with the share of lines they run; fails below 90 %
-	$(PYTEST) -m "not slow" --cov --cov-report=xml --cov-report=markdown-append:$(or $(GITHUB_STEP_SUMMARY),coverage.md)
+	$(PYTEST) -m "not slow" --cov --cov-fail-under=90 --cov-report=xml \
+	  --cov-report=markdown-append:$(or $(GITHUB_STEP_SUMMARY),coverage.md)
 
 lint: $(READY)  ## ruff, mypy --strict and import-linter
 	$(BIN)/ruff check .

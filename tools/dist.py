@@ -121,8 +121,9 @@ def install_and_use(package: Path, folder: Path) -> None:
     """Install the pinned versions into an empty environment, and fit, save, load and adapt."""
     venv.create(folder, with_pip=True)
     python = folder / "bin" / "python"
-    options = ["--quiet", "--disable-pip-version-check", "--constraint", ROOT / "constraints.txt"]
-    subprocess.run([python, "-m", "pip", "install", *options, package], check=True)
+    install = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    pinned = ["--constraint", str(ROOT / "constraints.txt")]
+    subprocess.run([*install, *pinned, str(package)], check=True)
     print(f"{package.name}: installed, {installed_sizes(folder)}")
     subprocess.run([python, "-I", "-W", "error", "-c", USE], check=True, cwd=folder)
 
