@@ -299,24 +299,10 @@ def test_the_encoder_is_plain_data(encoder):
     assert again.kept_values() == {"ward": 3}
 
 
-def test_digests_find_the_same_levels_and_hold_no_value(encoder):
-    hashed = encoder.hashed()
-    assert "north" not in json.dumps(encode(hashed).tree)
-    assert hashed.salt != encoder.hashed().salt
-    frame = read_frame(claims(50, 7))
-    assert_array_equal(again_from(hashed).transform(frame), encoder.transform(frame))
-    assert hashed.hashed() is hashed
-
-
-def test_levels_of_few_rows_can_be_left_out_and_the_others_keep_their_codes():
-    values = ["a"] * 30 + ["b"] * 12 + ["c"] * 6
-    encoder, rows = fit(pd.DataFrame({"x": values}))
-    fewer = encoder.without_rare(10)
-    assert fewer.kept_values() == {"x": 2}
-    again = fewer.transform(read_frame(pd.DataFrame({"x": values})))
-    assert_array_equal(again, np.where(rows == FIRST + 2, OTHER, rows))
-    with pytest.raises(DataError, match="not known after loading"):
-        again_from(encoder).without_rare(10)
+def test_only_levels_of_at_least_five_rows_are_kept():
+    encoder, rows = fit(pd.DataFrame({"x": ["a"] * 30 + ["b"] * 5 + ["c"] * 4}))
+    assert again_from(encoder).used[0].levels == ("a", "b")
+    assert (rows[-4:] == OTHER).all()
 
 
 def column(kind="number-column", **fields):
@@ -335,7 +321,6 @@ def column(kind="number-column", **fields):
         {"columns": [column(), column()]},
         {"columns": [column("category-column", levels="xyz", rare=0.0)]},
         {"columns": [column("category-column", levels=["x", "x"], rare=0.0)]},
-        {"salt": 3},
         {"named": "yes"},
     ],
 )
