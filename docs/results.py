@@ -100,6 +100,21 @@ def intervals() -> str:
     return _table(head, lines, source)
 
 
+def shift_test() -> str:
+    """Shares of samples in which the test finds more than prior shift, by sizes of the samples."""
+    source = _read("intervals")
+    by_size: dict[str, dict[str, list[float]]] = {}
+    for row in source["shift_test"]:
+        change = "prior only" if row["kind"] == "size" else row["family"]
+        sizes = f"{row['n_positive']} / {row['n']:,} / {row['n_test']:,}"
+        by_size.setdefault(change, {}).setdefault(sizes, []).append(row["rejected"])
+    lines = []
+    for change, found in by_size.items():
+        shares = [sum(rejected) / len(rejected) for rejected in found.values()]
+        lines.append([change, *(f"{share:.0%}" for share in shares)])
+    return _table(["what changed", *by_size["prior only"]], lines, source)
+
+
 def network() -> str:
     """Seconds per epoch of the loop of drpu and of a simple one."""
     source = _read("network")
@@ -264,6 +279,22 @@ def mixed() -> str:
         )
     head = ["table", "columns of strings", "as it is", "by hand", "gain", "fit, relative to by hand"]
     return _table(head, lines, source)
+
+
+def text() -> str:
+    """AUC on tables of free text, by how a text is encoded."""
+    source = _read("text")
+    ways = {
+        "words": "a column for each word",
+        "directions_25": "25 directions",
+        "text": "50 directions, the default",
+        "directions_100": "100 directions",
+    }
+    lines = []
+    for name, part in source["tables"].items():
+        figures = [f"{part[way]['auc']:.3f} ({part[way]['seconds']:.1f} s)" for way in ways]
+        lines.append([name.replace("_", " "), f"{part['rows']:,}", *figures])
+    return _table(["texts", "rows", *ways.values()], lines, source)
 
 
 def choice() -> str:
@@ -679,6 +710,7 @@ TABLES = {
     "hardening": hardening,
     "audit": audit,
     "mixed": mixed,
+    "text": text,
     "months": months,
     "more_months": more_months,
     "more_months_by_table": more_months_by_table,
@@ -687,6 +719,7 @@ TABLES = {
     "month_aims": month_aims,
     "moving_months": moving_months,
     "shift": shift,
+    "shift_test": shift_test,
     "teaching": teaching,
     "pretraining": pretraining,
     "intervals": intervals,
