@@ -60,18 +60,10 @@ def test_conjugate_is_t_times_slope_minus_value(f):
 
 
 @every_generator
-def test_slope_is_the_derivative_of_the_value(f):
+def test_values_are_convex_and_their_slope_is_the_derivative(f):
     h = 1e-5 * T
     assert_allclose((f.value(T + h) - f.value(T - h)) / (2 * h), f.slope(T), rtol=1e-5, atol=1e-6)
-
-
-@every_generator
-def test_the_conjugate_grows_by_t_times_the_curvature(f):
-    h = 1e-5 * T
-    curvature = (f.slope(T + h) - f.slope(T - h)) / (2 * h)
-    growth = (f.conjugate(T + h) - f.conjugate(T - h)) / (2 * h)
-    assert (curvature > 0).all()
-    assert_allclose(growth, T * curvature, rtol=1e-5)
+    assert (np.diff(f.slope(T)) > 0).all()  # convex
 
 
 @every_generator

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from drpu.core.limits.evidence import ENOUGH, evidence_of, plateau_profile, slide
+from drpu.core.limits.evidence import evidence_of, plateau_profile
 from drpu.core.limits.interval import ratio_limits, shift_limits
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import DataError
@@ -85,8 +85,3 @@ def test_limits_of_the_training_prior_widen_those_of_the_new_one():
 def test_empty_counts_are_no_evidence():
     with pytest.raises(DataError, match="empty"):
         evidence_of(ScoreTails([1.0, 2.0]))
-
-
-def test_slides_are_lines_between_flat_ends():
-    assert [slide(x, 0.2, 0.6) for x in (0.0, 0.2, 0.4, 0.6, 1.0)] == [0, 0, pytest.approx(0.5), 1, 1]
-    assert ENOUGH > 0.5

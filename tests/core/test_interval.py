@@ -12,7 +12,6 @@ from numpy.testing import assert_allclose
 from scipy.special import ndtr
 from scipy.stats import binom
 
-from benchmarks._exact_limits import exact_limits
 from drpu.core.limits.interval import Limits, ratio_limits, shift_limits
 from drpu.core.prior.mixture import critical_value, grid, ranks
 from drpu.core.tails import ScoreTails
@@ -37,7 +36,6 @@ RULES = {
     "ratio": lambda new, reference, level: ratio_limits(reference, level),
     "shift": shift_limits,
     "known": lambda new, reference, level: shift_limits(new, reference, level, train_prior=0.3),
-    "exact": lambda new, reference, level: exact_limits(reference, level),
 }
 
 every_rule = pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
@@ -70,7 +68,6 @@ def test_limits_are_legal_whatever_is_counted(positive, unlabeled, new, level, p
     assert_legal(ratio_limits(reference, level))
     assert_legal(shift_limits(tails, reference, level))
     assert_legal(shift_limits(tails, reference, level, train_prior=prior))
-    assert_legal(exact_limits(reference, level))
 
 
 @pytest.mark.parametrize("n_new", [50, 1000])
@@ -262,25 +259,6 @@ def test_high_bounds_the_prior_where_negatives_reach_the_top():
         tails = ScoreTails(rng.normal(3, 1, 120))
         hits += ratio_limits(counted(rng, tails, 1500, 0.37, 3.0), 0.95).high >= 0.3
     assert hits >= fewest_hits(runs, 0.975)
-
-
-@pytest.mark.parametrize("tied", [False, True])
-def test_exact_limits_cover_in_small_samples(tied):
-    rng, runs, hits = np.random.default_rng(23), 200, 0
-    for _ in range(runs):
-        p, u = rng.normal(4, 1, 40), mixture(rng, 300, 0.5, 4.0)
-        if tied:
-            p, u = np.round(p), np.round(u)
-        limits = exact_limits(ScoreTails(p).update(u), 0.9)
-        hits += limits.low <= 0.5 <= limits.high
-    assert hits >= fewest_hits(runs, 0.9)
-
-
-def test_exact_limits_are_wider_but_say_something():
-    for seed in range(10):
-        _, reference = pair(seed, n_positive=500, n=5000)
-        usual, exact = ratio_limits(reference, 0.95), exact_limits(reference, 0.95)
-        assert usual.high - usual.low < exact.high - exact.low < 0.4
 
 
 def test_saturated_scores_bound_what_can_be_seen():
