@@ -83,14 +83,6 @@ def test_a_table_means_the_same_in_every_library(encoder, container):
     )
 
 
-@pytest.mark.parametrize("container", CONTAINERS)
-def test_each_row_is_read_alone(encoder, container):
-    whole = encoder.transform(read_frame(claims(12, 2)))
-    parts = container(claims(12, 2))
-    parts = [parts.iloc[[i]] if hasattr(parts, "iloc") else parts[i : i + 1] for i in range(12)]
-    assert_array_equal(np.concatenate([encoder.transform(read_frame(part)) for part in parts]), whole)
-
-
 @settings(max_examples=20)
 @given(order=st.permutations(list(claims().columns)))
 def test_columns_may_come_in_any_order(encoder, order):
