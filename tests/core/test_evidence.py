@@ -2,17 +2,12 @@
 
 import numpy as np
 import pytest
+from tails_data import drawn
 
 from drpu.core.limits.evidence import evidence_of, plateau_profile
 from drpu.core.limits.interval import ratio_limits, shift_limits
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import DataError
-
-
-def drawn(seed, n_positive, n, prior, separation):
-    rng = np.random.default_rng(seed)
-    label = rng.random(n) < prior
-    return ScoreTails(rng.normal(separation, 1, n_positive)).update(rng.normal(separation * label, 1))
 
 
 def test_the_index_is_a_lower_bound_of_the_true_one():

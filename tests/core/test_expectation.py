@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy.special import ndtr
+from tails_data import drawn
 
 from drpu.core.calibration import calibrate
 from drpu.core.decision import ratio_threshold
@@ -12,12 +13,6 @@ from drpu.core.tails import ScoreTails
 
 given = PriorEstimate.given
 FIGURES = ("accuracy", "precision", "recall")
-
-
-def drawn(seed, n_positive, n, prior, separation=2.0):
-    rng = np.random.default_rng(seed)
-    label = rng.random(n) < prior
-    return ScoreTails(rng.normal(separation, 1, n_positive)).update(rng.normal(separation * label, 1))
 
 
 def decide(tails, train_prior, test_prior, rows=None):
