@@ -152,13 +152,6 @@ def test_scores_without_shape_still_have_a_plateau(positive, scores):
     assert np.isfinite([fit.intercept, fit.slope]).all()
 
 
-def test_normal_scores_rank_the_cells_and_are_symmetric():
-    z = normal_scores(mixture(np.random.default_rng(5), 31, 200, 0.5))
-    assert len(z) == 32
-    assert (np.diff(z) > 0).all()
-    assert_allclose(z, -z[::-1], atol=1e-12)
-
-
 # -- the map -----------------------------------------------------------------------------
 
 

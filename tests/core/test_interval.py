@@ -13,7 +13,7 @@ from scipy.special import ndtr
 from scipy.stats import binom
 
 from drpu.core.limits.interval import Limits, ratio_limits, shift_limits
-from drpu.core.prior.mixture import critical_value, grid, ranks
+from drpu.core.prior.mixture import critical_value
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import DataError, ParameterError, PriorError
 
@@ -288,18 +288,3 @@ def test_the_critical_value_is_that_of_a_stepped_brownian_curve():
     for tail in (0.1, 0.025):
         c = critical_value(tail, step * (points - 1))
         assert_allclose((highest > c).mean(), tail, rtol=0.06)
-
-
-def test_the_critical_value_grows_with_the_range_and_the_level():
-    values = [[critical_value(tail, reach) for reach in (0.0, 0.2, 1.0, 5.0)] for tail in (0.2, 0.05, 0.01)]
-    assert (np.diff(values, axis=1) > 0).all()
-    assert (np.diff(values, axis=0) > 0).all()
-
-
-def test_thresholds_keep_geometric_numbers_of_positives():
-    kept = ranks(2500)
-    assert 10 <= kept.min() < 10 * 2**0.25 + 1
-    assert_allclose(kept[1:] / kept[:-1], 2**0.25, rtol=0.1)
-    assert (kept < 2500).all()
-    assert len(kept) <= 33
-    assert len(grid(ScoreTails(np.arange(4.0)))) == 0

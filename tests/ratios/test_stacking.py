@@ -99,13 +99,6 @@ def test_a_file_keeps_the_weights(weighted):
         decode(tree, arrays | {"weights": np.ones(7)}, blobs, Average)
 
 
-def test_few_positives_have_the_average_of_the_members(weighted):
-    data, _ = weighted
-    model = AutoRatio(random_state=0).fit_ratio(data.positive, data.unlabeled)
-    assert_allclose(model.weights, [0.5, 0.25, 0.25])
-    assert model.constant == 0
-
-
 def test_members_see_all_rows_again_where_rows_are_few(weighted, monkeypatch):
     data, model = weighted
     monkeypatch.setattr(auto, "ENOUGH", 300)
