@@ -8,10 +8,10 @@ import numpy as np
 from scipy.special import betainc, betaincinv
 
 from drpu._checks import check_fraction
-from drpu.core.limits.evidence import youden_index
-from drpu.core.limits.interval import Limits
-from drpu.core.prior.mixture import STEP, last_levels, ranks
-from drpu.core.tails import ScoreTails
+from drpu.priors.limits import Limits
+from drpu.priors.readings import STEP, last_levels, ranks
+from drpu.priors.separation import youden_index
+from drpu.priors.tails import ScoreTails
 
 
 def exact_limits(tails: ScoreTails, level: float, *, recall: float = 0.1) -> Limits:

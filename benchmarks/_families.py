@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.special import expit, gammaincc, logit, ndtr, stdtr
 
-from drpu.core.tails import ScoreTails
+from drpu.priors.tails import ScoreTails
 
 Array = np.ndarray
 

@@ -48,13 +48,13 @@ from drpu import (
     save,
     verify,
 )
-from drpu.classifier.audit import DESIGN, LABEL, ROW, check_of
-from drpu.classifier.audit_file import audit_from_columns
+from drpu.audits.answers_file import audit_from_columns
+from drpu.audits.plan import DESIGN, LABEL, ROW, check_of
 from drpu.exceptions import ArtifactError, DataError, DRPUError
 from drpu.files import archive as form
 from drpu.files.store import inspect_file
-from drpu.ratios.forest import ForestRatio
-from drpu.ratios.fourier import FourierRatio
+from drpu.models.forest import ForestRatio
+from drpu.models.fourier import FourierRatio
 from drpu.report import render_report
 
 __all__ = ["all_steps", "artifacts", "edited", "outcome", "repacked", "unpacked"]

@@ -71,12 +71,12 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from benchmarks._results import command_line
 from benchmarks._tables import Table, draw, generator, read_tables, test_priors
 from drpu import DRPUClassifier, ScoreTails
-from drpu.classifier.fitted import FittedRatio, ScoredRows
-from drpu.core.prior.estimate import PriorEstimate
-from drpu.core.shift.columns import ColumnShift
-from drpu.core.shift.periods import LabelCount
-from drpu.functions.base import Function
-from drpu.functions.folds import Folds
+from drpu.models.folds import Folds
+from drpu.models.function import Function
+from drpu.periods.columns import ColumnShift
+from drpu.periods.moves import LabelCount
+from drpu.priors.estimate import PriorEstimate
+from drpu.state.fitted import FittedRatio, ScoredRows
 
 PROTOCOLS = ("next", "far", "history")
 RATES = (0.1, 0.3, 0.6)

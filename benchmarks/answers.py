@@ -46,15 +46,15 @@ from benchmarks._results import command_line, write_results
 from benchmarks._tables import encode, generator
 from drpu import Audit, DRPUClassifier
 from drpu._samples import is_sparse
-from drpu.core.audit.design import Strata, allocate, draw_rows, make_strata
-from drpu.core.audit.recalibration import (
+from drpu.audits.design import Strata, allocate, draw_rows, make_strata
+from drpu.audits.evaluation import Answers
+from drpu.audits.recalibration import (
     DesignedSample,
     LogOddsMap,
     Population,
     bounded_log_odds,
     recalibrate,
 )
-from drpu.core.audit.results import Answers
 
 Array = np.ndarray
 Row = dict[str, Any]

@@ -20,9 +20,8 @@ from sklearn.metrics import roc_auc_score
 from benchmarks._results import command_line, write_results
 from benchmarks._tables import PROTOCOLS, Table, draw, generator, read_tables, test_priors
 from drpu import DRPUClassifier, PriorEstimate, ScoreTails, make_pu
-from drpu.classifier.auditing import bound_level, leaning_to
-from drpu.classifier.fitted import FittedRatio
-from drpu.core.audit.design import (
+from drpu.audits.combine import bound_level, leaning_to
+from drpu.audits.design import (
     Growth,
     Strata,
     carry_share,
@@ -32,10 +31,11 @@ from drpu.core.audit.design import (
     settled_growth,
     stratified_share,
 )
-from drpu.core.decision import ratio_posterior
-from drpu.core.limits.exact import Figure
-from drpu.core.prior.estimate import prior_from_tails
+from drpu.decisions.thresholds import ratio_posterior
 from drpu.exceptions import DRPUWarning
+from drpu.priors.estimate import prior_from_tails
+from drpu.priors.figures import Figure
+from drpu.state.fitted import FittedRatio
 
 Array = np.ndarray
 Row = dict[str, Any]

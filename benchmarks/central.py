@@ -8,7 +8,7 @@
 
 POOL and MONTHS are folders of Parquet files with a target ``y`` (MONTHS also with a column ``period``). A fit
 of the default takes two seconds, a quick one 40 ms. ``--choose`` chooses the constants of
-:mod:`drpu.core.prior.central` on both kinds of fits, leaving out one table after the other, and reports the
+:mod:`drpu.priors.central` on both kinds of fits, leaving out one table after the other, and reports the
 errors on the tables left out. Other figures are measured on fits of the default. The share of labelled
 positives is 5 to 70 %.
 """
@@ -31,14 +31,15 @@ from scipy.special import expit, logit
 
 from benchmarks._fits import Fit, make_fits, read_fits
 from benchmarks._results import command_line, write_results
-from drpu.core.calibration import calibrate, fit_plateau
-from drpu.core.decision import ratio_threshold
-from drpu.core.limits.evidence import ENOUGH, evidence_of
-from drpu.core.limits.interval import ratio_limits
-from drpu.core.prior import central, mixture
-from drpu.core.prior.estimate import PriorEstimate, prior_from_tails
-from drpu.core.prior.mixture import adaptive
+from drpu.decisions.thresholds import ratio_threshold
 from drpu.exceptions import DRPUWarning
+from drpu.priors import central
+from drpu.priors import readings as mixture
+from drpu.priors.calibration import calibrate, fit_plateau
+from drpu.priors.estimate import PriorEstimate, prior_from_tails
+from drpu.priors.limits import ratio_limits
+from drpu.priors.readings import adaptive
+from drpu.priors.separation import ENOUGH, evidence_of
 
 NEAR, FAR = 0.03, 0.10
 FEWEST = 10  # fits of a table for which its own coverage is shown

@@ -26,9 +26,9 @@ import scipy
 from benchmarks._exact_limits import exact_limits
 from benchmarks._families import FAMILIES, Array, Family, Mixture, draw_mixture, draw_rows, normal
 from benchmarks._results import command_line
-from drpu.core.diagnostics import mixture_test
-from drpu.core.limits.interval import Limits, ratio_limits, shift_limits
-from drpu.core.tails import ScoreTails
+from drpu.periods.mixture_test import mixture_test
+from drpu.priors.limits import Limits, ratio_limits, shift_limits
+from drpu.priors.tails import ScoreTails
 
 RESULTS = Path(__file__).parent / "results" / "intervals.json"
 LEVELS = (0.95, 0.80)

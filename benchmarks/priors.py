@@ -29,14 +29,14 @@ from benchmarks._results import command_line, read_results, write_results
 from benchmarks.shift import load
 from drpu import KernelMeanPrior, make_pu
 from drpu._samples import Sample, SamplePair
-from drpu.classifier.models import resolve_model
-from drpu.core.limits.interval import ratio_limits
-from drpu.core.prior.estimate import prior_from_tails
-from drpu.core.prior.mixture import PROPORTIONS, adaptive
-from drpu.core.tails import ScoreTails
 from drpu.exceptions import DRPUWarning
-from drpu.ratios.base import seeded
-from drpu.ratios.crossfit import cross_fit, tails_of
+from drpu.models.crossfit import cross_fit, tails_of
+from drpu.models.learner import seeded
+from drpu.models.registry import resolve_model
+from drpu.priors.estimate import prior_from_tails
+from drpu.priors.limits import ratio_limits
+from drpu.priors.readings import PROPORTIONS, adaptive
+from drpu.priors.tails import ScoreTails
 
 PRIORS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 0.95)
 SIZES = (50, 200, 500, 2500)

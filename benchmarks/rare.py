@@ -23,11 +23,11 @@ import numpy as np
 
 from benchmarks._results import command_line, write_results
 from drpu import DRPUClassifier, PriorEstimate, ScoreTails, make_gaussian_pu
-from drpu.classifier.fitted import AVERAGE_OFFSETS
-from drpu.core.calibration import calibrate
-from drpu.core.decision import ratio_threshold
-from drpu.core.performance import Decision, expect
+from drpu.decisions.performance import Decision, expect
+from drpu.decisions.thresholds import ratio_threshold
 from drpu.exceptions import DRPUWarning
+from drpu.priors.calibration import calibrate
+from drpu.state.fitted import AVERAGE_OFFSETS
 
 PRIOR, UNLABELED = 0.4, 1000
 POINTS = 4001

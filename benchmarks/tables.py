@@ -23,14 +23,14 @@ import numpy as np
 
 from benchmarks._results import command_line, read_results, write_results
 from benchmarks._tables import PROTOCOLS, Scored, Table, read_tables, score
-from drpu.classifier.fitted import FOLD_OFFSETS
-from drpu.core.calibration import calibrate
-from drpu.core.decision import ratio_threshold
-from drpu.core.limits.evidence import evidence_of
-from drpu.core.performance import Decision, expect
-from drpu.core.prior.estimate import PriorEstimate, prior_from_tails
-from drpu.core.prior.mixture import PROPORTIONS
+from drpu.decisions.performance import Decision, expect
+from drpu.decisions.thresholds import ratio_threshold
 from drpu.exceptions import DRPUWarning
+from drpu.priors.calibration import calibrate
+from drpu.priors.estimate import PriorEstimate, prior_from_tails
+from drpu.priors.readings import PROPORTIONS
+from drpu.priors.separation import evidence_of
+from drpu.state.fitted import FOLD_OFFSETS
 
 DOCS = Path(__file__).parent.parent / "docs" / "tables.md"
 FIGURES = ("accuracy", "precision", "recall")

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from drpu.core.risks import ShiftedRisk, VariationalRisk
 from drpu.exceptions import DataError
+from drpu.models.risks import ShiftedRisk, VariationalRisk
 from drpu.networks.function import NetworkFunction
 from drpu.networks.learner import NetworkScore
 from paper.evaluate import Floats, Outcome, by_margin

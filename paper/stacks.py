@@ -17,8 +17,8 @@ import torch
 from torch import Tensor
 
 from drpu import NetworkRatio
-from drpu.core.risks import PUObjective, ShiftedRisk
 from drpu.exceptions import ParameterError
+from drpu.models.risks import PUObjective, ShiftedRisk
 from drpu.networks.fit import (
     Network,
     Options,

@@ -5,6 +5,8 @@ import gc
 import pytest
 from hypothesis import settings
 
+from shared_fixtures import audit, audit_clf, audit_data, fitted, june, plan, toy  # noqa: F401
+
 collect_ignore_glob = ["conftest.py", "*/conftest.py", "scale/warm_daemon.py"]  # they hold no doctests
 
 settings.register_profile("drpu", max_examples=50, deadline=None, derandomize=True, database=None)
@@ -65,6 +67,6 @@ def undrawn(monkeypatch):
 @pytest.fixture
 def few_trees(monkeypatch):
     """Boosted trees of few rounds, for tests of how rows are read and printed, not of what is learnt."""
-    from drpu.ratios import boosted
+    from drpu.models import boosted
 
     monkeypatch.setattr(boosted, "_FIXED", boosted._FIXED._replace(rounds=15, learning_rate=0.3))

@@ -19,10 +19,10 @@ from sklearn.model_selection import train_test_split
 
 from drpu._optional import require
 from drpu.classifier.drpu import DRPUClassifier
-from drpu.core.prior.estimate import PriorEstimate
 from drpu.datasets.sampling import draw_at_prior, make_pu
 from drpu.files.store import load, save
 from drpu.plots import PriorDisplay
+from drpu.priors.estimate import PriorEstimate
 from drpu.report.page import write_report
 
 PRIORS = (0.2, 0.5, 0.8)

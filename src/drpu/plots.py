@@ -21,18 +21,18 @@ from drpu._checks import check_choice
 from drpu._optional import require
 from drpu._typing import FloatArray, Rows
 from drpu.classifier.adapted import AdaptedClassifier
-from drpu.classifier.budget import gain_of
 from drpu.classifier.drpu import DRPUClassifier
-from drpu.classifier.fitted import FittedRatio
-from drpu.core.budget import Gain
-from drpu.core.decision import ratio_threshold
-from drpu.core.diagnostics import Performance
-from drpu.core.limits.interval import ratio_limits
-from drpu.core.performance import PreparedCounts, decision_rates, expect
-from drpu.core.prior.estimate import PriorEstimate
-from drpu.core.shift.periods import Backtest
-from drpu.core.tails import ScoreTails
+from drpu.decisions.budget import gain_of
+from drpu.decisions.gain import Gain
+from drpu.decisions.performance import PreparedCounts, decision_rates, expect
+from drpu.decisions.thresholds import ratio_threshold
 from drpu.exceptions import DataTypeError, ParameterError
+from drpu.periods.mixture_test import Performance
+from drpu.periods.moves import Backtest
+from drpu.priors.estimate import PriorEstimate
+from drpu.priors.limits import ratio_limits
+from drpu.priors.tails import ScoreTails
+from drpu.state.fitted import FittedRatio
 
 __all__ = [
     "BacktestDisplay",
@@ -637,7 +637,7 @@ class BacktestDisplay(Display):
 
     Examples
     --------
-    >>> from drpu.core.shift.periods import PastPeriod, backtest_of
+    >>> from drpu.periods.moves import PastPeriod, backtest_of
     >>> from drpu.plots import BacktestDisplay
     >>> past = [PastPeriod(f"2026-0{k}", 500, 40, 0.02 * k, 0.0001, 0.02 * k, 0.03 * k) for k in range(1, 6)]
     >>> BacktestDisplay(backtest_of(past)).plot().ax_.get_ylabel()

@@ -10,7 +10,7 @@ from sklearn.base import clone
 
 from drpu import BoostedRatio, Costs, DRPUClassifier, PriorEstimate, load, make_gaussian_pu, save
 from drpu.exceptions import DataError, DataTypeError, IdColumnWarning, ParameterError, ShiftWarning
-from drpu.ratios.forest import ForestRatio
+from drpu.models.forest import ForestRatio
 from drpu.tables.encoder import TableEncoder
 from drpu.tables.frames import read_frame
 

@@ -21,7 +21,6 @@ from drpu import (
     save,
     shift_posterior,
 )
-from drpu.core.prior.estimate import _TOLD
 from drpu.exceptions import (
     AlphaWarning,
     ContradictionWarning,
@@ -33,6 +32,7 @@ from drpu.exceptions import (
     ShiftWarning,
     heard,
 )
+from drpu.priors.estimate import _TOLD
 
 # -- priors are estimated, and labels follow from them ------------------------------------
 

@@ -186,6 +186,6 @@ def test_the_default_says_what_it_did(toy, caplog):
 
 def test_rows_are_scored_in_parts_without_a_trace(toy, fitted, monkeypatch):
     whole = fitted.decision_function(toy.test), fitted.fitted_.count(toy.test)
-    monkeypatch.setattr("drpu.classifier.fitted._CHUNK", 97)
+    monkeypatch.setattr("drpu.state.fitted._CHUNK", 97)
     assert_array_equal(fitted.decision_function(toy.test), whole[0])
     assert fitted.fitted_.count(toy.test) == whole[1]

@@ -7,13 +7,13 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
 from drpu import NetworkRatio
-from drpu.classifier.models import RATIOS, SCORES, resolve_model, resolve_score
 from drpu.exceptions import ParameterError
-from drpu.ratios.auto import AutoRatio
-from drpu.ratios.base import RatioLearner, ScoreLearner, seeded
-from drpu.ratios.boosted import BoostedRatio
-from drpu.ratios.classifier import ClassifierRatio
-from drpu.ratios.kernel import KernelRatio
+from drpu.models.auto import AutoRatio
+from drpu.models.boosted import BoostedRatio
+from drpu.models.classifier import ClassifierRatio
+from drpu.models.kernel import KernelRatio
+from drpu.models.learner import RatioLearner, ScoreLearner, seeded
+from drpu.models.registry import RATIOS, SCORES, resolve_model, resolve_score
 
 
 @pytest.mark.parametrize("name", RATIOS)

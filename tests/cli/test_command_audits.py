@@ -14,7 +14,7 @@ from cli_answers import answer
 from drpu import load, make_gaussian_pu
 from drpu.cli import main
 from drpu.cli.tables import read
-from drpu.functions.folds import Folds
+from drpu.models.folds import Folds
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from cli_answers import answer
 from matplotlib import pyplot
 
 from drpu import load
-from drpu.core.shift.periods import PastPeriod, backtest_of
+from drpu.periods.moves import PastPeriod, backtest_of
 from drpu.plots import BacktestDisplay, PriorDisplay
 from hostile_texts import FORMULAS, HOSTILE
 

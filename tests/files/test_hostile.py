@@ -45,10 +45,10 @@ from drpu import (
     make_gaussian_pu,
     save,
 )
-from drpu.classifier.record import LearntElsewhere
 from drpu.exceptions import ArtifactError, DRPUError
-from drpu.functions import estimators
-from drpu.functions.estimators import kept_values, read_estimators, write_estimators
+from drpu.models import estimators
+from drpu.models.estimators import kept_values, read_estimators, write_estimators
+from drpu.state.record import LearntElsewhere
 from hostile_texts import HOSTILE
 
 pytestmark = [

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 
 from drpu import Audit, BoostedRatio, DRPUClassifier, KernelRatio, NetworkRatio, make_gaussian_pu
 from drpu.exceptions import ArtifactError, DataTypeError, ParameterError, ShiftWarning
-from drpu.files.onnx import export_onnx
+from drpu.files.export import export_onnx
 
 pytest.importorskip("onnx", reason="part of the onnx extra")
 # The samples are small, so drpu warns that the prior is not identified; this is not tested here.

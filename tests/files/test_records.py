@@ -17,11 +17,11 @@ import drpu
 from codec_laws import check_kept, edits, same
 from drpu._codec import KINDS, Array, Items, Kept, Number, encode, kept, rules_of
 from drpu._typing import FloatArray
-from drpu.classifier.record import Record, Reduction, record_of
 from drpu.exceptions import ArtifactError, DataError, DataTypeError, MissingExtraError, ParameterError
 from drpu.files.archive import write_archive
 from drpu.files.signature import make_keys, sign
 from drpu.files.store import KIND_MODULES, inspect_file, load, save, verify
+from drpu.state.record import Record, Reduction, record_of
 
 
 @kept("test-lines")

@@ -15,7 +15,7 @@ from torch import nn
 
 from drpu import DRPUClassifier, NetworkRatio, NNPUClassifier, PUaClassifier, load, save
 from drpu.exceptions import DataError, FewPositivesWarning, ParameterError, PixelScaleWarning
-from drpu.functions.base import read_rows
+from drpu.models.function import read_rows
 from drpu.networks.fit import BATCH_PIXELS, check_options, with_effort
 from drpu.networks.loop import CPU_PIXELS, rows_at_once
 

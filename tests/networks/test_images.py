@@ -283,7 +283,7 @@ def test_mixed_rows_are_averages_with_averaged_weights():
 
 
 def test_scores_have_the_same_options():
-    from drpu.core.risks import ShiftedRisk
+    from drpu.models.risks import ShiftedRisk
 
     model = NetworkScore(
         network="resnet9",

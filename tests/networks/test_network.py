@@ -10,8 +10,8 @@ from scipy import sparse
 from sklearn.base import clone
 from torch import nn
 
-from drpu.core.bregman import bregman_risk
 from drpu.exceptions import DataError, DataTypeError, ParameterError
+from drpu.models.bregman import bregman_risk
 from drpu.networks.fit import ALPHAS, FALLBACK_ALPHA, check_options
 from drpu.networks.function import NetworkFunction
 from drpu.networks.learner import NetworkRatio

@@ -16,8 +16,8 @@ from torch import nn
 
 from drpu import NetworkRatio
 from drpu.exceptions import ArtifactError
-from drpu.functions.base import LOG_LIMIT
-from drpu.functions.onnx import Graph
+from drpu.models.function import LOG_LIMIT
+from drpu.models.graphs import Graph
 from drpu.networks.modules import Ensemble, ResNet9
 
 runtime = pytest.importorskip("onnxruntime")

@@ -11,8 +11,8 @@ pytest.importorskip("torch")
 from sklearn.metrics import roc_auc_score
 
 from drpu._samples import Sample, SamplePair
-from drpu.core.risks import ShiftedRisk, VariationalRisk, get_loss
 from drpu.exceptions import ParameterError
+from drpu.models.risks import ShiftedRisk, VariationalRisk, get_loss
 from drpu.networks.learner import NetworkRatio, NetworkScore, from_ratio
 
 OPTIONS = {"hidden": (8,), "epochs": 8, "batch_size": 50, "learning_rate": 1e-2, "device": "cpu"}

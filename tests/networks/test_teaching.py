@@ -15,9 +15,9 @@ from sklearn.metrics import roc_auc_score
 from drpu import NetworkRatio, make_gaussian_pu
 from drpu._samples import Sample, SamplePair
 from drpu.exceptions import FewPositivesWarning, ParameterError
+from drpu.models.splits import hold_out
 from drpu.networks import teaching
 from drpu.networks.teaching import student_weights
-from drpu.ratios.splits import hold_out
 
 DATA = make_gaussian_pu(
     200, 1000, prior=0.4, test_prior=0.4, n_test=1000, separation=2.5, dimensions=20, random_state=0

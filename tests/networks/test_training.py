@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from torch import nn
 
-from drpu.core.bregman import get_generator
 from drpu.exceptions import ParameterError
-from drpu.functions.features import Scaling
+from drpu.models.bregman import get_generator
+from drpu.models.features import Scaling
 from drpu.networks.device import (
     pick_device,
     precision,

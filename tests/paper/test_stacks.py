@@ -12,8 +12,8 @@ import torch
 from torch import nn
 
 from drpu import NetworkRatio
-from drpu.core.risks import ShiftedRisk, VariationalRisk
 from drpu.exceptions import ParameterError
+from drpu.models.risks import ShiftedRisk, VariationalRisk
 from drpu.networks.learner import NetworkScore
 from paper.networks import residual_network
 from paper.pooling import MaxPool2

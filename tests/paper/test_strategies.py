@@ -14,9 +14,9 @@ pytest.importorskip("torch")
 from tiny_images import KEYS, fake_images, job, small
 
 from drpu import NetworkRatio, ScoreTails
-from drpu.core.prior.estimate import prior_from_tails
 from drpu.exceptions import DataError
 from drpu.networks.fit import with_effort
+from drpu.priors.estimate import prior_from_tails
 from paper import configs, strategies
 from paper.configs import CANDIDATES, TEST_PRIORS, recipe
 from paper.evaluate import by_ratio

@@ -9,12 +9,12 @@ from codec_laws import round_trip
 from drpu import make_gaussian_pu
 from drpu._codec import encode
 from drpu.exceptions import DataError, ParameterError
-from drpu.ratios.auto import AutoRatio
-from drpu.ratios.boosted import BoostedRatio
-from drpu.ratios.classifier import ClassifierRatio
-from drpu.ratios.forest import ForestRatio
-from drpu.ratios.fourier import FourierRatio, LinearRatio
-from drpu.ratios.kernel import KernelRatio
+from drpu.models.auto import AutoRatio
+from drpu.models.boosted import BoostedRatio
+from drpu.models.classifier import ClassifierRatio
+from drpu.models.forest import ForestRatio
+from drpu.models.fourier import FourierRatio, LinearRatio
+from drpu.models.kernel import KernelRatio
 
 SEEDED = {
     "auto": lambda seed=0: AutoRatio(random_state=seed),

@@ -18,11 +18,11 @@ from sklearn.exceptions import NotFittedError
 
 from drpu import DRPUClassifier, PriorEstimate, make_gaussian_pu
 from drpu.classifier.explain import Suspects
-from drpu.core.limits.exact import Figure
-from drpu.core.shift.periods import PastPeriod, backtest_of
 from drpu.exceptions import DataError, DataTypeError, DRPUError, FewPositivesWarning, ShiftWarning
-from drpu.functions.folds import Folds
+from drpu.models.folds import Folds
+from drpu.periods.moves import PastPeriod, backtest_of
 from drpu.plots import GainDisplay
+from drpu.priors.figures import Figure
 from drpu.report import render_report, write_report
 
 

@@ -10,8 +10,8 @@ from matplotlib import pyplot
 from numpy.testing import assert_allclose
 
 from drpu import PriorEstimate
-from drpu.core.shift.periods import PastPeriod, backtest_of
 from drpu.exceptions import ParameterError
+from drpu.periods.moves import PastPeriod, backtest_of
 from drpu.plots import (
     BacktestDisplay,
     CalibrationDisplay,

@@ -12,7 +12,7 @@ from cluster_checks import COLUMNS, assert_like_a_local_fit, assert_needs_no_clu
 
 from drpu import DaskBoosted, DRPUClassifier
 from drpu.exceptions import ClusterError, DataError, DataTypeError, LabelError, ParameterError
-from drpu.ratios.clusters import Plan
+from drpu.models.clusters import Plan
 from drpu.scale.dask_tasks import fold_of, pieces
 from drpu.tables.encoder import TableEncoder
 

@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 
 from drpu import DRPUClassifier, PriorMonitor, SparkBoosted, make_gaussian_pu
 from drpu.exceptions import ClusterError, DataError, DataTypeError, LabelError, ParameterError
-from drpu.functions.trees import BoostedFunction, trees_from_xgboost
+from drpu.models.trees import BoostedFunction, trees_from_xgboost
 from drpu.scale.spark import plain_errors
 
 pytestmark = pytest.mark.filterwarnings(

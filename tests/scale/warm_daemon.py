@@ -10,7 +10,7 @@ with suppress(ImportError):  # a Python without these packages fails in its work
     import pandas  # noqa: F401
 
     import drpu.classifier.drpu
-    import drpu.functions.trees  # noqa: F401
+    import drpu.models.trees  # noqa: F401
 
 if __name__ == "__main__":
     gc.freeze()  # workers search for garbage after each task

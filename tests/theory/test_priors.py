@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from worlds import worlds
 
-from drpu.core.prior.mixture import best_bin, infimum
-from drpu.core.shift.matching import match_negatives, matching
-from drpu.core.tails import ScoreTails, TailsRecord
 from drpu.datasets import GaussianClasses
+from drpu.priors.matching import match_negatives, matching
+from drpu.priors.readings import best_bin, infimum
+from drpu.priors.tails import ScoreTails, TailsRecord
 
 # -- Section 4.2: class priors -------------------------------------------------------
 

@@ -17,8 +17,8 @@ from worlds import (
     worlds,
 )
 
-from drpu.core.bregman import GENERATORS, get_generator, nonnegative_bregman_risk
-from drpu.core.decision import ratio_posterior, ratio_threshold
+from drpu.decisions.thresholds import ratio_posterior, ratio_threshold
+from drpu.models.bregman import GENERATORS, get_generator, nonnegative_bregman_risk
 
 # -- Section 3: risks ---------------------------------------------------------------
 

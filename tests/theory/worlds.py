@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from drpu.core.bregman import Generator, bregman_risk, get_generator
+from drpu.models.bregman import Generator, bregman_risk, get_generator
 
 ROUNDING = 1e-12
 LSIF = get_generator("lsif")

@@ -6,20 +6,20 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Self
 
 from drpu._codec import Number, kept
-from drpu.classifier.adapting import NOTHING_FOUND, Findings, Shift
+from drpu.audits.evaluation import Evaluation, FairnessTest
+from drpu.audits.recalibration import LogOddsMap
 from drpu.classifier.base import RatioClassifier, RatioRecord
 from drpu.classifier.decisions import RatioDecisions
-from drpu.classifier.fitted import FittedRatio
 from drpu.classifier.notices import adapted_html
-from drpu.classifier.record import Columns
-from drpu.core.audit.recalibration import LogOddsMap
-from drpu.core.audit.results import Evaluation, FairnessTest
-from drpu.core.budget import Budget
-from drpu.core.decision import KeptCosts, check_cost
-from drpu.core.diagnostics import MixtureTest
-from drpu.core.prior.estimate import PriorEstimate, as_prior
-from drpu.core.shift.columns import ColumnShift
+from drpu.decisions.gain import Budget
+from drpu.decisions.thresholds import KeptCosts, check_cost
 from drpu.exceptions import ParameterError
+from drpu.periods.columns import ColumnShift
+from drpu.periods.mixture_test import MixtureTest
+from drpu.periods.read import NOTHING_FOUND, Findings, Shift
+from drpu.priors.estimate import PriorEstimate, as_prior
+from drpu.state.fitted import FittedRatio
+from drpu.state.record import Columns
 
 
 class AdaptedClassifier(RatioClassifier):

@@ -19,21 +19,21 @@ from drpu._checks import (
 )
 from drpu._samples import n_rows
 from drpu._typing import FloatArray, Rows
-from drpu.classifier.adapting import adapt_to_counts, arrived_labels
-from drpu.classifier.audit import POPULATIONS, Audit, AuditPlan, GroupPlans, check_audit, labels_of, listed
-from drpu.classifier.auditing import adapt_to_answers, averaged, bound_level, resolve_audit, rows_for_width
+from drpu.audits.combine import adapt_to_answers, averaged, bound_level, resolve_audit, rows_for_width
+from drpu.audits.design import draw_rows, expected_width, make_strata
+from drpu.audits.evaluation import Evaluation, evaluate_answers
+from drpu.audits.plan import POPULATIONS, Audit, AuditPlan, GroupPlans, check_audit, labels_of, listed
+from drpu.audits.recalibration import MEMORY
 from drpu.classifier.decisions import RatioDecisions
-from drpu.classifier.fitted import FittedRatio, ScoredRows, score_once
-from drpu.classifier.groups import check_audits, group_members, priors_by_group, with_one_period
 from drpu.classifier.notices import count_there
-from drpu.classifier.record import Columns, Record, Reduction, try_rows
-from drpu.core.audit.design import draw_rows, expected_width, make_strata
-from drpu.core.audit.recalibration import MEMORY
-from drpu.core.audit.results import Evaluation, evaluate_answers
-from drpu.core.decision import ratio_posterior
-from drpu.core.prior.groups import GroupPriors
-from drpu.core.tails import ScoreTails
+from drpu.decisions.thresholds import ratio_posterior
 from drpu.exceptions import ParameterError
+from drpu.periods.group_priors import GroupPriors
+from drpu.periods.groups import check_audits, group_members, priors_by_group, with_one_period
+from drpu.periods.read import adapt_to_counts, arrived_labels
+from drpu.priors.tails import ScoreTails
+from drpu.state.fitted import FittedRatio, ScoredRows, score_once
+from drpu.state.record import Columns, Record, Reduction, try_rows
 from drpu.tables.frames import warn_of_order
 from drpu.tables.values import is_missing_cell
 

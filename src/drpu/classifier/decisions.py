@@ -14,23 +14,23 @@ from sklearn.exceptions import NotFittedError
 
 from drpu._checks import check_integer, check_real
 from drpu._typing import BoolArray, FloatArray, Rows
-from drpu.classifier.adapting import NOTHING_FOUND, Findings
-from drpu.classifier.budget import budget_threshold, share_for_precision, share_for_recall
+from drpu.audits.labelling import Sensitivity, sensitivity
+from drpu.audits.recalibration import FARTHEST, bounded_log_odds
 from drpu.classifier.explain import REST, Reasons, column_names, column_parts
-from drpu.classifier.fitted import NEAREST, FittedRatio, ScoredRows
-from drpu.classifier.groups import without_period
-from drpu.classifier.record import PUClassifier
 from drpu.classifier.validation import check_rows
-from drpu.core.audit.labelling import Sensitivity, sensitivity
-from drpu.core.audit.recalibration import FARTHEST, bounded_log_odds
-from drpu.core.decision import Costs, ratio_posterior, ratio_threshold
-from drpu.core.diagnostics import Performance
-from drpu.core.limits.exact import Figure
-from drpu.core.performance import expect, expect_mapped
-from drpu.core.prior.estimate import PriorEstimate, as_prior, warn_if_not_identified
-from drpu.core.tails import ScoreTails
+from drpu.decisions.budget import budget_threshold, share_for_precision, share_for_recall
+from drpu.decisions.performance import expect, expect_mapped
+from drpu.decisions.thresholds import Costs, ratio_posterior, ratio_threshold
 from drpu.exceptions import DataError, ParameterError
-from drpu.functions.base import LOG_LIMIT
+from drpu.models.function import LOG_LIMIT
+from drpu.periods.groups import without_period
+from drpu.periods.mixture_test import Performance
+from drpu.periods.read import NOTHING_FOUND, Findings
+from drpu.priors.estimate import PriorEstimate, as_prior, warn_if_not_identified
+from drpu.priors.figures import Figure
+from drpu.priors.tails import ScoreTails
+from drpu.state.fitted import NEAREST, FittedRatio, ScoredRows
+from drpu.state.record import PUClassifier
 from drpu.tables.frames import collected, is_frame, read_frame
 
 if TYPE_CHECKING:

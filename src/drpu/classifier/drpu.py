@@ -14,9 +14,7 @@ from drpu._codec import kept
 from drpu._progress import inform, part, progress_bar
 from drpu._samples import Sample, SamplePair
 from drpu._typing import BoolArray, Rows
-from drpu.classifier.adapting import count_labels, plan_periods, run_backtest, without_periods
-from drpu.classifier.audit import TrainingMark
-from drpu.classifier.auditing import (
+from drpu.audits.combine import (
     TrainingAnswers,
     beside,
     known_rows,
@@ -24,9 +22,8 @@ from drpu.classifier.auditing import (
     rates_from_answers,
     training_answers,
 )
+from drpu.audits.plan import TrainingMark
 from drpu.classifier.base import RatioClassifier, RatioRecord
-from drpu.classifier.fitted import FittedRatio, with_labelled, without_labelled
-from drpu.classifier.models import resolve_model
 from drpu.classifier.notices import (
     warn_of_alpha,
     warn_of_few_known,
@@ -35,7 +32,6 @@ from drpu.classifier.notices import (
     warn_of_notes,
 )
 from drpu.classifier.priors import KERNEL_MEANS, check_prior_parameter, kernel_mean_prior
-from drpu.classifier.record import Columns, Labels, Parameter, parameters_of, read_parameters
 from drpu.classifier.validation import (
     Classes,
     cells_of,
@@ -50,18 +46,22 @@ from drpu.classifier.validation import (
     weigh_labelled,
     with_categories,
 )
-from drpu.core.calibration import calibrate
-from drpu.core.decision import check_cost
-from drpu.core.limits.exact import Figure
-from drpu.core.prior.estimate import PriorEstimate, as_prior, prior_from_tails, warn_if_not_identified
-from drpu.core.shift.columns import ColumnProfile, profile_columns
-from drpu.core.shift.periods import Backtest, LabelCount
-from drpu.core.tails import ScoreTails
+from drpu.decisions.thresholds import check_cost
 from drpu.exceptions import DataError, DataTypeError, ParameterError, PriorBoundaryWarning, PriorError
-from drpu.functions.folds import Folds
-from drpu.ratios.base import RatioLearner, seeded
-from drpu.ratios.clusters import FrameLearner, Ranges, refuse_frame
-from drpu.ratios.crossfit import Known, cross_fit, resolve_holdout, tails_of
+from drpu.models.clusters import FrameLearner, Ranges, refuse_frame
+from drpu.models.crossfit import Known, cross_fit, resolve_holdout, tails_of
+from drpu.models.folds import Folds
+from drpu.models.learner import RatioLearner, seeded
+from drpu.models.registry import resolve_model
+from drpu.periods.columns import ColumnProfile, profile_columns
+from drpu.periods.moves import Backtest, LabelCount
+from drpu.periods.read import count_labels, plan_periods, run_backtest, without_periods
+from drpu.priors.calibration import calibrate
+from drpu.priors.estimate import PriorEstimate, as_prior, prior_from_tails, warn_if_not_identified
+from drpu.priors.figures import Figure
+from drpu.priors.tails import ScoreTails
+from drpu.state.fitted import FittedRatio, with_labelled, without_labelled
+from drpu.state.record import Columns, Labels, Parameter, parameters_of, read_parameters
 from drpu.tables.encoder import fixed_cells
 from drpu.tables.frames import collected, warn_of_order
 from drpu.tables.notes import Note, table_notes

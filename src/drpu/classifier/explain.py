@@ -11,19 +11,19 @@ from drpu._checks import check_fraction, check_integer, check_jobs, check_random
 from drpu._progress import progress_bar
 from drpu._samples import Sample, SamplePair, n_rows
 from drpu._typing import FloatArray, IntArray, Rows
-from drpu.classifier.audit import check_same_rows, labelled_flags
-from drpu.classifier.fitted import ScoredRows
-from drpu.classifier.models import resolve_model
-from drpu.classifier.record import LearntElsewhere
+from drpu.audits.plan import check_same_rows, labelled_flags
 from drpu.classifier.validation import copies_of_labelled, grouped_copies, with_categories
-from drpu.core.calibration import calibrate
-from drpu.core.limits.exact import Figure
-from drpu.core.prior.estimate import prior_from_tails
-from drpu.core.tails import ScoreTails
 from drpu.exceptions import DataError, DataTypeError, silent
-from drpu.ratios.base import seeded
-from drpu.ratios.clusters import FrameLearner
-from drpu.ratios.crossfit import FEW_TO_SPLIT, FEWEST_TO_SPLIT, held_scores
+from drpu.models.clusters import FrameLearner
+from drpu.models.crossfit import FEW_TO_SPLIT, FEWEST_TO_SPLIT, held_scores
+from drpu.models.learner import seeded
+from drpu.models.registry import resolve_model
+from drpu.priors.calibration import calibrate
+from drpu.priors.estimate import prior_from_tails
+from drpu.priors.figures import Figure
+from drpu.priors.tails import ScoreTails
+from drpu.state.fitted import ScoredRows
+from drpu.state.record import LearntElsewhere
 from drpu.tables.encoder import TableEncoder
 from drpu.tables.frames import FrameRows, read_frame, warn_of_order
 

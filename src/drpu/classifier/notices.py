@@ -8,11 +8,7 @@ from html import escape
 from importlib import import_module
 from typing import Any
 
-from drpu.core.audit.labelling import FEWEST_KNOWN
-from drpu.core.diagnostics import MixtureTest
-from drpu.core.prior.estimate import FEW_POSITIVES, PriorEstimate
-from drpu.core.shift.columns import OTHER_SHIFT, ColumnShift
-from drpu.core.tails import ScoreTails
+from drpu.audits.labelling import FEWEST_KNOWN
 from drpu.exceptions import (
     AlphaWarning,
     ContradictionWarning,
@@ -25,8 +21,12 @@ from drpu.exceptions import (
     ShiftWarning,
     TrainingTableWarning,
 )
-from drpu.functions.folds import Folds
-from drpu.ratios.clusters import engine_of
+from drpu.models.clusters import engine_of
+from drpu.models.folds import Folds
+from drpu.periods.columns import OTHER_SHIFT, ColumnShift
+from drpu.periods.mixture_test import MixtureTest
+from drpu.priors.estimate import FEW_POSITIVES, PriorEstimate
+from drpu.priors.tails import ScoreTails
 from drpu.tables.notes import Note, list_of_notes
 
 MOST_NAMED = 6  # columns that a warning names

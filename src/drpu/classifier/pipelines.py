@@ -9,13 +9,13 @@ from sklearn.pipeline import Pipeline
 
 from drpu._codec import Items, NotKept, kept
 from drpu._typing import FloatArray, Rows
-from drpu.classifier.audit import Audit, AuditPart, RandomPart
+from drpu.audits.plan import Audit, AuditPart, RandomPart
 from drpu.classifier.base import RatioClassifier, RatioRecord
-from drpu.classifier.record import Record, Reduction, record_of
-from drpu.core.diagnostics import Performance
-from drpu.core.prior.estimate import PriorEstimate
 from drpu.exceptions import DataError, DataTypeError
-from drpu.functions.estimators import kept_values, read_estimators, write_estimators
+from drpu.models.estimators import kept_values, read_estimators, write_estimators
+from drpu.periods.mixture_test import Performance
+from drpu.priors.estimate import PriorEstimate
+from drpu.state.record import Record, Reduction, record_of
 
 
 class AdaptedPipeline(Pipeline):  # type: ignore[misc]

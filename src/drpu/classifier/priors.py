@@ -11,17 +11,17 @@ from scipy import sparse
 from drpu._checks import check_choice
 from drpu._samples import Sample, SamplePair
 from drpu._typing import FloatArray, Rows
-from drpu.classifier.fitted import with_labelled, without_labelled
-from drpu.core.prior.estimate import PriorEstimate, as_prior, prior_from_tails
-from drpu.core.prior.kernel_mean import KernelMeanPrior
-from drpu.core.prior.mixture import PROPORTIONS
-from drpu.core.tails import ScoreTails
 from drpu.exceptions import PriorBoundaryWarning, PriorError
-from drpu.functions.features import Scaling, standardised
-from drpu.functions.folds import Folds
-from drpu.ratios.crossfit import cross_fit, resolve_holdout, tails_of
-from drpu.ratios.fourier import FourierRatio
-from drpu.ratios.kernel import KernelRatio
+from drpu.models.crossfit import cross_fit, resolve_holdout, tails_of
+from drpu.models.features import Scaling, standardised
+from drpu.models.folds import Folds
+from drpu.models.fourier import FourierRatio
+from drpu.models.kernel import KernelRatio
+from drpu.priors.estimate import PriorEstimate, as_prior, prior_from_tails
+from drpu.priors.kernel_mean import KernelMeanPrior
+from drpu.priors.readings import PROPORTIONS
+from drpu.priors.tails import ScoreTails
+from drpu.state.fitted import with_labelled, without_labelled
 
 KERNEL_MEANS = ("km2", "km1")
 PRIOR_METHODS = ("auto", *PROPORTIONS, *KERNEL_MEANS)

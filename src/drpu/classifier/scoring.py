@@ -13,11 +13,11 @@ from sklearn.pipeline import Pipeline
 
 from drpu._checks import check_fraction, check_prior
 from drpu._typing import BoolArray, IntArray, Rows
-from drpu.classifier.audit import check_same_rows
+from drpu.audits.plan import check_same_rows
 from drpu.classifier.validation import Classes, read_labels
-from drpu.core.bregman import bregman_risk
-from drpu.core.decision import Costs
+from drpu.decisions.thresholds import Costs
 from drpu.exceptions import ParameterError, PriorError
+from drpu.models.bregman import bregman_risk
 from drpu.tables.frames import warn_of_order
 
 

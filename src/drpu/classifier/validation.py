@@ -15,9 +15,8 @@ from drpu._arrays import as_numpy
 from drpu._checks import LARGEST, check_numbers, check_weights, one_line, refuse_mask, unit_weights
 from drpu._samples import Sample, SamplePair, indexable, is_sparse, n_rows, stack_rows
 from drpu._typing import BoolArray, FloatArray, IntArray, Rows
-from drpu.classifier.audit import check_same_rows
-from drpu.classifier.record import LONGEST_LABEL
-from drpu.core.audit.labelling import inverse_weights
+from drpu.audits.labelling import inverse_weights
+from drpu.audits.plan import check_same_rows
 from drpu.exceptions import (
     CopiedPositivesWarning,
     DataError,
@@ -27,9 +26,10 @@ from drpu.exceptions import (
     ParameterError,
     PositiveLabelWarning,
 )
-from drpu.functions.base import Accepts, Function, as_rows, check_pixels, check_shape
-from drpu.ratios.base import RatioLearner
-from drpu.ratios.clusters import refuse_frame
+from drpu.models.clusters import refuse_frame
+from drpu.models.function import Accepts, Function, as_rows, check_pixels, check_shape
+from drpu.models.learner import RatioLearner
+from drpu.state.record import LONGEST_LABEL
 from drpu.tables.encoder import TableEncoder
 from drpu.tables.frames import Frame, FrameRows, aligned, is_frame, read_frame, warn_of_order
 from drpu.tables.values import as_series, is_missing, missing

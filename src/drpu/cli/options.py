@@ -108,7 +108,7 @@ class Saving:
 
     def check(self, out: Path | None) -> None:
         """Raise if an option violates its rule or nothing is written, before work that takes a while."""
-        from drpu.classifier.record import Reduction
+        from drpu.state.record import Reduction
 
         if out is None:
             given = {"--column-values": self.column_values, "--rare-values": self.rare_values is not None}
@@ -187,7 +187,7 @@ class Decision(Costs):
 
     def on(self, classifier: Any, X: Any) -> Any:
         """The classifier with the threshold of the budget for these rows, if there is one."""
-        from drpu.classifier.budget import budget_depth
+        from drpu.decisions.budget import budget_depth
 
         budget = self.checked
         return classifier if budget is None else classifier.at_budget(**budget_depth(budget), of=X)
@@ -213,8 +213,8 @@ class Answers:
 
         With ``either``, a file without groups is read as one audit.
         """
-        from drpu.classifier.audit import GROUP, LABEL
-        from drpu.classifier.audit_file import audit_from_columns
+        from drpu.audits.answers_file import audit_from_columns
+        from drpu.audits.plan import GROUP, LABEL
         from drpu.cli.tables import read_own
 
         if self.audit is None:
@@ -305,8 +305,8 @@ class Reading:
         self, classifier: Any, loaded: Loaded, *, used: Sequence[str | None] = (), mixed: bool = False
     ) -> Any:
         """The rows with their scores; with ``mixed``, a warning if the priors of their periods differ."""
-        from drpu.classifier.fitted import score_once
-        from drpu.classifier.groups import with_one_period
+        from drpu.periods.groups import with_one_period
+        from drpu.state.fitted import score_once
 
         rows = self.rows(classifier, loaded, used=used, with_period=mixed)
         with about(loaded.path):

@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from drpu._checks import check_integer, check_prior, check_real
 from drpu._typing import FloatArray, IntArray
-from drpu.core.decision import ratio_posterior
 from drpu.datasets.sampling import as_generator
+from drpu.decisions.thresholds import ratio_posterior
 from drpu.exceptions import DataError, ParameterError
 
 

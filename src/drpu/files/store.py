@@ -1,6 +1,6 @@
 """save, load, verify and inspect_file: a classifier as one file that contains no code.
 
-The file holds the record of the classifier, see :mod:`drpu.classifier.record`. ``verify`` decodes it,
+The file holds the record of the classifier, see :mod:`drpu.state.record`. ``verify`` decodes it,
 ``load`` decodes it and lets the classifier score two rows, and ``inspect_file`` returns the record itself.
 """
 
@@ -23,36 +23,36 @@ from drpu._checks import check_flag, check_integer
 from drpu._codec import decode, encode
 from drpu._output import output_file
 from drpu._typing import FloatArray
-from drpu.classifier.record import Record, Reduction, record_of
 from drpu.exceptions import ArtifactError, MissingExtraError
 from drpu.files.archive import MAX_BYTES, SCHEMA, Archive, open_archive, read_bytes, write_archive
 from drpu.files.signature import check_signature
+from drpu.state.record import Record, Reduction, record_of
 
 StrPath = str | os.PathLike[str]
 
 # The modules that declare kinds, imported before a file is read. They import torch and LightGBM when used.
 KIND_MODULES = (
     "drpu.classifier.adapted",
-    "drpu.classifier.adapting",
-    "drpu.classifier.budget",
+    "drpu.periods.read",
+    "drpu.decisions.budget",
     "drpu.classifier.drpu",
-    "drpu.classifier.fitted",
+    "drpu.state.fitted",
     "drpu.classifier.pipelines",
-    "drpu.classifier.record",
-    "drpu.core.audit.recalibration",
-    "drpu.core.calibration",
-    "drpu.core.decision",
-    "drpu.core.prior.estimate",
-    "drpu.core.reduction",
-    "drpu.core.shift.alarm",
-    "drpu.core.shift.columns",
-    "drpu.core.shift.periods",
-    "drpu.core.tails",
-    "drpu.functions.average",
-    "drpu.functions.estimators",
-    "drpu.functions.features",
-    "drpu.functions.folds",
-    "drpu.functions.trees",
+    "drpu.state.record",
+    "drpu.audits.recalibration",
+    "drpu.priors.calibration",
+    "drpu.decisions.thresholds",
+    "drpu.priors.estimate",
+    "drpu.priors.reduction",
+    "drpu.scale.alarm",
+    "drpu.periods.columns",
+    "drpu.periods.moves",
+    "drpu.priors.tails",
+    "drpu.models.average",
+    "drpu.models.estimators",
+    "drpu.models.features",
+    "drpu.models.folds",
+    "drpu.models.trees",
     "drpu.networks.function",
     "drpu.networks.generative",
     "drpu.rivals.base",

@@ -29,10 +29,11 @@ from drpu._checks import (
 from drpu._progress import part, progress_bar
 from drpu._samples import Sample, SamplePair
 from drpu._typing import IntArray, Rows
-from drpu.core.bregman import GENERATORS, get_generator
-from drpu.core.risks import PUObjective
 from drpu.exceptions import DataError, ParameterError
-from drpu.functions.features import Scaling
+from drpu.models.bregman import GENERATORS, get_generator
+from drpu.models.features import Scaling
+from drpu.models.risks import PUObjective
+from drpu.models.splits import hold_out
 from drpu.networks.augment import Augment, make_augment
 from drpu.networks.augment import test_views as views_of
 from drpu.networks.device import PRECISIONS, pick_device, private_random, weight_dtype
@@ -51,7 +52,6 @@ from drpu.networks.loop import (
 from drpu.networks.modules import MOST_CHANNELS, MakesModule, ResNet9, make_module, make_network
 from drpu.networks.objectives import START, Aim, RatioObjective, on_outputs, score_aim
 from drpu.networks.pretraining import pretrained
-from drpu.ratios.splits import hold_out
 
 if TYPE_CHECKING:
     from torch import Tensor, nn

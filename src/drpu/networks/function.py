@@ -15,8 +15,8 @@ from drpu._codec import Array, Items, NotKept, Number, Text, Whole, kept
 from drpu._optional import require
 from drpu._typing import FloatArray, Rows
 from drpu.exceptions import ArtifactError, DataError, PixelScaleWarning
-from drpu.functions.base import Function
-from drpu.functions.features import Scaling
+from drpu.models.features import Scaling
+from drpu.models.function import Function
 
 if TYPE_CHECKING:
     from torch import nn
@@ -184,7 +184,7 @@ class NetworkFunction(Function):
 
     def onnx(self, graph: Any, X: str) -> str:
         """Add the scores of the rows ``X`` to an ONNX graph; the name of the (rows, 1) result."""
-        from drpu.networks.onnx import network_scores
+        from drpu.networks.graphs import network_scores
 
         return network_scores(graph, self, X)
 

@@ -12,10 +12,10 @@ from sklearn.base import clone
 from drpu._checks import check_integer
 from drpu._optional import require
 from drpu._samples import SamplePair
-from drpu.core.risks import PUObjective
 from drpu.exceptions import ParameterError
+from drpu.models.learner import RatioLearner, ScoreLearner
+from drpu.models.risks import PUObjective
 from drpu.networks.function import NetworkFunction
-from drpu.ratios.base import RatioLearner, ScoreLearner
 
 if TYPE_CHECKING:
     from torch import Tensor, nn

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from drpu._fork import torch_threads_here
 from drpu._typing import FloatArray, Rows
 from drpu.exceptions import DataError, ParameterError
-from drpu.functions.features import Scaling
+from drpu.models.features import Scaling
 from drpu.networks.augment import test_views as views_of
 from drpu.networks.device import precision, private_random
 from drpu.networks.loop import as_floats, as_tensor, rows_at_once

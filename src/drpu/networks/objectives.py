@@ -13,8 +13,8 @@ from scipy.stats import beta
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812
 
-from drpu.core.bregman import Generator, Risk, bregman_risk, nonnegative_bregman_risk
-from drpu.core.risks import PUObjective, ShiftedRisk, VariationalRisk, mixup_penalty
+from drpu.models.bregman import Generator, Risk, bregman_risk, nonnegative_bregman_risk
+from drpu.models.risks import PUObjective, ShiftedRisk, VariationalRisk, mixup_penalty
 from drpu.networks.loop import Batch, Criterion, Forward, Loss
 
 # The output at which the ratio is 1, which is its mean over unlabeled rows: the initial output.

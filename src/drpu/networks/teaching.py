@@ -14,17 +14,17 @@ from drpu._checks import check_integer, check_random_state, check_real
 from drpu._progress import part, progress_bar
 from drpu._samples import Sample, SamplePair
 from drpu._typing import FloatArray
-from drpu.core.calibration import calibrate
-from drpu.core.prior.estimate import prior_from_tails
-from drpu.core.tails import ScoreTails
 from drpu.exceptions import FewPositivesWarning, ParameterError
+from drpu.models.splits import TrainAndHeld, hold_out
 from drpu.networks.fit import Network, Options, check_options, fit_networks, network_seed, pretrain, weighty
 from drpu.networks.function import NetworkFunction
 from drpu.networks.learner import NetworkRatio
 from drpu.networks.loop import Training, count_steps
 from drpu.networks.modules import ResNet9
 from drpu.networks.objectives import log_ratio_of
-from drpu.ratios.splits import TrainAndHeld, hold_out
+from drpu.priors.calibration import calibrate
+from drpu.priors.estimate import prior_from_tails
+from drpu.priors.tails import ScoreTails
 
 ENOUGH = 25  # with fewer held-out positives a calibration would be too noisy
 TEACHER_ALPHAS = (0.3, 0.45, 0.15, 0.6, 0.05)  # values for the teachers in turn, with alpha="auto"

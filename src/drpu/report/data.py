@@ -10,18 +10,10 @@ from typing import Any
 import numpy as np
 
 from drpu._typing import FloatArray, IntArray, Rows
-from drpu.classifier.budget import budget_depth, gain_of
-from drpu.classifier.fitted import FittedRatio, ScoredRows, score_once
-from drpu.classifier.groups import group_members, group_values, outputs_by
-from drpu.core.budget import Budget, Gain
-from drpu.core.decision import Costs, ratio_threshold
-from drpu.core.diagnostics import Performance
-from drpu.core.limits.exact import Figure
-from drpu.core.performance import PreparedCounts, decision_rates, expect
-from drpu.core.prior.estimate import FEW_POSITIVES, PriorEstimate
-from drpu.core.prior.groups import GroupPrior, GroupPriors
-from drpu.core.shift.periods import Backtest
-from drpu.core.tails import ScoreTails
+from drpu.decisions.budget import budget_depth, gain_of
+from drpu.decisions.gain import Budget, Gain
+from drpu.decisions.performance import PreparedCounts, decision_rates, expect
+from drpu.decisions.thresholds import Costs, ratio_threshold
 from drpu.exceptions import (
     DataError,
     DataTypeError,
@@ -31,7 +23,15 @@ from drpu.exceptions import (
     heard,
     warn,
 )
+from drpu.periods.group_priors import GroupPrior, GroupPriors
+from drpu.periods.groups import group_members, group_values, outputs_by
+from drpu.periods.mixture_test import Performance
+from drpu.periods.moves import Backtest
 from drpu.plots import RocDisplay, fitted_of, prepared_counts
+from drpu.priors.estimate import FEW_POSITIVES, PriorEstimate
+from drpu.priors.figures import Figure
+from drpu.priors.tails import ScoreTails
+from drpu.state.fitted import FittedRatio, ScoredRows, score_once
 
 ROWS = 10_000  # number of rows in the texts of a page without new rows
 LISTED = 1000  # most rows in the list of rows to check

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from drpu.core.prior.estimate import PriorEstimate
-    from drpu.core.shift.periods import Backtest
+    from drpu.periods.moves import Backtest
+    from drpu.priors.estimate import PriorEstimate
     from drpu.report.data import ReportData
 
 FIGURES = {

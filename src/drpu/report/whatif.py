@@ -5,7 +5,7 @@ jumps, where the threshold passes the ratio of a held-out positive. Therefore th
 a grid over priors and costs would miss the jumps.
 
 - ``steps``: between two jumps, recall and false-positive rate, and the alternatives to them that the limits
-  of figures are made of (:class:`drpu.core.performance.DecisionRates`; after answers those of the map),
+  of figures are made of (:class:`drpu.decisions.performance.DecisionRates`; after answers those of the map),
 - ``gain``: shares of the positives and of the negatives above each level, for a number of rows to check;
   after answers by their map, with limits,
 - ``shareLimits``: confidence limits of a share of the held-out positives,
@@ -25,12 +25,12 @@ from typing import Any
 import numpy as np
 
 from drpu._typing import FloatArray, IntArray
-from drpu.core.audit.recalibration import FARTHEST
-from drpu.core.budget import negative_survival
-from drpu.core.limits.exact import exact_limits
-from drpu.core.performance import LABEL_NOISE, decision_rates
-from drpu.core.prior.estimate import PriorEstimate
-from drpu.functions.base import LOG_LIMIT
+from drpu.audits.recalibration import FARTHEST
+from drpu.decisions.gain import negative_survival
+from drpu.decisions.performance import LABEL_NOISE, decision_rates
+from drpu.models.function import LOG_LIMIT
+from drpu.priors.estimate import PriorEstimate
+from drpu.priors.figures import exact_limits
 from drpu.report.data import ReportData
 
 LEVELS = 250

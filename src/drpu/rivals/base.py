@@ -16,9 +16,15 @@ from drpu._checks import SCENARIOS, check_choice, check_fraction, check_random_s
 from drpu._codec import Text, kept
 from drpu._samples import SamplePair
 from drpu._typing import FloatArray, Rows
-from drpu.classifier.models import resolve_score
 from drpu.classifier.priors import Population, check_prior_parameter, estimate_population
-from drpu.classifier.record import (
+from drpu.classifier.validation import Classes, check_rows, pair_pu, split_pu
+from drpu.exceptions import DataError, ParameterError, PriorError
+from drpu.models.function import Function
+from drpu.models.learner import ScoreLearner
+from drpu.models.registry import resolve_score
+from drpu.networks.generative import ClassGenerators
+from drpu.priors.estimate import PriorEstimate, as_prior
+from drpu.state.record import (
     Columns,
     Labels,
     Parameter,
@@ -29,12 +35,6 @@ from drpu.classifier.record import (
     read_parameters,
     try_rows,
 )
-from drpu.classifier.validation import Classes, check_rows, pair_pu, split_pu
-from drpu.core.prior.estimate import PriorEstimate, as_prior
-from drpu.exceptions import DataError, ParameterError, PriorError
-from drpu.functions.base import Function
-from drpu.networks.generative import ClassGenerators
-from drpu.ratios.base import ScoreLearner
 from drpu.tables.frames import warn_of_order
 
 

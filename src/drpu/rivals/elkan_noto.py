@@ -11,11 +11,11 @@ from sklearn.ensemble import ExtraTreesClassifier
 
 from drpu._samples import SamplePair
 from drpu._typing import FloatArray, Rows
-from drpu.classifier.models import refuse_learnt
 from drpu.classifier.priors import estimate_population, off_the_edge
-from drpu.core.prior.estimate import PriorEstimate
-from drpu.ratios.classifier import ClassifierRatio
-from drpu.ratios.crossfit import cross_fit, resolve_holdout
+from drpu.models.classifier import ClassifierRatio
+from drpu.models.crossfit import cross_fit, resolve_holdout
+from drpu.models.registry import refuse_learnt
+from drpu.priors.estimate import PriorEstimate
 from drpu.rivals.base import PosteriorRival
 
 FOLDS = 5  # largest number of folds

@@ -12,13 +12,13 @@ import numpy as np
 from drpu._checks import check_integer, check_random_state, check_rate, check_real, check_widths, is_auto
 from drpu._samples import Sample, SamplePair
 from drpu._typing import FloatArray, Rows
-from drpu.classifier.models import resolve_score
 from drpu.classifier.validation import check_rows
-from drpu.core.prior.estimate import PriorEstimate
-from drpu.core.risks import LOSSES, ShiftedRisk, sigmoid
 from drpu.exceptions import DataError, ParameterError
-from drpu.functions.base import Accepts
+from drpu.models.function import Accepts
+from drpu.models.registry import resolve_score
+from drpu.models.risks import LOSSES, ShiftedRisk, sigmoid
 from drpu.networks.generative import ClassGenerators, Game
+from drpu.priors.estimate import PriorEstimate
 from drpu.rivals.base import ScoredRival, open_prior
 
 MOST_STEPS, STEPS_A_ROW = 2000, 5  # steps="auto": fewer steps for few rows, to avoid overfitting

@@ -10,7 +10,7 @@ from drpu._checks import check_integer, check_real
 from drpu._samples import SamplePair
 from drpu._typing import FloatArray, Rows
 from drpu.exceptions import ParameterError
-from drpu.ratios.scores import LinearScore, fit_margin
+from drpu.models.scores import LinearScore, fit_margin
 from drpu.rivals.base import ScoredRival
 
 

@@ -11,13 +11,13 @@ from sklearn.utils.metaestimators import available_if
 from drpu._checks import check_real
 from drpu._samples import Sample, SamplePair
 from drpu._typing import FloatArray, Rows
-from drpu.classifier.models import resolve_score
 from drpu.classifier.priors import Population, shifted_prior
 from drpu.classifier.validation import check_rows, pair_pu, split_pu
-from drpu.core.prior.estimate import PriorEstimate, as_prior
-from drpu.core.risks import ShiftedRisk, get_loss
 from drpu.exceptions import ParameterError
-from drpu.ratios.base import ScoreLearner
+from drpu.models.learner import ScoreLearner
+from drpu.models.registry import resolve_score
+from drpu.models.risks import ShiftedRisk, get_loss
+from drpu.priors.estimate import PriorEstimate, as_prior
 from drpu.rivals.base import ScoredRival, open_prior
 from drpu.tables.frames import warn_of_order
 

@@ -11,12 +11,12 @@ from drpu._arrays import softplus
 from drpu._checks import check_real
 from drpu._samples import SamplePair
 from drpu._typing import FloatArray, Rows
-from drpu.classifier.models import resolve_score
 from drpu.classifier.priors import estimate_population
-from drpu.core.prior.estimate import PriorEstimate
-from drpu.core.risks import VariationalRisk
 from drpu.exceptions import ParameterError
+from drpu.models.registry import resolve_score
+from drpu.models.risks import VariationalRisk
 from drpu.networks.learner import NetworkScore
+from drpu.priors.estimate import PriorEstimate
 from drpu.rivals.base import PosteriorRival, ScoredRival
 
 # Training options of the default network: the betas of the published method, a low learning rate.

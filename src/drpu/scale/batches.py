@@ -19,8 +19,8 @@ from drpu._samples import indexable, is_sparse
 from drpu._typing import FloatArray
 from drpu.classifier.base import RatioClassifier
 from drpu.classifier.notices import module_there
-from drpu.core.tails import ScoreTails
 from drpu.exceptions import DataError, DataTypeError, ParameterError
+from drpu.priors.tails import ScoreTails
 from drpu.tables.frames import collected, columns_named, warn_of_extra
 
 OUTPUTS = ("label", "probability", "ratio", "score")  # names of the output columns

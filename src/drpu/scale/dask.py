@@ -9,8 +9,8 @@ import numpy as np
 
 from drpu._optional import require
 from drpu.classifier.base import RatioClassifier
-from drpu.core.tails import ScoreTails
 from drpu.exceptions import ParameterError
+from drpu.priors.tails import ScoreTails
 from drpu.scale.batches import OUTPUTS, pick, wanted_columns, warn_of_ignored
 from drpu.scale.dask_tasks import add, in_tree
 

@@ -11,10 +11,10 @@ import numpy as np
 
 from drpu._optional import require
 from drpu._typing import FloatArray, IntArray
-from drpu.core.shift.columns import Cells, column_quantiles, count_columns
-from drpu.core.tails import ScoreTails
-from drpu.functions.trees import BoostedFunction
-from drpu.ratios.clusters import MOST_LABELS, Counts, Part, Plan
+from drpu.models.clusters import MOST_LABELS, Counts, Part, Plan
+from drpu.models.trees import BoostedFunction
+from drpu.periods.columns import Cells, column_quantiles, count_columns
+from drpu.priors.tails import ScoreTails
 from drpu.tables.frames import read_frame
 from drpu.tables.summaries import TableSummary
 

@@ -14,11 +14,11 @@ import numpy as np
 from drpu._checks import check_integer
 from drpu._optional import require
 from drpu._typing import FloatArray, IntArray
-from drpu.core.shift.columns import Cells
-from drpu.core.tails import ScoreTails
 from drpu.exceptions import ClusterError, DataTypeError
-from drpu.functions.trees import BoostedFunction, Trees, category_settings
-from drpu.ratios.clusters import Counts, FrameLearner, Plan, feature_columns
+from drpu.models.clusters import Counts, FrameLearner, Plan, feature_columns
+from drpu.models.trees import BoostedFunction, Trees, category_settings
+from drpu.periods.columns import Cells
+from drpu.priors.tails import ScoreTails
 from drpu.scale import dask_tasks as tasks
 from drpu.scale.dask_tasks import TreeTraining, one_at_a_time, worker_addresses
 from drpu.tables.encoder import TableEncoder

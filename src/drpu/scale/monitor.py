@@ -16,18 +16,18 @@ from drpu._codec import Number, Whole, decode, encode, kept
 from drpu._output import output_file
 from drpu._typing import Rows
 from drpu.classifier.adapted import AdaptedClassifier
-from drpu.classifier.adapting import Findings, at_decision, beside_training, check_single_sample, read_counts
 from drpu.classifier.base import RatioClassifier
-from drpu.classifier.fitted import FittedRatio
-from drpu.core.diagnostics import MixtureTest
-from drpu.core.prior.estimate import PriorEstimate
-from drpu.core.shift.alarm import PriorAlarm
-from drpu.core.shift.columns import ColumnShift
-from drpu.core.shift.periods import LabelCount, Moved, PeriodDecision
-from drpu.core.tails import KeptTails, ScoreTails
 from drpu.exceptions import ArtifactError, DataError, ParameterError
 from drpu.files.archive import open_archive, read_bytes, write_archive
+from drpu.periods.columns import ColumnShift
+from drpu.periods.mixture_test import MixtureTest
+from drpu.periods.moves import LabelCount, Moved, PeriodDecision
+from drpu.periods.read import Findings, at_decision, beside_training, check_single_sample, read_counts
+from drpu.priors.estimate import PriorEstimate
+from drpu.priors.tails import KeptTails, ScoreTails
+from drpu.scale.alarm import PriorAlarm
 from drpu.scale.batches import check_classifier
+from drpu.state.fitted import FittedRatio
 
 # One lock for all monitors, because a monitor with its own lock could not be pickled.
 _LOCK = threading.RLock()

@@ -14,8 +14,8 @@ from typing import Any
 
 from drpu._optional import require
 from drpu.classifier.base import RatioClassifier
-from drpu.core.tails import ScoreTails
 from drpu.exceptions import ClusterError, DataError, MissingExtraError
+from drpu.priors.tails import ScoreTails
 from drpu.scale.batches import OUTPUTS, pick, wanted_columns, warn_of_ignored
 
 TYPES = {"i": "long", "u": "long", "f": "double", "b": "boolean"}  # types of labels; other labels are strings

@@ -1,0 +1,1 @@
+"""Answers to questions about single rows: plans, files of answers, and how they are used."""

@@ -1,0 +1,169 @@
+"""Labels and answers that say who is positive: rates of labelling, known rows, and bounds.
+
+The labelling rate e(x) is the probability that a positive row is labelled. If it is the same for all
+positives, the labelled ones are a random sample of them. If it depends on known columns (branch, region,
+month), labelled rows with the weights 1 / e represent all positives, and true labels of a few rows determine
+the rate in each cell of these columns. Without any answer, bounds say what follows if rates differ by at most
+a factor.
+
+Known negatives give a second score, of positives against these negatives, which is averaged with that of
+positives against unlabeled rows. They may be a biased sample. Their share in the average is therefore the one
+at which labelled positives rank highest among unlabeled rows that neither score has seen, which assumes
+nothing about the negatives.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import betaincinv, expit, ndtri
+
+from drpu._typing import BoolArray, FloatArray, IntArray
+from drpu.priors.figures import Figure
+
+_LEAST = 1e-3  # rates below it would give single rows weights that no estimate survives
+FEWEST_KNOWN = 10  # with fewer known negatives, or labelled positives, the second score is not used
+_SHARES = np.linspace(0, 1, 11)
+_PULL = 1.0  # penalty of a share of 1, in areas under the curve times the root of the number of positives
+
+
+def inverse_weights(propensity: FloatArray) -> FloatArray:
+    """Weights of labelled rows, with mean 1, under which they represent all positives."""
+    weight = 1 / np.maximum(propensity, _LEAST * propensity.max())
+    return np.asarray(weight / weight.mean())
+
+
+def labelling_rates(
+    labelled: IntArray,
+    unlabeled: IntArray,
+    cell: IntArray,
+    positive: BoolArray,
+    *,
+    weight: FloatArray | None = None,
+    level: float = 0.95,
+) -> tuple[Figure, ...]:
+    r"""Share of the positives of each cell that is labelled, from true labels of some unlabeled rows.
+
+    With a share :math:`s` of positives among the :math:`u` unlabeled rows of a cell and :math:`l` labelled
+    rows, the rate is :math:`l / (l + u s)`. Its log-odds :math:`\log l - \log u s` are estimated in each
+    cell, with the variance of both parts, and shrunk to their mean over cells as far as the
+    variance between cells (DerSimonian and Laird) is no more than chance. A cell without labelled rows or
+    answers counts half of one. The limits do not depend on the shrinkage.
+    """
+    w = np.ones(len(cell)) if weight is None else np.asarray(weight, dtype=np.float64)
+    total = np.bincount(cell, weights=w, minlength=len(labelled))
+    square = np.bincount(cell, weights=w**2, minlength=len(labelled))
+    size = np.divide(total**2, square, out=np.zeros(len(labelled)), where=square > 0)
+    hits = np.bincount(cell, weights=w * positive, minlength=len(labelled))
+    hits = size * np.divide(hits, total, out=np.zeros(len(labelled)), where=total > 0)
+
+    share = (hits + 0.5) / (size + 1)
+    odds = np.log(labelled + 0.5) - np.log(unlabeled * share + 0.5)
+    noise = 1 / (labelled + 0.5) + (1 - share) / (share * (size + 1))
+    common, between = _between_cells(odds, noise)
+    value = expit((between * odds + noise * common) / (between + noise))
+
+    tail = (1 - level) / 2
+    ends = [
+        np.where(hits > 0, betaincinv(np.maximum(hits, 1e-9), size - hits + 1, tail), 0.0),
+        np.where(hits < size, betaincinv(hits + 1, np.maximum(size - hits, 1e-9), 1 - tail), 1.0),
+    ]
+    chance = -float(ndtri(tail)) / np.sqrt(labelled + 0.5)
+    with np.errstate(divide="ignore"):
+        up, down = (np.log(labelled + 0.5) - np.log(unlabeled * end) - odds for end in ends)
+    low = expit(odds - np.hypot(np.maximum(-down, 0), chance))
+    high = expit(odds + np.hypot(np.maximum(up, 0), chance))
+    variance = (value * (1 - value)) ** 2 * noise
+    return tuple(
+        Figure(float(v), float(min(a, v)), float(max(b, v)), float(s))
+        for v, a, b, s in zip(value, low, high, variance, strict=True)
+    )
+
+
+def _between_cells(values: FloatArray, noise: FloatArray) -> tuple[float, float]:
+    """Mean of the values, and their variance beyond the noise."""
+    inverse = 1 / noise
+    mean = float(inverse @ values / inverse.sum())
+    spare = float(inverse.sum() - (inverse @ inverse) / inverse.sum())
+    excess = float(inverse @ (values - mean) ** 2) - (len(values) - 1)
+    between = max(excess / spare, 0.0) if spare > 0 else 0.0
+    inverse = 1 / (noise + between)
+    return float(inverse @ values / inverse.sum()), between
+
+
+def answer_weights(chance: FloatArray) -> FloatArray:
+    """Weights of answered rows of one class, which sum to their effective number."""
+    share = (1 / chance) / (1 / chance).sum()
+    return np.asarray(share / (share @ share))
+
+
+def ranking(labelled: BoolArray, scores: FloatArray, weight: FloatArray | None = None) -> float:
+    """Probability that a labelled row has a higher score than an unlabeled one; ties count half."""
+    w = np.ones(len(scores)) if weight is None else weight
+    values, at = np.unique(scores, return_inverse=True)
+    own, rest = (
+        np.bincount(at[some], weights=w[some], minlength=len(values)) for some in (labelled, ~labelled)
+    )
+    below = np.cumsum(rest) - rest / 2
+    return float(own @ below / (own.sum() * rest.sum()))
+
+
+def negative_share(
+    labelled: BoolArray,
+    unlabeled_score: FloatArray,
+    negative_score: FloatArray,
+    weight: FloatArray | None = None,
+) -> float:
+    r"""Share of the score against known negatives in the average with the score against unlabeled rows.
+
+    The share w maximises the area under the curve of labelled against unlabeled rows minus
+    :math:`w^2 / \sqrt n` with the number of labelled rows n, about twice the noise of the
+    area. If the labelled positives are a random sample, the area is an increasing function of that of
+    positives against negatives, whatever the known negatives are.
+    """
+    n = int(labelled.sum())
+    if n < FEWEST_KNOWN or n == len(labelled):
+        return 0.0
+    pull = _PULL / math.sqrt(n)
+    blends = ((w, (1 - w) * unlabeled_score + w * negative_score) for w in _SHARES)
+    gains = [ranking(labelled, blend, weight) - pull * w**2 for w, blend in blends]
+    return float(_SHARES[int(np.argmax(gains))])
+
+
+@dataclass(frozen=True, slots=True)
+class Sensitivity:
+    """What changes if positives are labelled at different rates."""
+
+    k: float  # the factor by which the rate of any positive may differ from the estimated one
+    prior: float  # share of positives as estimated, and its bounds
+    prior_low: float
+    prior_high: float
+    flagged: float  # share of the rows that is flagged as estimated
+    flagged_low: float  # under all rates
+    flagged_high: float  # under some rates
+
+    def __str__(self) -> str:
+        return (
+            f"if some positives are up to {self.k:g} times likelier to be labelled: prior {self.prior:.3f} "
+            f"[{self.prior_low:.3f}, {self.prior_high:.3f}], flagged rows {self.flagged:.1%} "
+            f"[{self.flagged_low:.1%}, {self.flagged_high:.1%}]"
+        )
+
+
+def sensitivity(
+    posterior: FloatArray, *, k: float, weight: FloatArray | None = None, rate: float = 0.0, cost: float = 0.5
+) -> Sensitivity:
+    r"""Bounds of the prior and of the flagged rows if rates of labelling differ by up to a factor ``k``.
+
+    The data determine :math:`P(\text{labelled} \mid x) = e(x) \eta(x)`. At one rate :math:`e` the posterior
+    is :math:`\eta`; at the rate :math:`f e` it is :math:`\eta / f`, and at most 1. In a single sample with
+    the estimated ``rate`` no rate exceeds 1, so the factor is at most 1 / ``rate``.
+    """
+    share = np.full(len(posterior), 1 / len(posterior)) if weight is None else weight / weight.sum()
+    low = posterior * max(1 / k, rate)
+    high = np.minimum(posterior * k, 1.0)
+    priors = (float(share @ p) for p in (posterior, low, high))
+    flagged = (float(share @ (p > cost)) for p in (posterior, low, high))
+    return Sensitivity(k, *priors, *flagged)

@@ -1,1 +1,0 @@
-"""Mathematics on NumPy arrays, without state, files or estimators."""

@@ -1,1 +1,0 @@
-"""Audits: which rows to label, and what the answers say."""

@@ -1,1 +1,0 @@
-"""Class priors of one sample: the value object, and how it is estimated."""

@@ -1,0 +1,1 @@
+"""Thresholds, costs, budgets and expected performance."""

@@ -1,0 +1,1 @@
+"""Learners of density ratios, the functions that they return, and cross-fitting."""

@@ -1,0 +1,285 @@
+"""Density ratios that are fitted on the workers of a cluster, where the rows are."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from drpu._checks import check_integer, check_random_state, check_real
+from drpu._progress import part, progress
+from drpu._typing import BoolArray, FloatArray, IntArray
+from drpu.exceptions import DataError, DataTypeError, LabelError, ParameterError
+from drpu.models.crossfit import resolve_holdout
+from drpu.models.folds import Folds
+from drpu.models.function import Accepts
+from drpu.models.trees import BoostedFunction, Trees
+from drpu.periods.columns import MOST_COLUMNS, Cells, range_limits
+from drpu.priors.tails import ScoreTails
+from drpu.tables.encoder import TableEncoder, fixed_cells
+from drpu.tables.values import is_missing
+
+MOST_LEVELS = 100_000  # held-out positives whose scores are kept; of more, a random sample
+MOST_LABELS = 100  # a column with more values than this is not a label
+Counts = list[tuple[Any, int]]  # values of a column with their numbers of rows
+
+ENGINES = {"dask": "DaskBoosted", "dask_expr": "DaskBoosted", "pyspark": "SparkBoosted"}
+
+
+@dataclass(frozen=True, slots=True)
+class FrameFit:
+    """The result of a fit on a cluster."""
+
+    folds: Folds
+    tails: ScoreTails
+    classes: np.ndarray[Any, Any]
+    n_positive: int
+    n_unlabeled: int
+    labelled_fraction: float
+    table: TableEncoder  # reads the columns of the frame
+    ranges: Ranges | None  # counts of the rows in ranges of the encoded columns; None for very wide rows
+
+
+@dataclass(frozen=True, slots=True)
+class Ranges:
+    """Cells of each encoded column, and rows of each kind in all of them."""
+
+    cells: list[Cells]
+    unlabeled: IntArray
+    positive: IntArray
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Rows on a worker; ``fold`` is -1 for rows that are used for training only."""
+
+    rows: FloatArray
+    positive: BoolArray
+    fold: IntArray
+    weight: FloatArray | None
+
+    def take(self, chosen: Any) -> Part:
+        """Some of the rows."""
+        weight = None if self.weight is None else self.weight[chosen]
+        return Part(self.rows[chosen], self.positive[chosen], self.fold[chosen], weight)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How the rows of a frame are encoded, which of them are positive, and how they get their folds."""
+
+    table: TableEncoder
+    label: str
+    weight: str | None
+    key: str | None
+    positive: np.ndarray[Any, Any]  # values of the label
+    held: int | float  # folds, or the fraction to hold out
+    salt: int  # changes the folds with the seed
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns that are encoded."""
+        return [plan.name for plan in self.table.used]
+
+
+class RowsOnCluster(Protocol):
+    """The encoded rows of a frame with their folds, in the memory of an engine such as Dask."""
+
+    table: TableEncoder
+    weighted: bool
+
+    def totals(self, folds: int) -> tuple[IntArray, FloatArray]:
+        """Rows and weights of shape (folds + 1, 2), by fold (the last for -1) and by unlabeled, positive."""
+
+    def train(self, without: int, mass: tuple[float, float]) -> Trees:
+        """Trees fitted without a fold; ``mass`` weights the rows of each kind."""
+
+    def positive_scores(
+        self, function: BoostedFunction, fold: int, most: int
+    ) -> tuple[FloatArray, FloatArray]:
+        """Scores and weights of at most so many positives of a fold."""
+
+    def count(self, function: BoostedFunction, fold: int, empty: ScoreTails) -> ScoreTails:
+        """Counts of the unlabeled rows of a fold."""
+
+    def quantiles(self) -> tuple[FloatArray, FloatArray]:
+        """Quantiles of each encoded column as ``column_quantiles`` has them; unlabeled, positive."""
+
+    def ranges(self, cells: list[Cells]) -> tuple[IntArray, IntArray]:
+        """Rows in the cells of all columns; unlabeled, positive."""
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class FrameLearner(Accepts, BaseEstimator, ABC):  # type: ignore[misc]
+    """Base class of the ways to learn a density ratio from a distributed data frame.
+
+    The margin of boosted trees with the usual logistic loss is the log-ratio if weights give positive
+    and unlabeled rows equal totals. The constant comes from counts of rows, not from an intercept. The
+    fold of a row is computed from its hash, so it does not depend on the partitions of the frame. Mixed
+    columns are encoded on the workers, by the rules for tables in memory. Scores are counted on the workers;
+    only trees, frequent levels of categories, quantiles, scores of held-out positives and counts are sent.
+    """
+
+    accepts_nan = True
+    accepts_sparse = False
+    engine: ClassVar[str]
+
+    n_rounds: int = 200
+    learning_rate: float = 0.1
+    leaves: int = 31
+    l2: float = 20.0
+    key: str | None = None
+    random_state: Any = None
+
+    @abstractmethod
+    def survey(self, frame: Any, label: str, weight: str | None) -> tuple[Counts, TableEncoder]:
+        """Numbers of rows by label, at most one value too many, and the encoder of the other columns."""
+
+    @abstractmethod
+    def rows(self, frame: Any, plan: Plan) -> AbstractContextManager[RowsOnCluster]:
+        """The encoded rows with their folds, for a ``with`` block that frees the memory of the workers.
+
+        It waits until no other fit runs on the cluster: fits at the same time would share the memory of the
+        workers, and parts of two trainings that wait for each other never end.
+        """
+
+    def fit_frame(
+        self,
+        frame: Any,
+        label: Any,
+        weight: Any,
+        holdout: Any,
+        read_labels: Callable[[Any], tuple[BoolArray, np.ndarray[Any, Any]]],
+    ) -> FrameFit:
+        """Functions of the folds, and counts of the rows that each was not trained on."""
+        if not isinstance(label, str) or not (weight is None or isinstance(weight, str)):
+            raise ParameterError(
+                f"y and sample_weight must be names of columns with {type(self).__name__}, "
+                f"got {type(label).__name__} and {type(weight).__name__}."
+            )
+        self._check_parameters()
+        with part(0.1):
+            found, table = self.survey(frame, label, weight)
+        labels, sizes = _merged(found, label)
+        positive, classes = read_labels(labels)
+        n_positive = int(sizes[positive].sum())
+        held = resolve_holdout(holdout, n_positive, int(sizes.sum()) - n_positive)
+        if held == 0:
+            raise DataError(
+                f"a fit on a cluster needs ten positives or more to hold some out, got {n_positive}: "
+                "fit so few rows in memory."
+            )
+        plan = Plan(table, label, weight, self.key, labels[positive], held, self.salt())
+        with self.rows(frame, plan) as rows:
+            folds = 1 if isinstance(held, float) else int(held)
+            with part(0.1):
+                counts, mass = rows.totals(folds)
+            with part(0.6):
+                functions = [_train(rows, fold, mass) for fold in progress(range(folds), total=folds)]
+            with part(0.1):
+                tails = held_out_tails(rows, functions)
+            ranges = _ranges(rows)
+        n_u, n_p = (int(n) for n in counts.sum(axis=0))
+        total = mass.sum(axis=0)
+        return FrameFit(
+            Folds(tuple(functions)),
+            tails,
+            classes,
+            n_p,
+            n_u,
+            float(total[1] / total.sum()),
+            rows.table,
+            ranges,
+        )
+
+    def _check_parameters(self) -> None:
+        for name, low in (("n_rounds", 1), ("leaves", 2)):
+            check_integer(name, getattr(self, name), low=low)
+        check_real("learning_rate", self.learning_rate, low=1e-6, high=1)
+        check_real("l2", self.l2, low=0)
+
+    def salt(self) -> int:
+        """A number that changes the folds with the seed."""
+        return int(check_random_state(self.random_state).randint(2**31 - 1))
+
+
+def _merged(found: Counts, label: str) -> tuple[np.ndarray[Any, Any], IntArray]:
+    """Different labels with their numbers of rows; all missing values are None."""
+    total: dict[Any, int] = {}
+    for value, count in found:
+        name = None if is_missing(value) else value
+        total[name] = total.get(name, 0) + count
+    if len(total) > MOST_LABELS:
+        raise LabelError(f"column {label!r} has more than {MOST_LABELS} values: a label has two values.")
+    names = [value for value in total if value is not None]
+    labels = np.array(names) if len(names) == len(total) else np.array([*names, None], dtype=object)
+    return labels, np.array([total[name] for name in labels.tolist()], dtype=np.int64)
+
+
+def feature_columns(have: Sequence[Any], label: str, weight: str | None, key: str | None) -> list[str]:
+    """Feature columns: all columns without another role."""
+    for name in (label, weight, key):
+        if name is not None and name not in have:
+            raise DataError(f"there is no column {name!r}, the frame has {', '.join(map(str, have[:12]))}.")
+    columns = [name for name in have if name not in (label, weight, key)]
+    if not all(isinstance(name, str) for name in columns):
+        raise DataError("the columns of the frame must be named by strings: rename the others first.")
+    if not columns:
+        raise DataError("the frame has no feature columns besides the label.")
+    return columns
+
+
+def _train(rows: RowsOnCluster, fold: int, mass: FloatArray) -> BoostedFunction:
+    seen = np.delete(mass, fold, axis=0).sum(axis=0)
+    if (seen <= 0).any():
+        raise DataError("every fold must leave positive and unlabeled rows to train on: use fewer folds.")
+    # Equal totals that sum to the number of rows: then the margin needs no constant.
+    unlabeled, positive = (float(seen.sum()) / (2 * seen)).tolist()
+    return BoostedFunction(rows.train(fold, (unlabeled, positive)), 0.0)
+
+
+def _ranges(rows: RowsOnCluster) -> Ranges | None:
+    """Ranges of the columns, at quantiles of both kinds of rows; none for very wide rows."""
+    if rows.table.width > MOST_COLUMNS:
+        return None
+    fixed = fixed_cells(rows.table, rows.table.width)
+    cells = [
+        Cells(range_limits(pair)) if own is None else own
+        for own, *pair in zip(fixed, *rows.quantiles(), strict=True)
+    ]
+    return Ranges(cells, *rows.ranges(cells))
+
+
+def held_out_tails(rows: RowsOnCluster, functions: Sequence[BoostedFunction]) -> ScoreTails:
+    """Tails over the held-out positives, with the unlabeled rows counted over them."""
+    most = max(1, MOST_LEVELS // len(functions))
+    found = [rows.positive_scores(function, fold, most) for fold, function in enumerate(functions)]
+    scores, weight = (np.concatenate(part) for part in zip(*found, strict=True))
+    if not len(scores):
+        raise DataError("no positive was held out: use more rows, or a larger holdout.")
+    total = ScoreTails(scores, weight if rows.weighted else None)
+    empty = total.empty()
+    for fold, function in enumerate(functions):
+        total.merge(rows.count(function, fold, empty))
+    return total
+
+
+def engine_of(X: Any) -> str | None:
+    """Name of the class that is fitted to frames like ``X``, or None if its rows are in memory."""
+    return ENGINES.get(type(X).__module__.partition(".")[0])
+
+
+def refuse_frame(X: Any, name: str = "X") -> None:
+    """Raise for a frame on a cluster, which is never loaded into memory implicitly."""
+    engine = engine_of(X)
+    if engine is not None:
+        raise DataTypeError(
+            f"{name} is a {type(X).__module__.partition('.')[0]} {type(X).__name__}, whose rows are not in "
+            f"memory. To fit on the cluster use DRPUClassifier(model={engine}(...)).fit(frame, y='label'), "
+            "to count or score them use adapt, count_batches or score_batches, or load them into memory."
+        )

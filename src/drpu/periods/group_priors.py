@@ -1,0 +1,224 @@
+r"""Priors of several groups, with limits that hold for all groups together, and with shrinkage.
+
+With :math:`K` groups each interval has the level :math:`1 - (1 - \text{level}) / K` (Bonferroni), so
+that all of them hold together at the requested level.
+
+Values are shrunk towards the prior of all rows, :math:`\pi`, by the usual empirical Bayes rule:
+:math:`w_g \pi_g + (1 - w_g) \pi` with :math:`w_g = \tau^2 / (\tau^2 + s_g^2)`. :math:`s_g` is the
+standard error by the rows of the group alone: an error of the training prior is that of all groups, and no
+reason to shrink one to the others. :math:`\tau^2` is the variance between
+groups by the method of Paule and Mandel: the value at which
+:math:`\sum_g (\pi_g - \bar\pi)^2 / (\tau^2 + s_g^2)` is :math:`K - 1`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from html import escape
+from typing import Any
+
+import numpy as np
+from scipy.special import chdtrc, ndtri
+
+from drpu._checks import check_fraction
+from drpu._typing import FloatArray
+from drpu.exceptions import DataError
+from drpu.priors.estimate import PriorEstimate
+
+DIFFERENT = 0.001  # below this p-value groups have different priors
+
+
+@dataclass(frozen=True, slots=True)
+class GroupPrior:
+    """The prior of one group.
+
+    Attributes
+    ----------
+    name : object
+        Value of the column that the rows were grouped by.
+    n : int
+        Rows in the group.
+    prior : PriorEstimate
+        The shrunken value, with limits that hold for all groups together.
+    alone : PriorEstimate
+        The same without shrinkage, from the rows of the group only.
+    weight : float
+        Weight of ``alone`` in ``prior``, between 0 and 1.
+    p_value : float
+        P-value of the test of the scores that only the prior has changed in this group.
+    shift : {"prior", "other", "answers"}
+        What moved, by both tests: only the prior; more, so that it is a guarded reading; or answers were
+        used.
+    warnings : tuple of str
+        Codes of the warnings about the group.
+    classifier : AdaptedClassifier or None
+        The classifier for rows of the group, which makes its labels.
+    flagged : int or None
+        Number of its rows that this classifier flags.
+    """
+
+    name: Any
+    n: int
+    prior: PriorEstimate
+    alone: PriorEstimate
+    weight: float
+    p_value: float
+    shift: str = "prior"
+    warnings: tuple[str, ...] = ()
+    classifier: Any = field(default=None, repr=False, compare=False)
+    flagged: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupPriors:
+    """Priors of groups, in the order of their names.
+
+    Indexed by the name of a group; iterating gives the :class:`GroupPrior` objects.
+
+    Attributes
+    ----------
+    groups : tuple of GroupPrior
+    whole : PriorEstimate
+        Prior of all rows together.
+    level : float
+        Level at which all intervals of the groups hold together.
+    between : float
+        Standard deviation of the priors between groups, without sampling error.
+    p_value : float
+        Of the test that all groups have one prior, by the rows of the groups alone.
+    """
+
+    groups: tuple[GroupPrior, ...]
+    whole: PriorEstimate
+    level: float
+    between: float
+    p_value: float = 1.0
+
+    def __len__(self) -> int:
+        return len(self.groups)
+
+    def __iter__(self) -> Iterator[GroupPrior]:
+        return iter(self.groups)
+
+    def __getitem__(self, name: Any) -> GroupPrior:
+        for group in self.groups:
+            if group.name == name:
+                return group
+        raise KeyError(name)
+
+    @property
+    def names(self) -> list[Any]:
+        """Names of the groups."""
+        return [group.name for group in self.groups]
+
+    def __str__(self) -> str:
+        width = max(len(str(group.name)) for group in self.groups)
+        lines = [
+            f"{group.name!s:<{width}}  {group.n:>8,}  "
+            f"{group.prior.value:.3f} [{group.prior.low:.3f}, {group.prior.high:.3f}]  "
+            f"{', '.join(group.warnings)}"
+            for group in self.groups
+        ]
+        head = f"{len(self)} groups, limits for all together at {self.level:.0%}; all rows {self.whole}"
+        return "\n".join([head, *(line.rstrip() for line in lines)])
+
+    @property
+    def differ(self) -> bool:
+        """Whether the priors of the groups differ, by the test or because no value lies within all limits."""
+        apart = max(group.prior.low for group in self) > min(group.prior.high for group in self)
+        return self.p_value < DIFFERENT or apart
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><th scope=row>{escape(str(group.name))}</th><td>{group.n:,}</td><td>{group.prior.value:.3f}"
+            f"</td><td>{group.prior.low:.3f} to {group.prior.high:.3f}</td>"
+            f"<td>{', '.join(group.warnings)}</td></tr>"
+            for group in self.groups
+        )
+        caption = f"limits hold for all {len(self)} groups together at {self.level:.0%}"
+        return (
+            f"<table><caption>{caption}</caption><thead><tr><th>group</th><th>rows</th><th>prior</th>"
+            f"<th>limits</th><th>warnings</th></tr></thead><tbody>{rows}</tbody></table>"
+        )
+
+
+def joint_level(level: float, groups: int) -> float:
+    """Level that each of ``groups`` intervals needs for all to hold together with ``level``."""
+    return 1 - (1 - check_fraction("level", level)) / groups
+
+
+def between_groups(values: FloatArray, errors: FloatArray) -> float:
+    """Variance between groups by the method of Paule and Mandel; 0 if noise explains all differences."""
+    if len(values) < 2 or _misfit(values, errors, 0.0) <= len(values) - 1:
+        return 0.0
+    low, high = 0.0, 1.0  # shares lie in [0, 1]: their variance cannot exceed 1
+    for _ in range(60):
+        middle = (low + high) / 2
+        more = _misfit(values, errors, middle) > len(values) - 1
+        low, high = (middle, high) if more else (low, middle)
+    return (low + high) / 2
+
+
+def _misfit(values: FloatArray, errors: FloatArray, tau2: float) -> float:
+    """Sum of the squared distances from the mean, each divided by its variance."""
+    weight = 1 / (tau2 + np.maximum(errors, 1e-9) ** 2)
+    mean = float((weight * values).sum() / weight.sum())
+    return float((weight * (values - mean) ** 2).sum())
+
+
+@dataclass(frozen=True, slots=True)
+class GroupReading:
+    """The prior of a group by its rows alone, and the standard error by their number."""
+
+    name: Any
+    n: int
+    prior: PriorEstimate
+    error: float
+    p_value: float = 1.0
+    shift: str = "prior"
+
+
+def shrink(groups: Sequence[GroupReading], whole: PriorEstimate, level: float) -> GroupPriors:
+    """Priors of groups, shrunk towards the prior of all rows.
+
+    The limits of ``groups`` are at the level of :func:`joint_level`, those of the result hold together.
+    """
+    if not groups:
+        raise DataError("there must be at least one group, got none.")
+    values = np.array([group.prior.value for group in groups])
+    errors = np.array([group.error for group in groups])
+    tau2 = between_groups(values, errors)
+    found = []
+    for group in groups:
+        alone = group.prior
+        weight = 1.0 if group.error == 0 or len(groups) == 1 else tau2 / (tau2 + group.error**2)
+        value = weight * alone.value + (1 - weight) * whole.value
+        shrunk = replace(alone, value=min(max(value, alone.low), alone.high))
+        found.append(GroupPrior(group.name, group.n, shrunk, alone, weight, group.p_value, group.shift))
+    degrees = len(groups) - 1
+    p_value = float(chdtrc(degrees, _misfit(values, errors, 0.0))) if degrees else 1.0
+    return GroupPriors(tuple(found), whole, level, float(np.sqrt(tau2)), p_value)
+
+
+def with_answers(found: GroupPriors, answered: dict[Any, PriorEstimate]) -> GroupPriors:
+    """The priors with those of groups that have answers, which are not shrunk.
+
+    If all groups have answers, the prior of all rows is the mean of theirs, weighted by their rows.
+    """
+    groups = tuple(
+        group
+        if (own := answered.get(group.name)) is None
+        else replace(group, prior=own, alone=own, weight=1.0, shift="answers")
+        for group in found
+    )
+    if len(answered) < len(groups):
+        return replace(found, groups=groups)
+    share = np.array([group.n for group in groups]) / sum(group.n for group in groups)
+    value = float(share @ [group.prior.value for group in groups])
+    priors = [group.prior for group in groups]  # their intervals imply standard errors
+    errors = [(own.high - own.low) / (2 * float(ndtri((1 + own.level) / 2))) for own in priors]
+    error = float(np.sqrt(share**2 @ np.square(errors)))
+    far = error * float(ndtri((1 + found.level) / 2))
+    whole = PriorEstimate(value, max(value - far, 0.0), min(value + far, 1.0), found.level, "audit")
+    return replace(found, groups=groups, whole=whole)

@@ -1,0 +1,1 @@
+"""Priors from counts of scores: readings, limits and calibration."""

@@ -1,0 +1,435 @@
+"""Counts of rows in cells, which can be added."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
+from typing import TYPE_CHECKING, Annotated, Any, Concatenate, NamedTuple, ParamSpec, Self, TypeVar
+
+import numpy as np
+
+from drpu._checks import check_integer, check_scores, check_weights
+from drpu._codec import Array, As, Number, Whole, kept
+from drpu._typing import FloatArray, IntArray
+from drpu.exceptions import DataError
+
+if TYPE_CHECKING:
+    from drpu.priors.estimate import PriorEstimate
+
+MOST = 2.0**62  # largest number of rows, so that sums of two counts fit into 64 bits
+
+
+class Counted(NamedTuple):
+    """Counts of scores with their squares; immutable, so that other threads see a consistent state."""
+
+    counts: IntArray | FloatArray
+    weight_squares: float = 0.0
+    cluster_squares: float = 0.0
+    columns: IntArray | None = None
+
+    @property
+    def weighted(self) -> bool:
+        """Whether any row has a weight."""
+        return self.counts.dtype != np.int64
+
+    @property
+    def squares(self) -> float:
+        """Sum of the squared weights; the number of rows if there are no weights."""
+        return self.weight_squares if self.weighted else float(self.counts.sum())
+
+    def __add__(self, more: Counted) -> Counted:  # type: ignore[override]
+        if not (self.weighted or more.weighted):
+            total = int(self.counts.sum()) + int(more.counts.sum())  # neither of them exceeds the bound
+            if total > MOST:
+                raise DataError(f"at most {MOST:g} rows can be counted, got {total:g}.")
+        counts = self.counts + more.counts
+        squares = 0.0 if counts.dtype == np.int64 else self.squares + more.squares
+        clusters = self.cluster_squares + more.cluster_squares
+        return Counted(counts, squares, clusters, _added_columns(self, more))
+
+
+def _added_columns(a: Counted, b: Counted) -> IntArray | None:
+    """Counts of the columns of both together, which are known if they are known for all rows of both."""
+    for one, other in ((a, b), (b, a)):
+        if one.columns is None and not one.counts.any():
+            return other.columns
+    if a.columns is None or b.columns is None or a.columns.shape != b.columns.shape:
+        return None
+    return np.asarray(a.columns + b.columns)
+
+
+def cell_counts(levels: FloatArray, scores: FloatArray) -> IntArray:
+    """Counts in the cells; sorting a chunk and searching the levels in it is faster than the reverse."""
+    if len(scores) < 4 * len(levels):
+        cells = np.searchsorted(levels, scores, side="right")
+        return np.bincount(cells, minlength=len(levels) + 1).astype(np.int64)
+    edges = np.searchsorted(np.sort(scores), levels, side="left")
+    return np.diff(np.concatenate(([0], edges, [len(scores)]))).astype(np.int64)
+
+
+def check_counts(name: str, values: Any, n_levels: int) -> IntArray | FloatArray:
+    """A copy of ``values`` as counts."""
+    counts = np.asarray(values)
+    if counts.shape != (n_levels + 1,):
+        raise DataError(f"{name} must have one more cell than levels, {n_levels + 1}, got {counts.shape}.")
+    if counts.dtype.kind not in "iuf" or not np.isfinite(counts).all() or (counts < 0).any():
+        raise DataError(f"{name} must be finite numbers that are not negative.")
+    if not counts.sum(dtype=np.float64) <= MOST:
+        raise DataError(f"{name} must add up to at most {MOST:g}.")
+    return _as_counts(counts)
+
+
+def _as_counts(values: np.ndarray[Any, Any]) -> IntArray | FloatArray:
+    """A copy as counts; integers of any width stay integers."""
+    return values.astype(np.float64) if values.dtype.kind == "f" else values.astype(np.int64)
+
+
+def survival(counts: IntArray | FloatArray) -> FloatArray:
+    """Share of the counted rows at or above each level."""
+    tail: FloatArray = counts[::-1].cumsum()[::-1] / counts.sum()
+    return tail[1:]
+
+
+def group_squares(weight: FloatArray, groups: IntArray) -> float:
+    """Sum of the squared total weights of the groups."""
+    totals = np.bincount(np.unique(groups, return_inverse=True)[1], weights=weight)
+    return float(totals @ totals)
+
+
+def effective_size(total: float, squares: float) -> float:
+    """Kish's effective size of rows with this total of weights, and of squared weights."""
+    return float(total * total / squares) if squares > 0 else 0.0
+
+
+def equal_counts(a: IntArray | FloatArray, b: IntArray | FloatArray) -> bool:
+    """Whether integers are equal, and floats equal up to rounding."""
+    if a.shape != b.shape:
+        return False
+    if a.dtype == np.int64 and b.dtype == np.int64:
+        return bool(np.array_equal(a, b))
+    return bool(np.allclose(a, b, rtol=1e-12, atol=1e-12 * max(1.0, float(np.abs(a).sum()))))
+
+
+_CHUNK = 1 << 20  # scores counted at a time, to limit memory
+
+# Held while counts are added, which takes microseconds. There is one lock for all tails, because tails with
+# their own lock could not be pickled. A fork waits for it, so that it is free in the child.
+_LOCK = threading.RLock()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_LOCK.acquire, after_in_parent=_LOCK.release, after_in_child=_LOCK.release)
+
+
+class ScoreTails:
+    """Counts of scores in the cells cut by the holdout-positive scores.
+
+    The unique positive scores ``u_1 < ... < u_K`` cut the line into ``K + 1``
+    cells: cell 0 lies below ``u_1``, cell ``k`` is ``[u_k, u_{k+1})``. Priors are estimated from the
+    counts of unlabeled scores in these cells only. Counts can be added, so batches, streams and
+    clusters give the same numbers as one pass. Threads may share tails: ``update`` and ``merge`` add a
+    batch completely or not at all.
+
+    Parameters
+    ----------
+    positive_scores : array-like of shape (n_positive,)
+        Scores of positives that the model was not trained on.
+    weight : array-like of shape (n_positive,), optional
+        Weights of the positives.
+    copies : int, default=1
+        Number of scores of each unlabeled row: the number of fold models that
+        score it. Sizes are counts divided by it.
+
+    Attributes
+    ----------
+    levels : ndarray of shape (K,)
+        The unique positive scores, ascending, in float64.
+    positive_counts, counts : ndarray of shape (K + 1,)
+        Positives and unlabeled scores in each cell; integers unless weighted.
+    n_positive, n : float
+        Effective numbers of positives and of unlabeled rows.
+    columns : ndarray or None
+        Counts of the unlabeled rows in a few ranges of each of their columns, where the classifier
+        that made the counts knows such ranges; they tell which columns moved. None where some
+        rows came without, or with weights. They do not take part in ``==``.
+
+    Examples
+    --------
+    >>> tails = ScoreTails([0.2, 0.5, 0.9]).update([0.1, 0.5, 0.6, 0.95])
+    >>> tails.counts
+    array([1, 0, 2, 1])
+    >>> other = tails.empty().update([0.3])
+    >>> (tails + other).n
+    5.0
+    """
+
+    __slots__ = ("_counted", "copies", "levels", "n_positive", "positive_counts")
+
+    # Tails are mutable and have an equality, so they have no hash.
+    __hash__ = None  # type: ignore[assignment]
+
+    levels: FloatArray
+    positive_counts: IntArray | FloatArray
+    n_positive: float
+    copies: int
+    _counted: Counted
+
+    def __init__(
+        self, positive_scores: Any, weight: Any = None, *, groups: IntArray | None = None, copies: int = 1
+    ) -> None:
+        scores = check_scores("positive_scores", positive_scores)
+        self.copies = check_integer("copies", copies, low=1)
+        w = np.ones(len(scores)) if weight is None else check_weights("weight", weight, len(scores))
+        there = w > 0  # a score without weight is no level
+        w, groups = w[there], None if groups is None else groups[there]
+        self.levels, cell = np.unique(scores[there], return_inverse=True)
+        size = len(self.levels) + 1
+        counts = np.bincount(cell + 1, weights=w, minlength=size)
+        self.positive_counts = counts.astype(np.int64) if weight is None else counts
+        squares = float((w * w).sum()) if groups is None else group_squares(w, groups)
+        self.n_positive = effective_size(w.sum(), squares)
+        self._counted = Counted(np.zeros(size, dtype=np.int64))
+
+    def update(
+        self,
+        scores: Any,
+        weight: Any = None,
+        *,
+        groups: IntArray | None = None,
+        columns: IntArray | None = None,
+    ) -> Self:
+        """Count ``scores`` in place and return self.
+
+        Parameters
+        ----------
+        scores : array-like of shape (n,)
+            Scores of unlabeled rows of any type; they are compared in float64.
+        weight : array-like of shape (n,), optional
+            Weights of the rows. With weights, the counts are floats.
+        groups : array of shape (n,), optional
+            Integers, equal for rows that depend on each other. The counts do not change, but
+            :attr:`n` then counts groups instead of rows. A group must not be divided among
+            several calls.
+        columns : array of integers, optional
+            Counts of the same rows in the ranges of their columns.
+        """
+        values = check_scores("scores", scores, allow_empty=True)
+        clusters = 0.0
+        if groups is not None:
+            unit = np.ones(len(values)) if weight is None else np.asarray(weight, dtype=np.float64)
+            clusters = group_squares(unit, groups) - float((unit * unit).sum())
+        if weight is not None:
+            # A batch may have a total weight of zero.
+            w = check_weights("weight", weight, len(values), allow_zero=True)
+            cells = np.searchsorted(self.levels, values, side="right")
+            counts = np.bincount(cells, weights=w, minlength=len(self.levels) + 1)
+            return self._add(Counted(counts, float((w * w).sum()), clusters, columns))
+        whole = np.zeros(len(self.levels) + 1, dtype=np.int64)
+        for start in range(0, len(values), _CHUNK):
+            whole += cell_counts(self.levels, values[start : start + _CHUNK])
+        return self._add(Counted(whole, 0.0, clusters, columns))
+
+    def merge(self, other: ScoreTails) -> Self:
+        """Add the counts of ``other``, taken over the same positives, in place."""
+        if not isinstance(other, ScoreTails) or not self.same_cells(other):
+            raise DataError(
+                "tails can be merged only when they count over the same positive scores, with the same "
+                "copies: start every shard from tails.empty()."
+            )
+        return self._add(other._counted)
+
+    def add_counts(self, counts: IntArray) -> Self:
+        """Add counts from another source, one for each cell, in place."""
+        return self._add(Counted(check_counts("counts", counts, len(self.levels))))
+
+    def _add(self, more: Counted) -> Self:
+        """Add counts under the lock; counts change nowhere else."""
+        with _LOCK:
+            self._counted = self._counted + more
+        return self
+
+    def empty(self, *, copies: int | None = None) -> ScoreTails:
+        """The same positives with nothing counted yet."""
+        new = object.__new__(type(self))
+        new.levels, new.positive_counts, new.n_positive = self.levels, self.positive_counts, self.n_positive
+        new.copies = self.copies if copies is None else check_integer("copies", copies, low=1)
+        new._counted = Counted(np.zeros(len(self.levels) + 1, dtype=np.int64))
+        return new
+
+    def copy(self) -> ScoreTails:
+        """An independent copy."""
+        return self.empty().merge(self)
+
+    def without_columns(self) -> ScoreTails:
+        """A copy that counts scores only, and nothing of the columns."""
+        new = self.empty()
+        new._counted = self._counted._replace(columns=None)
+        return new
+
+    def __add__(self, other: ScoreTails) -> ScoreTails:
+        if not isinstance(other, ScoreTails):
+            return NotImplemented
+        return self.copy().merge(other)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ScoreTails):
+            return NotImplemented
+        return (
+            self.same_cells(other)
+            and equal_counts(self.counts, other.counts)
+            and math.isclose(self.n, other.n, rel_tol=1e-11)
+        )
+
+    @property
+    def counts(self) -> IntArray | FloatArray:
+        """Unlabeled scores in each cell; integers unless weighted."""
+        return self._counted.counts
+
+    @property
+    def columns(self) -> IntArray | None:
+        """Counts of the unlabeled rows in ranges of their columns; None where they are not known."""
+        return self._counted.columns
+
+    @property
+    def weighted(self) -> bool:
+        """Whether any unlabeled row has a weight."""
+        return self._counted.weighted
+
+    @property
+    def n(self) -> float:
+        """Effective number of unlabeled rows: Kish's size when they have weights or groups."""
+        counted = self._counted
+        total = float(counted.counts.sum())
+        if counted.weighted or counted.cluster_squares:
+            return effective_size(total, counted.squares + counted.cluster_squares) / self.copies
+        return total / self.copies
+
+    @property
+    def positive_survival(self) -> FloatArray:
+        """Share of the positives at or above each level."""
+        return survival(self.positive_counts)
+
+    @property
+    def survival(self) -> FloatArray:
+        """Share of the unlabeled scores at or above each level."""
+        if not self.counts.any():
+            raise DataError("the tails are empty: update them with unlabeled scores first.")
+        return survival(self.counts)
+
+    def same_cells(self, other: ScoreTails) -> bool:
+        """Whether ``other`` counts over the same positives."""
+        return (
+            np.array_equal(self.levels, other.levels)
+            and equal_counts(self.positive_counts, other.positive_counts)
+            and math.isclose(self.n_positive, other.n_positive, rel_tol=1e-11)
+            and self.copies == other.copies
+        )
+
+    def estimate(
+        self,
+        method: str = "auto",
+        level: float = 0.95,
+        reference: ScoreTails | None = None,
+        train_prior: float | PriorEstimate | None = None,
+    ) -> PriorEstimate:
+        """Class prior of the counted scores; see :func:`drpu.estimate_prior`."""
+        from drpu.priors.estimate import prior_from_tails
+
+        return prior_from_tails(
+            self, method=method, level=level, reference=reference, train_prior=train_prior
+        )
+
+    def __repr__(self) -> str:
+        return (
+            f"ScoreTails(n_positive={self.n_positive:g}, levels={len(self.levels)}, "
+            f"n={self.n:g}, copies={self.copies})"
+        )
+
+    def record(self) -> TailsRecord:
+        """The counts as plain data, from which ``record.tails()`` makes equal tails."""
+        counted = self._counted
+        return TailsRecord(
+            self.levels, self.positive_counts, self.counts, self.n_positive, self.copies,
+            counted.weight_squares, counted.cluster_squares, self.columns,
+        )  # fmt: skip
+
+    for_file = record
+
+
+Counts = Annotated[np.ndarray[Any, Any], Array("c", dtype="any", low=0)]
+
+
+@kept("tails")
+@dataclass(frozen=True, eq=False)
+class TailsRecord:
+    """Counts as plain data; see :class:`ScoreTails` for the fields."""
+
+    levels: Annotated[FloatArray, Array("k", dtype="float64", low=-np.inf, high=np.inf)]
+    positive_counts: Counts
+    counts: Counts
+    n_positive: Annotated[float, Number(0.5, MOST)]  # an effective number of rows is at least 1
+    copies: Annotated[int, Whole(1, 2**31)]
+    weight_squares: Annotated[float, Number(0, 1e300)]
+    cluster_squares: Annotated[float, Number(0, 1e300)]
+    columns: Annotated[IntArray, Array("r", dtype="int", low=0)] | None
+
+    def __post_init__(self) -> None:
+        if not len(self.levels) or (self.levels[1:] <= self.levels[:-1]).any():
+            raise DataError("the levels of tails must ascend, and there must be one.")
+        for name in ("positive_counts", "counts"):
+            check_counts(name, getattr(self, name), len(self.levels))
+        whole = self.positive_counts.dtype.kind != "f"  # weighted counts can come from any number of rows
+        most = float(self.positive_counts.sum()) if whole else math.inf
+        if self.positive_counts[0] != 0 or not self.positive_counts.any() or self.n_positive > most:
+            raise DataError("positive_counts and n_positive of tails do not agree.")
+        if self.counts.dtype.kind == "f" and self.counts.any() != (self.weight_squares > 0):
+            raise DataError("counts and weight_squares of tails do not agree.")
+        if self.columns is not None and self.columns.max(initial=0) > float(self.counts.sum()):
+            raise DataError("the ranges of columns of tails must not have more rows than are counted.")
+
+    def tails(self) -> ScoreTails:
+        """The tails with these counts."""
+        tails = object.__new__(ScoreTails)
+        tails.levels, tails.n_positive, tails.copies = self.levels.copy(), self.n_positive, self.copies
+        tails.positive_counts, counts = (_as_counts(own) for own in (self.positive_counts, self.counts))
+        columns = None if self.columns is None else self.columns.astype(np.int64)
+        tails._counted = Counted(counts, self.weight_squares, self.cluster_squares, columns)
+        return tails
+
+
+KeptTails = Annotated[ScoreTails, As(TailsRecord, TailsRecord.tails)]
+
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+_MOST_REMEMBERED = 1000  # results of one function, about a kilobyte each
+
+
+def remembered(
+    function: Callable[Concatenate[ScoreTails, _P], _T],
+) -> Callable[Concatenate[ScoreTails, _P], _T]:
+    """The function with its last results kept; it must depend on counts and numbers only, not on levels.
+
+    Priors, limits and expected figures need the same curves of the same counts several times. Results are
+    found by a digest of the counts, because tails are copied and their counts change.
+    """
+    found: dict[bytes, _T] = {}
+
+    @wraps(function)
+    def remembering(tails: ScoreTails, /, *given: _P.args, **named: _P.kwargs) -> _T:
+        numbers: Any = (*given, *named.values())
+        about = [tails.n_positive, tails.n, *(-1.0 if value is None else value for value in numbers)]
+        key = hashlib.blake2b(np.concatenate([tails.positive_counts, tails.counts, about]).tobytes()).digest()
+        result = found.get(key)
+        if result is None:
+            result = function(tails, *given, **named)
+            if len(found) >= _MOST_REMEMBERED:
+                found.clear()
+            found[key] = result
+        return result
+
+    remembering.forget = found.clear  # type: ignore[attr-defined]
+    return remembering

@@ -1,1 +1,0 @@
-"""Learners of density ratios, which return functions, and cross-fitting."""

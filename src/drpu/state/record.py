@@ -1,0 +1,321 @@
+"""Records: what a file keeps of a fitted classifier.
+
+Every classifier that can be saved has ``record()``, which returns a kept dataclass derived from
+:class:`Record`, and ``record.classifier()`` makes the fitted classifier again. Classes of other libraries,
+such as pipelines, register their own function with :func:`record_of`.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from functools import singledispatch
+from importlib import import_module
+from typing import Annotated, Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import Tags
+
+from drpu._checks import check_choice, check_flag, check_integer, check_weights
+from drpu._codec import Items, Kept, Number, Text, Whole, kept, kind_of
+from drpu._typing import FloatArray
+from drpu.audits.plan import check_same_rows, labelled_flags
+from drpu.decisions.thresholds import KeptCosts
+from drpu.exceptions import DataError, DataTypeError, KeptValuesWarning
+from drpu.models.folds import Folds
+from drpu.models.function import Function
+from drpu.priors.estimate import PriorEstimate
+from drpu.tables.encoder import TableEncoder
+from drpu.tables.frames import warn_of_order
+
+MOST_VALUES = 1_000_000  # most values of an artificial row; longer rows are not made
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """The options of ``save`` that leave out or hide values of the training rows."""
+
+    column_values: str | None = None
+    rare_values: int | None = None
+    column_profiles: bool = True
+    levels: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.column_values is not None:
+            check_choice("column_values", self.column_values, ("keep", "hash"))
+        if self.rare_values is not None:
+            check_integer("rare_values", self.rare_values, low=1)
+        check_flag("column_profiles", self.column_profiles)
+        if self.levels is not None:
+            check_integer("levels", self.levels, low=1)
+
+    def table(self, table: TableEncoder | None) -> TableEncoder | None:
+        """The table to write; warns if it keeps column values without the consent of the user."""
+        if table is None:
+            return None
+        if self.rare_values is not None:
+            table = table.without_rare(self.rare_values)
+        if self.column_values == "hash":
+            table = table.hashed()
+        kept = list(table.kept_values().items())
+        if self.column_values is None and table.salt is None and kept:
+            shown = ", ".join(f"{name!r} ({n})" for name, n in kept[:8])
+            more = f" and {len(kept) - 8} more columns" if len(kept) > 8 else ""
+            KeptValuesWarning.issue(
+                f"the file keeps values of the data, the levels of the categories {shown}{more}:",
+                advice="pass column_values='keep' to accept this, 'hash' to write digests, "
+                "rare_values=20 to leave out values of fewer than 20 rows.",
+                command="give --column-values keep to accept this, --column-values hash to write "
+                "digests, --rare-values 20 to leave out values of fewer than 20 rows.",
+            )
+        return table
+
+
+class Record(Kept, ABC):
+    """Base of the dataclasses at the top of a file."""
+
+    @property
+    def title(self) -> str:
+        """Name of the class of the classifier."""
+        return str(kind_of(type(self)))
+
+    @abstractmethod
+    def classifier(self, module: Any = None) -> Any:
+        """The fitted classifier; ``module`` makes the torch module of a custom network."""
+
+    @abstractmethod
+    def facts(self) -> dict[str, Any]:
+        """What the file keeps of the training rows, as plain values for JSON.
+
+        ``values_of_rows`` names the parts that keep values of rows, and these values; it is empty unless the
+        user allowed such parts.
+        """
+
+    @abstractmethod
+    def reduced(self, reduction: Reduction) -> Record:
+        """The record with fewer values of the training rows."""
+
+    def module(self) -> Any:
+        """The torch module that the user gave to the classifier, or what makes it; None without one."""
+        return None
+
+    @abstractmethod
+    def trial(self, classifier: Any) -> FloatArray | None:
+        """Scores of two artificial rows by the model of ``classifier``; None if such rows cannot be made."""
+
+
+def try_rows(model: Function) -> FloatArray | None:
+    """Scores of two artificial rows; None if the function reads data frames or very long rows."""
+    if model.accepts_frames or math.prod(model.row_shape) > MOST_VALUES:
+        return None
+    rows = np.stack([np.zeros(model.row_shape), np.ones(model.row_shape)])
+    return model.scores(rows) if isinstance(model, Folds) else model.score(rows)
+
+
+@singledispatch
+def record_of(classifier: Any) -> Record:
+    """The record of a fitted classifier."""
+    if not hasattr(classifier, "record"):
+        raise DataTypeError(f"classifier must be a classifier of drpu, got {type(classifier).__name__}.")
+    record: Record = classifier.record()
+    return record
+
+
+class PUClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Base of the classifiers of drpu, which know their columns and can be saved."""
+
+    n_features_in_: int
+    table_: TableEncoder | None = None  # how the columns of a data frame are read; None for arrays
+
+    @abstractmethod
+    def record(self) -> Record:
+        """What a file keeps of the fitted classifier."""
+
+    @abstractmethod
+    def _intake(self) -> Any:
+        """The learner, or another object that says which rows are accepted."""
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        # Rows with the smaller label are unlabeled, not negative: for two separated classes the
+        # correct prior is 0, so accuracy is not meaningful.
+        tags.classifier_tags.poor_score = True
+        fitted = getattr(self, "model_", None)  # a loaded classifier may have no learner
+        model = self._intake() if fitted is None else fitted
+        tags.input_tags.sparse, tags.input_tags.allow_nan = model.accepts_sparse, model.accepts_nan
+        return tags
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Accuracy of ``predict`` against the labels ``y``, in which a missing one means not positive."""
+        warn_of_order(X, y=y, sample_weight=sample_weight)
+        positive, found = labelled_flags(y, self.classes_), self.predict(X) == self.classes_[1]
+        check_same_rows(len(found), len(positive))
+        weight = None if sample_weight is None else check_weights("sample_weight", sample_weight, len(found))
+        return float(np.average(positive == found, weights=weight))
+
+
+@kept("columns")
+@dataclass(frozen=True)
+class Columns(Kept):
+    """The columns of the training rows: their number and, for data frames, names and how they are read."""
+
+    n: Annotated[int, Whole(1, 2**31, dim="d")]
+    names: Annotated[tuple[str, ...], Items(dim="d")] | None
+    table: TableEncoder | None
+
+    def __post_init__(self) -> None:
+        if self.table is not None and len(self.table.columns) != self.n:
+            raise DataError(f"the table must have {self.n} columns, got {len(self.table.columns)}.")
+
+    @classmethod
+    def of(cls, classifier: PUClassifier) -> Columns:
+        """The columns of a fitted classifier."""
+        names = getattr(classifier, "feature_names_in_", None)
+        return cls(
+            classifier.n_features_in_, None if names is None else tuple(map(str, names)), classifier.table_
+        )
+
+    def set_on(self, classifier: PUClassifier) -> None:
+        """Set the attributes that scikit-learn defines for columns."""
+        classifier.n_features_in_, classifier.table_ = self.n, self.table
+        if self.names is not None:
+            classifier.feature_names_in_ = np.array(self.names, dtype=object)
+
+    def check_model(self, model: Function, *, width: int | None = None) -> None:
+        """Raise unless ``model`` scores rows with these columns; ``width`` is that of flattened images."""
+        width = width or (self.n if self.table is None else self.table.width)
+        if model.n_columns != width:
+            raise DataError(f"the model must have {width} columns, as the rows do, got {model.n_columns}.")
+
+    def reduced(self, reduction: Reduction) -> Columns:
+        """The columns with fewer values of the training rows."""
+        return replace(self, table=reduction.table(self.table))
+
+    @property
+    def compared(self) -> frozenset[tuple[str, int]]:
+        """Columns and their levels whose shares are compared with those of new rows."""
+        plans = () if self.table is None else self.table.columns
+        return frozenset((plan.name, code) for plan in plans for code in getattr(plan, "frequent", ()))
+
+    def facts(self) -> dict[str, bool]:
+        """Which names of the data they keep."""
+        named = self.table is not None and not self.table.plain
+        return {"column_names": self.names is not None, "category_names": named}
+
+
+LONGEST_LABEL = 9999  # characters of a label, a number of four digits in its type
+_LABEL_DTYPE = r"[<=|]?(b1|[iu][1248]|f[248]|U[0-9]{1,4}|O)|>[iuf][248]|>U[0-9]{1,4}"
+_Label = None | bool | int | Annotated[float, Number()] | Annotated[str, Text(most=LONGEST_LABEL)]
+
+
+@kept("labels")
+@dataclass(frozen=True)
+class Labels(Kept):
+    """The two labels of a classifier, the positive one last.
+
+    Booleans, numbers, strings of at most 9999 characters, or objects, which are strings or None here.
+    """
+
+    dtype: Annotated[str, Text(pattern=_LABEL_DTYPE)]
+    values: tuple[_Label, _Label]
+
+    def __post_init__(self) -> None:
+        classes = self.classes()
+        if classes.shape != (2,) or classes[0] == classes[1]:
+            raise DataError(f"classes must be two different labels, got {self.values!r:.100}.")
+
+    @classmethod
+    def of(cls, classes: np.ndarray[Any, Any]) -> Labels:
+        """The labels of a fitted classifier."""
+        plain = (str.__str__(value) if isinstance(value, str) else value for value in classes.tolist())
+        negative, positive = (None if value != value else value for value in plain)
+        return cls(classes.dtype.str, (negative, positive))
+
+    def classes(self) -> np.ndarray[Any, Any]:
+        """The labels as the attribute ``classes_``; a missing number is NaN."""
+        try:
+            return np.array(self.values, dtype=np.dtype(self.dtype))
+        except (ValueError, TypeError, OverflowError) as error:
+            raise DataError(f"classes must be two labels of the type {self.dtype}.") from error
+
+
+@kept("lost")
+@dataclass(frozen=True)
+class LearntElsewhere(Kept):
+    """A parameter of a loaded classifier that was an object of the user: its name."""
+
+    name: str
+
+    def __repr__(self) -> str:
+        return ascii(f"<{self.name}, not kept in the file>")[1:-1]  # a file may set the name
+
+
+# The learners of drpu, by the names of their classes.
+LEARNERS = {
+    "AutoRatio": "drpu.models.auto",
+    "BoostedRatio": "drpu.models.boosted",
+    "ForestRatio": "drpu.models.forest",
+    "FourierRatio": "drpu.models.fourier",
+    "KernelRatio": "drpu.models.kernel",
+    "KernelScore": "drpu.models.scores",
+    "LinearScore": "drpu.models.scores",
+    "NetworkRatio": "drpu.networks.learner",
+    "NetworkScore": "drpu.networks.learner",
+}
+_Plain = None | bool | int | float | str | tuple[int | float, ...]
+
+
+@kept("learner")
+@dataclass(frozen=True)
+class LearnerRecord(Kept):
+    """A learner of drpu that was a parameter."""
+
+    name: Annotated[str, Text(pattern="|".join(LEARNERS))]
+    parameters: dict[str, _Plain]
+
+    def learner(self) -> Any:
+        """The learner with these parameters."""
+        return getattr(import_module(LEARNERS[self.name]), self.name)(**self.parameters)
+
+
+Parameter = (
+    None | bool | int | float | str | KeptCosts | PriorEstimate | LearnerRecord | LearntElsewhere
+    | tuple[int | float, ...]
+)  # fmt: skip
+
+
+def parameters_of(classifier: BaseEstimator, **others: Any) -> dict[str, Parameter]:
+    """The constructor parameters of a classifier as plain values; ``others`` replace parameters.
+
+    A random state that is not an integer becomes None.
+    """
+    found = classifier.get_params(deep=False) | others
+    if not isinstance(found["random_state"], (int, np.integer)):
+        found["random_state"] = None
+    return {name: _plain(value) for name, value in found.items()}
+
+
+def read_parameters(parameters: dict[str, Parameter]) -> dict[str, Any]:
+    """Arguments of the constructor."""
+    return {
+        name: value.learner() if isinstance(value, LearnerRecord) else value
+        for name, value in parameters.items()
+    }
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        return tuple(map(_plain, value))
+    if isinstance(value, np.generic):
+        return value.item()
+    if value is None or isinstance(value, (bool, int, float, str, PriorEstimate, LearntElsewhere)):
+        return value
+    name = type(value).__name__
+    if LEARNERS.get(name) == type(value).__module__:
+        parameters = {key: _plain(own) for key, own in value.get_params(deep=False).items()}
+        if not any(isinstance(own, Kept) for own in parameters.values()):
+            return LearnerRecord(name, parameters)
+    return LearntElsewhere(name)

@@ -1,0 +1,386 @@
+"""Laws of audits: designs with known probabilities, limits that hold, priors of other rows."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+from scipy.special import xlogy
+
+from drpu.audits.design import (
+    Growth,
+    allocate,
+    carried_prior,
+    carry_share,
+    combine_figures,
+    draw_rows,
+    expected_width,
+    likeliest_shares,
+    make_strata,
+    negative_growth,
+    settled_growth,
+    stratified_share,
+)
+from drpu.audits.evaluation import Answers, evaluate_answers, fairness_test, positive_ranks
+from drpu.priors.figures import Figure, exact_limit
+from drpu.priors.tails import ScoreTails
+
+TAILS = (0.025, 0.025)
+
+
+def scores_of(rng: np.random.Generator, n: int, prior: float, separation: float = 2.0):
+    y = rng.random(n) < prior
+    return rng.normal(size=n) + separation * y, y
+
+
+def posterior_of(scores, prior: float, separation: float = 2.0):
+    odds = prior / (1 - prior) * np.exp(separation * (scores - separation / 2))
+    return odds / (1 + odds)
+
+
+# -- design --------------------------------------------------------------------------------
+
+
+@given(
+    sizes=st.lists(st.integers(1, 300), min_size=1, max_size=12),
+    spread=st.integers(0, 10**6),
+    data=st.data(),
+)
+def test_every_stratum_is_looked_at_and_none_beyond_its_rows(sizes, spread, data):
+    rows = np.array(sizes)
+    n = data.draw(st.integers(len(rows), int(rows.sum())))
+    planned = allocate(rows, np.random.default_rng(spread).uniform(0.01, 0.5, len(rows)), n)
+    assert planned.sum() == n
+    assert (planned >= 1).all()
+    assert (planned <= rows).all()
+
+
+@given(n=st.integers(1, 200), levels=st.integers(1, 50), seed=st.integers(0, 10**6))
+@settings(max_examples=50, deadline=None)
+def test_a_plan_draws_the_planned_number_of_different_rows_from_each_stratum(n, levels, seed):
+    rng = np.random.default_rng(seed)
+    scores = rng.integers(0, levels, 200).astype(float)  # with ties
+    strata = make_strata(scores, rng.random(200), n, 1.0)
+    rows = draw_rows(strata, scores, np.random.RandomState(seed))
+    assert len(set(rows)) == n == strata.planned.sum()
+    counts = np.bincount(strata.of(scores[rows]), minlength=len(strata.rows))
+    assert (counts == strata.planned).all()
+    assert (np.bincount(strata.of(scores), minlength=len(strata.rows)) == strata.rows).all()
+
+
+def test_rows_are_drawn_with_their_known_chances():
+    rng = np.random.default_rng(0)
+    scores, _ = scores_of(rng, 60, 0.3)
+    strata = make_strata(scores, posterior_of(scores, 0.3), 12, 0.5)
+    chance = (strata.planned / strata.rows)[strata.of(scores)]
+    draws = 2000
+    random = np.random.RandomState(1)
+    hits = np.zeros(60)
+    for _ in range(draws):
+        hits[draw_rows(strata, scores, random)] += 1
+    # Five standard errors of a binomial share, for 60 rows.
+    assert (np.abs(hits / draws - chance) < 5 * np.sqrt(chance * (1 - chance) / draws) + 1e-9).all()
+
+
+def test_uncertain_rows_are_looked_at_more_often():
+    rng = np.random.default_rng(0)
+    scores, _ = scores_of(rng, 4000, 0.3, 3.0)
+    posterior = posterior_of(scores, 0.3, 3.0)
+    strata = make_strata(scores, posterior, 100, 0.4)
+    chance = strata.planned / strata.rows
+    doubtful = np.argmax(strata.posterior * (1 - strata.posterior))
+    assert chance[doubtful] > 3 * chance[0]
+
+
+# -- limits --------------------------------------------------------------------------------
+
+
+@given(n=st.integers(1, 200), data=st.data())
+def test_one_stratum_gives_the_limits_of_clopper_and_pearson(n, data):
+    hits = data.draw(st.integers(0, n))
+    share = stratified_share(np.array([1.0]), np.array([hits]), np.array([n]), tails=TAILS)
+    assert_allclose(share.value, hits / n)
+    assert_allclose(share.low, exact_limit(hits, n, 0.025, upper=False), atol=1e-9)
+    assert_allclose(share.high, exact_limit(hits, n, 0.025, upper=True), atol=1e-9)
+
+
+samples = st.lists(
+    st.tuples(st.floats(0.05, 1.0), st.integers(1, 30), st.floats(0, 1)), min_size=2, max_size=6
+)
+
+
+@given(samples)
+@settings(max_examples=40, deadline=None)
+def test_limits_contain_the_estimate_and_mirror_the_opposite_answers(parts):
+    weight = np.array([part[0] for part in parts])
+    weight /= weight.sum()
+    sizes = np.array([part[1] for part in parts])
+    hits = np.round(sizes * np.array([part[2] for part in parts]))
+    share = stratified_share(weight, hits, sizes, tails=TAILS, rows=1000)
+    mirror = stratified_share(weight, sizes - hits, sizes, tails=TAILS, rows=1000)
+    assert 0 <= share.low <= share.value + 1e-12
+    assert share.value <= share.high + 1e-12 <= 1 + 2e-12
+    ends = [1 - mirror.value, 1 - mirror.high, 1 - mirror.low]
+    assert_allclose(ends, [share.value, share.low, share.high], atol=1e-9)
+
+
+@given(samples, st.floats(-60, 60), st.integers(0, 10**6))
+def test_no_shares_with_the_same_sum_are_likelier(parts, multiplier, seed):
+    weight = np.array([part[0] for part in parts])
+    weight /= weight.sum()
+    sizes = np.array([float(part[1]) for part in parts])
+    hits = np.round(sizes * np.array([part[2] for part in parts]))
+    p = likeliest_shares(weight, hits, sizes, multiplier)
+
+    def likelihood(shares):
+        return (xlogy(hits, shares) + xlogy(sizes - hits, 1 - shares)).sum()
+
+    step = np.random.default_rng(seed).normal(size=len(p))
+    step -= weight * (weight @ step) / (weight @ weight)  # the weighted sum stays
+    for scale in (1e-3, 1e-2, 0.1):
+        other = p + scale * step
+        if ((other >= 0) & (other <= 1)).all():
+            assert likelihood(other) <= likelihood(p) + 1e-7
+
+
+def test_splitting_a_pure_stratum_in_proportion_changes_little():
+    whole = stratified_share(np.array([1.0]), np.array([0]), np.array([60]))
+    parts = stratified_share(np.full(3, 1 / 3), np.zeros(3), np.full(3, 20))
+    assert whole.low == parts.low == 0
+    assert 0.9 < parts.high / whole.high < 1.1
+
+
+def test_a_stratum_without_answers_may_hold_any_share():
+    weight, hits, sizes = np.array([0.8, 0.2]), np.array([10, 0]), np.array([20, 0])
+    share = stratified_share(weight, hits, sizes)
+    one = stratified_share(np.array([0.8]), np.array([10]), np.array([20]))
+    assert_allclose([share.low, share.high], [one.low, one.high + 0.2])
+    assert_allclose(share.value, 0.5)
+
+
+@pytest.mark.parametrize("p", [(0.001, 0.02, 0.3, 0.95), (0.0, 0.0, 0.0, 0.6), (0.2, 0.4, 0.5, 0.7)])
+def test_limits_hold_where_strata_are_small_and_nearly_pure(p):
+    rng = np.random.default_rng(3)
+    p, weight, sizes = np.array(p), np.array([0.55, 0.25, 0.15, 0.05]), np.array([12, 8, 12, 8])
+    truth, runs = float(weight @ p), 100
+    hits = [rng.binomial(sizes, p) for _ in range(runs)]
+    held = [share.low <= truth <= share.high for share in (stratified_share(weight, x, sizes) for x in hits)]
+    # At 95 %, three standard errors of 100 runs are .065.
+    assert np.mean(held) > 0.95 - 0.065
+
+
+def test_the_expected_width_is_about_the_width_that_comes_out():
+    rng = np.random.default_rng(5)
+    scores, y = scores_of(rng, 3000, 0.3)
+    strata = make_strata(scores, posterior_of(scores, 0.3), 80, 0.4)
+    random = np.random.RandomState(0)
+    widths = []
+    for _ in range(20):
+        rows = draw_rows(strata, scores, random)
+        hits = np.bincount(strata.of(scores)[rows], weights=y[rows], minlength=len(strata.rows))
+        share = stratified_share(strata.weight, hits, strata.planned, rows=3000)
+        widths.append(share.high - share.low)
+    assert_allclose(np.mean(widths), expected_width(strata, 0.95, 1.0), rtol=0.15)
+
+
+# -- from one population to the other ---------------------------------------------------------
+
+
+def two_samples(seed: int, prior: float, test_prior: float, n: int = 4000):
+    rng = np.random.default_rng(seed)
+    tails = ScoreTails(rng.normal(2.0, 1, 800))
+    reference = tails.empty().update(scores_of(rng, n, prior)[0])
+    return tails.empty().update(scores_of(rng, n, test_prior)[0]), reference
+
+
+@pytest.mark.parametrize(("prior", "test_prior"), [(0.3, 0.1), (0.3, 0.6), (0.5, 0.5)])
+def test_growth_is_known_from_counts_alone(prior, test_prior):
+    truth = (1 - test_prior) / (1 - prior)
+    for seed in range(4):
+        for guess in (0.05, test_prior, 0.9):  # a wrong guess costs precision only
+            growth = negative_growth(*two_samples(seed, prior, test_prior), guess)
+            assert abs(growth.value - truth) < 4 * growth.spread
+    assert growth.spread < 0.2
+
+
+def test_scores_that_tell_nothing_have_no_growth():
+    tails = ScoreTails(np.zeros(50)).update(np.zeros(100))
+    assert negative_growth(tails.empty().update(np.zeros(30)), tails, 0.5) is None
+
+
+@given(st.floats(0.05, 0.9), st.floats(0.3, 1.5))
+def test_carrying_there_and_back_returns_the_share(value, growth):
+    share = Figure(value, value * 0.8, value + (1 - value) * 0.2, 0.01)
+    there = carry_share(share, Growth(growth), TAILS)
+    assert there.low <= there.value <= there.high
+    if there.low > 0 and there.high < 1:
+        back = carry_share(there, Growth(growth).inverse, TAILS)
+        assert_allclose([back.value, back.low, back.high], [share.value, share.low, share.high], rtol=1e-6)
+
+
+def test_noise_of_the_growth_widens_the_limits():
+    share = Figure(0.3, 0.25, 0.35, 0.001)
+    sure, unsure = (carry_share(share, Growth(0.9, spread), TAILS) for spread in (0.0, 0.05))
+    assert unsure.low < sure.low
+    assert sure.high < unsure.high
+
+
+@given(
+    ends=st.lists(st.integers(0, 1000), min_size=3, max_size=3, unique=True),
+    growth=st.floats(1e-3, 1e3),
+    spread=st.floats(0, 1e3),
+)
+@example(ends=[200, 250, 300], growth=0.001, spread=1.0)  # exp overflows
+@example(ends=[40, 57, 80], growth=3.0, spread=0.2)  # three times as many negatives as rows
+def test_carried_limits_are_finite_contain_the_value_and_differ(ends, growth, spread):
+    low, value, high = sorted(end / 1000 for end in ends)
+    found = carry_share(Figure(value, low, high, 0.001), Growth(growth, spread), TAILS)
+    assert 0 <= found.low <= found.value <= found.high <= 1
+    assert found.low < found.high
+    assert math.isfinite(found.variance)
+
+
+def test_an_audited_prior_carries_over_with_limits_that_hold():
+    held, level = [], 0.95
+    for seed in range(12):
+        tails, reference = two_samples(seed, 0.3, 0.6)
+        prior = carried_prior(tails, reference, Figure(0.3, 0.28, 0.32, 1e-4), prior_level=level, level=level)
+        held.append(prior.low <= 0.6 <= prior.high)
+    assert sum(held) >= 10  # of 12 at 95 % or more: fewer has probability .02
+
+
+def test_wider_levels_nest():
+    tails, reference = two_samples(0, 0.3, 0.5)
+    prior = Figure(0.3, 0.25, 0.36, 0.001)
+    limits = [
+        carried_prior(tails, reference, prior, prior_level=0.95, level=level) for level in (0.8, 0.95, 0.99)
+    ]
+    assert limits[0].low > limits[1].low > limits[2].low
+    assert limits[0].high < limits[1].high < limits[2].high
+
+
+def test_two_equal_figures_halve_the_variance():
+    one = Figure(0.3, 0.2, 0.4, 0.01)
+    both = combine_figures([one, one])
+    assert_allclose([both.value, both.low, both.variance], [0.3, 0.3 - 0.1 / math.sqrt(2), 0.005], rtol=1e-9)
+
+
+# -- fairness of the labelled sample --------------------------------------------------------------
+
+
+def test_ranks_of_positives_among_themselves_are_a_half_on_average():
+    scores = np.random.default_rng(0).integers(0, 20, 300).astype(float)
+    assert_allclose(positive_ranks(ScoreTails(scores), scores[:, None]).mean(), 0.5)
+
+
+def audit_once(seed: int, shift: float, n: int = 60):
+    """The test on one audit; labelled positives score ``shift`` higher than all positives."""
+    rng = np.random.default_rng(seed)
+    tails = ScoreTails(rng.normal(2.0 + shift, 1, 400))
+    scores, y = scores_of(rng, 2000, 0.3)
+    posterior = posterior_of(scores, 0.3)
+    strata = make_strata(scores, posterior, n, 0.4)
+    rows = draw_rows(strata, scores, np.random.RandomState(seed))
+    stratum = strata.of(scores[rows])
+    return fairness_test(
+        positive_ranks(tails, scores[rows, None]),
+        y[rows],
+        stratum,
+        (strata.rows / strata.planned)[stratum],
+        posterior[rows],
+        tails.n_positive,
+    )
+
+
+def test_fair_labels_are_rejected_about_as_often_as_the_level_says():
+    p = np.array([audit_once(seed, 0.0).p_value for seed in range(200)])
+    # About 20 audited positives; three standard errors of 200 runs at 5 % are .046.
+    assert (p < 0.05).mean() < 0.05 + 0.046
+    assert (p < 0.5).mean() > 0.5 - 3 * math.sqrt(0.25 / 200)
+
+
+def test_labels_picked_among_the_clearest_positives_are_noticed():
+    tests = [audit_once(seed, 1.2) for seed in range(20)]
+    assert np.mean([test.p_value < 0.05 for test in tests]) > 0.6
+    assert all(test.labelled_score_higher for test in tests)
+
+
+def test_too_few_positives_test_nothing():
+    test = fairness_test(
+        np.full(9, 0.1), np.arange(9) < 4, np.zeros(9, int), np.ones(9), np.full(9, 0.4), 100
+    )
+    assert test.p_value == 1.0
+    assert test.n_positive == 4
+
+
+# -- performance -------------------------------------------------------------------------------
+
+
+def answers_of(y, stratum=None, rows=None):
+    stratum = np.zeros(len(y), int) if stratum is None else stratum
+    return Answers(np.asarray(y, bool), stratum, np.array([1000]) if rows is None else rows)
+
+
+def test_figures_of_plain_sampling_are_the_usual_ones():
+    y = np.array([1, 1, 1, 0, 0, 0, 0, 0, 0, 0], bool)
+    flagged = np.array([1, 1, 0, 1, 0, 0, 0, 0, 0, 0], bool)
+    found = evaluate_answers(answers_of(y), flagged, cost=0.8, level=0.95)
+    assert_allclose([found.accuracy.value, found.precision.value, found.recall.value], [0.8, 2 / 3, 2 / 3])
+    assert_allclose(found.cost.value, 0.2 * 0.1 + 0.8 * 0.1)
+    assert_allclose([found.accuracy.low, found.accuracy.high], [0.4439, 0.9748], atol=1e-4)  # exact binomial
+    for name in ("accuracy", "precision", "recall", "false_positive_rate", "flagged", "cost", "prior"):
+        figure = getattr(found, name)
+        assert figure.low <= figure.value <= figure.high
+
+
+def test_precision_of_a_sample_that_is_all_flagged_has_exact_limits():
+    y = np.arange(20) < 15
+    found = evaluate_answers(answers_of(y), np.ones(20, bool), cost=0.5, level=0.95)
+    assert_allclose(found.precision.low, exact_limit(15, 20, 0.025, upper=False), atol=1e-6)
+    assert_allclose(found.precision.high, exact_limit(15, 20, 0.025, upper=True), atol=1e-6)
+
+
+def test_quantities_without_rows_have_no_limits():
+    found = evaluate_answers(answers_of([False] * 5), np.zeros(5, bool), cost=0.5, level=0.95)
+    assert math.isnan(found.precision.value)
+    assert (found.precision.low, found.precision.high) == (0, 1)
+    assert math.isnan(found.recall.value)
+    assert (found.recall.low, found.recall.high) == (0, 1)
+    assert found.accuracy.value == 1
+    assert found.accuracy.low < 1
+
+
+def test_limits_of_performance_hold_for_planned_rows():
+    rng = np.random.default_rng(11)
+    scores, y = scores_of(rng, 200_000, 0.3)
+    flagged = scores > 1.4
+    truth = {
+        "accuracy": (flagged == y).mean(),
+        "precision": y[flagged].mean(),
+        "recall": flagged[y].mean(),
+        "cost": 0.5 * (flagged != y).mean(),
+    }
+    random, runs, held = np.random.RandomState(0), 40, dict.fromkeys(truth, 0)
+    for _ in range(runs):
+        part = random.choice(len(y), 2000, replace=False)
+        strata = make_strata(scores[part], posterior_of(scores[part], 0.3), 80, 0.4)
+        rows = part[draw_rows(strata, scores[part], random)]
+        found = evaluate_answers(
+            answers_of(y[rows], strata.of(scores[rows]), strata.rows), flagged[rows], cost=0.5, level=0.95
+        )
+        for name, value in truth.items():
+            held[name] += getattr(found, name).low <= value <= getattr(found, name).high
+    # Of 40 runs at 95 % fewer than 34 have probability .01.
+    assert min(held.values()) >= 34, held
+
+
+@given(st.floats(0.3, 2.0), st.floats(0.001, 0.3))
+def test_growth_leans_to_what_did_not_move_only_when_it_is_near(value, spread):
+    settled = settled_growth(Growth(value, spread), (1.0,))
+    assert min(value, 1.0) - 1e-12 <= settled <= max(value, 1.0) + 1e-12
+    if abs(value - 1) > 6 * spread:
+        assert abs(settled - value) < 1e-4

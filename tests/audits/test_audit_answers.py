@@ -1,0 +1,346 @@
+"""Answers of audits: their coding, missing answers, files to fill in, and errors."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from drpu import Audit, AuditPlan, DRPUClassifier
+from drpu.audits.answers_file import audit_from_columns
+from drpu.audits.plan import DESIGN, GROUP, LABEL, ROW, read_answers
+from drpu.exceptions import (
+    DataError,
+    DataTypeError,
+    DRPUWarning,
+    LabelError,
+    LabelledSampleWarning,
+    MissingAnswersWarning,
+    ParameterError,
+)
+
+# -- labels -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("labels", "classes", "expected"),
+    [
+        ([True, False], [0, 1], [1, 0]),
+        ([1, 0, 1], [0, 1], [1, 0, 1]),
+        (np.array([1.0, 0.0]), [0, 1], [1, 0]),
+        (["fraud", "ok"], ["ok", "fraud"], [1, 0]),
+        ([1, 0], ["ok", "fraud"], [1, 0]),
+        ([2, 1, 2], [1, 2], [1, 0, 1]),
+        ([0, 1], [1, 2], [0, 1]),
+        ([0, 1], [1, 0], None),  # the positive class is called 0: ambiguous beside 1 and 0
+        ([True, False], [1, 0], [1, 0]),
+        ([1], [1, 2], None),
+        (["yes", "No", " 1 ", "0", "TRUE", "f"], ["ok", "fraud"], [1, 0, 1, 0, 1, 0]),
+        (["yes", "no"], [None, "yes"], [1, 0]),
+        (["1", "0"], ["", "yes"], [1, 0]),
+        (["fraud", "no"], ["ok", "fraud"], [1, 0]),
+        (["2", "1.0"], [1, 2], [1, 0]),
+        ([1, 0], ["0", "1"], [1, 0]),
+        (["no"], ["yes", "no"], None),
+        ([2**60 + 1, 2**60, str(2**60 + 1)], [2**60, 2**60 + 1], [1, 0, 1]),  # one number as floats
+    ],
+)
+def test_answers_come_in_any_coding_that_has_one_meaning(labels, classes, expected):
+    if expected is None:
+        with pytest.raises(LabelError, match="True for positive"):
+            read_answers(labels, np.array(classes, dtype=object))
+        return
+    answered, positive = read_answers(labels, np.array(classes, dtype=object))
+    assert answered.all()
+    assert_array_equal(positive, np.array(expected, bool))
+
+
+@pytest.mark.parametrize("classes", [[0, 1], ["", "yes"], [None, "fraud"]])
+def test_none_nan_and_blank_mean_no_answer(classes):
+    answered, positive = read_answers([1, None, float("nan"), "", "  ", "NA", 0], np.array(classes, object))
+    assert_array_equal(answered, [True, False, False, False, False, False, True])
+    assert_array_equal(positive, [True, False])
+
+
+def test_missing_answers_are_counted_and_told(plan, audit_data):
+    labels = audit_data.test_labels[plan.rows].astype(float)
+    labels[:20] = np.nan
+    with pytest.warns(MissingAnswersWarning, match="20 of 120 rows have no answer"):
+        audit = plan.answer(labels)
+    assert audit.n == 100
+    with pytest.warns(MissingAnswersWarning, match="20 of 120"):
+        named = plan.answer(audit_data.test_labels[plan.rows[20:]], rows=plan.rows[20:])
+    assert_array_equal(named.parts[0].answers.positive, audit.parts[0].answers.positive)
+
+
+def test_answers_can_come_by_position(plan, audit_data, audit):
+    named = plan.answer({int(row): bool(audit_data.test_labels[row]) for row in sorted(plan.rows)})
+    assert named.n == audit.n
+    by_row = np.argsort(plan.rows)
+    assert_array_equal(named.parts[0].answers.positive, audit.parts[0].answers.positive[by_row])
+
+
+# -- files --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def columns(plan, audit_data):
+    columns = plan.to_columns()
+    columns[LABEL] = [str(int(label)) for label in audit_data.test_labels[columns[ROW]]]
+    return columns
+
+
+def shuffled(columns, order):
+    return {name: [values[i] for i in order] for name, values in columns.items()}
+
+
+def test_a_shuffled_file_gives_the_same_priors(audit_clf, audit_data, columns, june):
+    order = np.random.RandomState(0).permutation(120)
+    audit = audit_from_columns(audit_clf, audit_data.test, shuffled(columns, order))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LabelledSampleWarning)
+        adapted = audit_clf.adapt(audit_data.test, audit=audit)
+    for one, other in ((adapted.test_prior_, june.test_prior_), (adapted.train_prior_, june.train_prior_)):
+        # sums in another order may differ in the last digits
+        assert_allclose([one.value, one.low, one.high], [other.value, other.low, other.high], rtol=1e-9)
+
+
+def test_a_partly_filled_file_uses_what_is_there(audit_clf, audit_data, columns):
+    columns[LABEL][:30] = [""] * 30
+    with pytest.warns(MissingAnswersWarning, match="30 of 120"):
+        assert audit_from_columns(audit_clf, audit_data.test, columns).n == 90
+    with pytest.warns(
+        MissingAnswersWarning, match="70 of 120.*70 of them are not in the file"
+    ):  # rows deleted from the file
+        assert audit_from_columns(audit_clf, audit_data.test, shuffled(columns, range(70, 120))).n == 50
+
+
+@pytest.mark.parametrize(
+    ("edit", "message"),
+    [
+        (lambda c: c[ROW].__setitem__(3, c[ROW][3] + 1), "was changed"),
+        (lambda c: c[ROW].__setitem__(3, float("inf")), "was changed at drpu_row = inf"),
+        (lambda c: c.__setitem__(ROW, [row + 1 for row in c[ROW]]), "and 119 more rows"),
+        (lambda c: c[DESIGN].__setitem__(3, c[DESIGN][3].replace("of", "of9", 1)), "was changed"),
+        (lambda c: c[DESIGN].__setitem__(3, ""), "without"),
+        (lambda c: c[LABEL].__setitem__(3, "perhaps"), "must be yes and no"),
+        (lambda c: c.pop(DESIGN), "must have a column"),
+        (lambda c: [c[name].append(c[name][0]) for name in c], "twice"),
+        (lambda c: c.__setitem__(LABEL, [""] * 120), "no answer"),
+    ],
+)
+def test_an_edited_file_is_one_clear_error(audit_clf, audit_data, columns, edit, message):
+    edit(columns)
+    with pytest.raises(DataError, match=message):
+        audit_from_columns(audit_clf, audit_data.test, columns)
+
+
+def test_a_file_belongs_to_its_rows_and_its_classifier(audit_clf, audit_data, columns):
+    with pytest.raises(DataError, match="planned on 3000 rows, got 2999"):
+        audit_from_columns(audit_clf, audit_data.test[:-1], columns)
+    with pytest.raises(DataError, match="scores differ"):
+        audit_from_columns(audit_clf, audit_data.test[::-1], columns)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DRPUWarning)
+        other = DRPUClassifier("classifier", random_state=1).fit(*audit_data.X_y())
+    with pytest.raises(DataError, match="another classifier"):
+        audit_from_columns(other, audit_data.test, columns)
+
+
+# -- one kind of answer ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("answer", [0, 1])
+@pytest.mark.parametrize("rows", ["test", "unlabeled", "all"])
+def test_answers_of_one_kind_give_limits_and_a_finite_threshold(audit_clf, audit_data, rows, answer):
+    X = audit_data.X_y()[0] if rows == "all" else getattr(audit_data, rows)
+    plan = audit_clf.plan_audit(X, n=20, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DRPUWarning)
+        adapted = audit_clf.adapt(X, audit=plan.answer([answer] * 20))
+    assert 0 < adapted.prior_.value < 1
+    assert adapted.prior_.high - adapted.prior_.low > 0.1  # 20 answers exclude no more than a ninth
+    assert np.isfinite(adapted.threshold_)
+
+
+# -- groups ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def months(audit_data):
+    """The month of each row; the last one has few rows."""
+    return np.array(["2024-01", "2024-02", "2024-03"], object)[np.minimum(np.arange(3000) // 1490, 2)]
+
+
+@pytest.fixture(scope="module")
+def plans(audit_clf, audit_data, months):
+    return audit_clf.plan_audit_by(audit_data.test, by=months, n=60, random_state=0)
+
+
+def test_every_group_has_a_plan_of_its_own_rows(plans, months):
+    assert {name: plan.n for name, plan in plans.items()} == {"2024-01": 60, "2024-02": 60, "2024-03": 20}
+    for name, plan in plans.items():
+        assert set(months[plan.rows]) == {name}
+
+
+@pytest.mark.filterwarnings("ignore::drpu.exceptions.LabelledSampleWarning")  # 5 % of fair labels
+def test_answers_by_group_give_the_priors_of_groups_in_a_file_and_in_python(
+    audit_clf, audit_data, plans, months
+):
+    labels = audit_data.test_labels[plans.rows]
+    found = audit_clf.adapt_by(audit_data.test, by=months, audit=plans.answer(labels))
+    for group in found:
+        assert group.shift == "answers"
+        assert group.prior.low <= audit_data.test_labels[months == group.name].mean() <= group.prior.high
+    alone = audit_clf.adapt(
+        audit_data.test[months == "2024-01"],
+        audit=plans["2024-01"].answer(labels[:60]),
+        level=1 - 0.05 / 3,
+    )
+    own = found["2024-01"].prior  # the map there starts from another training prior
+    assert (own.low, own.high) == (alone.prior_.low, alone.prior_.high)
+    assert own.value == pytest.approx(alone.prior_.value, abs=0.1 * (own.high - own.low))
+    columns = plans.to_columns() | {LABEL: ["yes" if label else "no" for label in labels]}
+    order = np.random.RandomState(0).permutation(len(labels))
+    read = audit_from_columns(audit_clf, audit_data.test, shuffled(columns, order), by=months)
+    again = audit_clf.adapt_by(audit_data.test, by=months, audit=read)
+    for group in found:
+        assert again[group.name].prior.value == pytest.approx(group.prior.value, rel=1e-9)
+
+
+def test_groups_of_a_table_are_read_from_a_file():
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.normal(size=900), "kind": rng.choice(["x", "y", "z"], 900)})
+    truth = rng.random(900) < np.where(frame["kind"] == "x", 0.6, 0.2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DRPUWarning)
+        clf = DRPUClassifier("boosted", random_state=0).fit(frame, truth & (rng.random(900) < 0.4))
+        frame["month"] = np.repeat([1, 2, 3], 300)
+        plans = clf.plan_audit_by(frame, by="month", n=20, random_state=0)
+        columns = plans.to_columns() | {LABEL: ["yes" if truth[row] else "no" for row in plans.rows]}
+        found = clf.adapt_by(frame, by="month", audit=audit_from_columns(clf, frame, columns, by="month"))
+    assert [group.shift for group in found] == ["answers"] * 3
+
+
+def test_a_group_without_answers_keeps_its_reading(audit_clf, audit_data, plans, months):
+    labels = audit_data.test_labels[plans.rows].astype(object)
+    labels[60:] = None
+    found = audit_clf.adapt_by(audit_data.test, by=months, audit=plans.answer(labels))
+    assert [group.shift == "answers" for group in found] == [True, False, False]
+    assert found["2024-02"] == audit_clf.adapt_by(audit_data.test, by=months)["2024-02"]
+
+
+def test_a_file_of_groups_that_was_changed_is_refused(audit_clf, audit_data, plans, months):
+    columns = plans.to_columns() | {LABEL: ["0"] * plans.n}
+    with pytest.raises(DataError, match="planned in groups"):
+        audit_from_columns(audit_clf, audit_data.test, columns)
+    with pytest.raises(DataError, match=r"must name groups|is not in the group"):
+        audit_from_columns(audit_clf, audit_data.test, columns, by=months[::-1].copy())
+    columns[GROUP][0] = "2024-02"
+    with pytest.raises(DataError, match="was changed"):
+        audit_from_columns(audit_clf, audit_data.test, columns, by=months)
+    with pytest.raises(DataError, match="must have names of groups"):
+        audit_clf.adapt_by(audit_data.test, by=months, audit={"May": plans["2024-01"].answer([0] * 60)})
+
+
+# -- errors --------------------------------------------------------------------------------------
+
+
+def test_bad_plans_are_refused(audit_clf, audit_data):
+    for bad in ({}, {"n": 10, "width": 0.1}):
+        with pytest.raises(ParameterError, match="n or width"):
+            audit_clf.plan_audit(audit_data.test, **bad)
+    with pytest.raises(ParameterError, match="at most the number of rows, 50, got 51"):
+        audit_clf.plan_audit(audit_data.test[:50], n=51)
+    with pytest.raises(ParameterError, match="at least 1"):
+        audit_clf.plan_audit(audit_data.test, n=0)
+    with pytest.raises(ParameterError, match="even the labels of all 3000 rows"):
+        audit_clf.plan_audit(audit_data.test, width=0.001)
+    with pytest.raises(ParameterError, match="population"):
+        audit_clf.plan_audit(audit_data.test, n=10, population="june")
+    with pytest.raises(ParameterError, match="rows cannot be chosen"):
+        audit_clf.plan_audit(audit_clf.count(audit_data.test), n=10)
+
+
+def test_bad_answers_are_refused(plan, audit_data):
+    labels = audit_data.test_labels[plan.rows]
+    other = int(np.setdiff1d(np.arange(3000), plan.rows)[0])
+    with pytest.raises(DataError, match="one answer for each of 120 rows, got 119"):
+        plan.answer(labels[:-1])
+    with pytest.raises(LabelError, match="got 'perhaps'"):
+        plan.answer(["perhaps"] * 120)
+    with pytest.raises(LabelError, match="got 2"):
+        plan.answer([2] + [0] * 119)
+    with pytest.raises(DataError, match="which was not planned"):
+        plan.answer([1], rows=[other])
+    with pytest.raises(DataError, match="twice"):
+        plan.answer([1, 1], rows=[plan.rows[0], plan.rows[0]])
+    with pytest.raises(DataError, match="at least one answer"):
+        plan.answer([None] * 120)
+    with pytest.raises(LabelError, match="sequence"):
+        plan.answer(None)
+
+
+def test_bad_random_samples_are_refused(audit_clf, audit_data):
+    with pytest.raises(DataError, match="same length, got 3 and 2"):
+        Audit.random([0, 1, 2], [1, 0])
+    with pytest.raises(DataError, match="twice"):
+        Audit.random([0, 1, 1], [1, 0, 0])
+    with pytest.raises(DataError, match="from 0 to the last row, got -1"):
+        Audit.random([-1, 1], [1, 0])
+    with pytest.raises(DataError, match="from 0 to 2999, got 3000"):
+        audit_clf.adapt(audit_data.test, audit=Audit.random([3000, 1], [1, 0]))
+    with pytest.raises(DataError, match="integers"):
+        Audit.random([0.5, 1.5], [1, 0])
+    with pytest.raises(LabelError, match="got 'x'"):
+        audit_clf.adapt(audit_data.test, audit=Audit.random([0, 1], ["x", "y"]))
+    with pytest.raises(ParameterError, match="positions of rows"):
+        audit_clf.evaluate(Audit.random([0, 1], [1, 0]))
+
+
+def test_bad_audits_are_refused(audit_clf, audit_data, plan, audit):
+    with pytest.raises(DataTypeError, match="answer"):
+        audit_clf.adapt(audit_data.test, audit=plan)
+    with pytest.raises(DataTypeError, match="must be an Audit"):
+        audit_clf.adapt(audit_data.test, audit=[1, 0])
+    with pytest.raises(DataError, match="planned on other rows"):
+        audit_clf.adapt(audit_data.test[:-1], audit=audit)
+    with pytest.raises(ParameterError, match="sample_weight"):
+        audit_clf.adapt(audit_data.test, audit=audit, sample_weight=np.ones(len(audit_data.test)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DRPUWarning)
+        other = DRPUClassifier("classifier", random_state=1).fit(*audit_data.X_y())
+    with pytest.raises(DataError, match="another classifier"):
+        other.adapt(audit_data.test, audit=audit)
+    foreign = other.plan_audit(audit_data.test, n=10, random_state=0)
+    with pytest.raises(ParameterError, match="different ones"):
+        audit + foreign.answer(audit_data.test_labels[foreign.rows])
+    with pytest.raises(ParameterError, match="y must be None"):
+        audit_clf.evaluate(audit, [1])
+    with pytest.raises(ParameterError, match="y must be given"):
+        audit_clf.evaluate(audit_data.test)
+    assert isinstance(plan, AuditPlan)
+
+
+def test_the_same_answers_are_not_counted_twice(audit_clf, audit_data):
+    plan = audit_clf.plan_audit(audit_data.test, n=40, random_state=0)
+    labels = audit_data.test_labels[plan.rows]
+    once, again = plan.answer(labels), plan.answer(labels[::-1], rows=plan.rows[::-1])
+    for other in (once, again):
+        with pytest.raises(DataError, match="must not be given twice"):
+            once + other
+
+
+def test_audits_of_groups_are_a_mapping_from_groups(audit_clf, audit_data, plans, months):
+    audits = plans.answer(audit_data.test_labels[plans.rows])
+    alone = audits["2024-01"]
+    for method in (audit_clf.adapt_by, audit_clf.evaluate_by):
+        with pytest.raises(DataTypeError, match="audit must be a mapping from groups"):
+            method(audit_data.test, by=months, audit=alone)
+        with pytest.raises(DataError, match="as keys, got 'May'"):
+            method(audit_data.test, by=months, audit={"May": alone})
+    with pytest.raises(ParameterError, match="one of the two"):
+        audit_clf.evaluate_by(audit_data.test, audit_data.test_labels, by=months, audit=audits)

@@ -1,0 +1,314 @@
+"""Rows of known class beside labelled positives: known negatives, answers, and rates of labelling."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.sparse import csr_array
+from sklearn.metrics import roc_auc_score
+
+from drpu import Audit, DRPUClassifier, load, save
+from drpu.exceptions import (
+    ContradictionWarning,
+    DataError,
+    DataTypeError,
+    DRPUWarning,
+    FewNegativesWarning,
+    LabelError,
+    ParameterError,
+)
+from drpu.models.folds import Blend
+
+pytestmark = pytest.mark.filterwarnings("ignore::drpu.exceptions.DRPUWarning")
+
+
+def draw(seed: int, n: int = 2000, rate=0.3):
+    """Rows whose class depends on a product of columns, their class, and whether they are labelled."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 4))
+    y = rng.random(n) < 1 / (1 + np.exp(2 - 3 * X[:, 0] * X[:, 1] - 2 * X[:, 2]))
+    return X, y, y & (rng.random(n) < rate)
+
+
+def clf(model="boosted", **options):
+    return DRPUClassifier(model, random_state=0, **{"scenario": "single-sample", "holdout": 2} | options)
+
+
+def auc(fitted, seed=99):
+    X, y, _ = draw(seed, 4000)
+    return roc_auc_score(y, fitted.decision_function(X))
+
+
+@pytest.mark.parametrize(("model", "scenario"), [("auto", "single-sample"), ("kernel", "case-control")])
+def test_without_known_negatives_nothing_changes(model, scenario):
+    X, _, label = draw(0, 600)
+    plain = clf(model, scenario=scenario).fit(X, label.astype(int))
+    with pytest.warns(FewNegativesWarning, match="no row has the label -1"):
+        asked = clf(model, scenario=scenario).fit(X, label.astype(int), negative_label=-1)
+    assert_array_equal(plain.decision_function(X), asked.decision_function(X))
+    assert plain.train_prior_ == asked.train_prior_
+
+
+def test_many_fair_answers_approach_the_supervised_ranking():
+    """Answers about all unlabeled rows close most of the gap to the same learner with all true labels."""
+    gaps, gains = [], []
+    for seed in range(2):
+        X, y, label = draw(seed)
+        none = auc(clf().fit(X, label.astype(int)))
+        supervised = clf(scenario="case-control").fit(X, y.astype(int))
+        rest = np.flatnonzero(~label)
+        gains.append(auc(clf().fit(X, label.astype(int), audits=[Audit.random(rest, y[rest])])) - none)
+        gaps.append(auc(supervised) - none)
+    assert np.mean(gaps) > 0.02
+    assert np.mean(gains) > 0.8 * np.mean(gaps)
+
+
+def test_biased_negatives_do_not_harm_the_ranking():
+    losses = []
+    for seed in range(3):
+        X, y, label = draw(seed)
+        codes = np.where(label, 1, 0)
+        none = auc(clf().fit(X, codes))
+        at = np.flatnonzero(~y & (X[:, 3] > 1))[:200]  # a column that has nothing to do with the class
+        codes[at] = -1
+        losses.append(auc(clf().fit(X, codes, negative_label=-1)) - none)
+    assert np.mean(losses) > -0.005
+
+
+@pytest.mark.parametrize("model", ["auto", "boosted"])
+def test_a_blend_is_saved_exported_and_explained(model, tmp_path):
+    X, y, label = draw(1, 600)
+    codes = np.where(label, 1, np.where(~y, -1, 0))
+    fitted = clf(model).fit(X, codes, negative_label=-1)
+    assert isinstance(fitted.model_.functions[0], Blend)
+    save(fitted, tmp_path / "a.drpu")
+    assert_array_equal(load(tmp_path / "a.drpu").decision_function(X), fitted.decision_function(X))
+    parts = fitted.contributions(X[:5])
+    assert_allclose(parts.sum(axis=1), fitted.model_.label_scores(X[:5]).mean(axis=1), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("codes", "negative", "classes"),
+    [((1, 0, -1), -1, [0, 1]), ((1.0, np.nan, 0.0), 0, [0, 1]), (("yes", None, "no"), "no", ["no", "yes"])],
+)
+def test_labels_of_predictions_are_those_of_the_user(codes, negative, classes):
+    X, y, label = draw(0, 800)
+    values = np.array(codes, dtype=object)[np.where(label, 0, np.where(~y & (X[:, 3] > 0), 2, 1))]
+    if not isinstance(codes[0], str):
+        values = values.astype(type(codes[0]))
+    fitted = clf("classifier").fit(X, values, negative_label=negative)
+    assert fitted.classes_.tolist() == classes
+    assert set(fitted.predict(X).tolist()) == set(classes)
+
+
+@pytest.mark.parametrize(
+    ("codes", "negative", "classes"),
+    [
+        (pd.array([True, None, False], dtype="boolean"), False, np.array([False, True])),
+        (pd.array([1, None, 0], dtype="Int8"), 0, np.array([0, 1], dtype=np.int8)),
+        (pd.array([1, 0, -1], dtype="Int64"), -1, np.array([0, 1])),
+        (pd.array(["yes", None, "no"], dtype="string"), "no", np.array(["no", "yes"], dtype=object)),
+        (np.array(["yes", None, "no"], dtype=object), "no", np.array(["no", "yes"], dtype=object)),
+        (np.array([1, np.nan, 0], dtype=np.float32), 0, np.array([0, 1], dtype=np.float32)),
+    ],
+)
+def test_predictions_have_the_type_of_labels_with_known_negatives(codes, negative, classes):
+    X, y, label = draw(0, 800)
+    values = codes[codes_of(label, y)]
+    for container in (values, pd.Series(values)):
+        fitted = clf("classifier").fit(X, container, negative_label=negative)
+        assert fitted.classes_.tolist() == classes.tolist()
+        assert fitted.predict(X).dtype == classes.dtype
+    with pytest.raises(LabelError, match="negative_label must be a name or a number, as the label 'yes'"):
+        clf("classifier").fit(
+            X, np.array(["yes", None, 0], dtype=object)[codes_of(label, y)], negative_label=0
+        )
+
+
+def codes_of(label, y):
+    """0 for labelled positives, 2 for known negatives and 1 for the other rows."""
+    return np.where(label, 0, np.where(y, 1, 2))
+
+
+def test_few_negatives_are_told():
+    X, y, label = draw(0, 600)
+    codes = np.where(label, 1, 0)
+    codes[np.flatnonzero(~y)[:5]] = -1
+    with pytest.warns(FewNegativesWarning, match="5 known negatives"):
+        clf("classifier").fit(X, codes, negative_label=-1)
+    with pytest.raises(LabelError, match="negative_label must not be pos_label"):
+        clf("classifier", pos_label=1).fit(X, codes, negative_label=1)
+
+
+def test_negatives_are_a_third_sample_in_fit_pu():
+    X, y, label = draw(0, 800)
+    for scenario in ("single-sample", "case-control"):
+        fitted = clf("classifier", scenario=scenario).fit_pu(X[label], X[~label & y], X[~y])
+        expected = (~label & y).sum() + (0 if scenario == "case-control" else (~y).sum())
+        assert fitted.tails_.n == expected
+
+
+# -- answers ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scenario", ["single-sample", "case-control"])
+@pytest.mark.parametrize("of", ["unlabeled", "all"])
+def test_answers_set_the_training_prior(scenario, of):
+    X, y, label = draw(2)
+    first = clf("classifier", scenario=scenario).fit(X, label.astype(int))
+    rows = np.flatnonzero(~label) if of == "unlabeled" else np.arange(len(y))
+    plan = first.plan_audit(X[rows], n=150, random_state=0)
+    again = clf("classifier", scenario=scenario).fit(
+        X, label.astype(int), audits=[plan.answer(y[rows][plan.rows])]
+    )
+    truth = y.mean() if scenario == "single-sample" else y[~label].mean()
+    assert again.train_prior_.method == "audit"
+    assert again.train_prior_.low <= truth <= again.train_prior_.high
+
+
+def test_answers_that_contradict_labels_are_told():
+    X, y, label = draw(0, 600)
+    rows = np.concatenate([np.flatnonzero(label)[:20], np.flatnonzero(~label)[:40]])
+    wrong = y[rows].copy()
+    wrong[:3] = False
+    with pytest.warns(ContradictionWarning, match="3 labelled rows were answered as negative"):
+        clf("kernel").fit(X, label.astype(int), audits=[Audit.random(rows, wrong)])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ContradictionWarning)
+        clf("kernel").fit(X, label.astype(int), audits=[Audit.random(rows, y[rows])])
+
+
+def test_answers_about_other_rows_train_only():
+    X, _, label = draw(2)
+    more, truth, _ = draw(5, 600)
+    first = clf().fit(X, label.astype(int))
+    plan = first.plan_audit(more, n=300, random_state=0)
+    audit = plan.answer(truth[plan.rows])
+    again = clf().fit(X, label.astype(int), audits=[(more, audit)])
+    assert again.train_prior_.method != "audit"
+    assert auc(again) > auc(first)
+    with pytest.raises(DataError, match="planned on 600 rows"):
+        clf().fit(X, label.astype(int), audits=[audit])
+
+
+# -- rates of labelling ----------------------------------------------------------------------------
+
+
+def unfair(seed: int):
+    """Labels at a rate of .6 or .1, depending on the sign of a column that matters."""
+    X, y, _ = draw(seed, 3000)
+    side = X[:, 2] > 0
+    rng = np.random.default_rng([seed, 1])
+    return X, y, y & (rng.random(len(y)) < np.where(side, 0.1, 0.6)), side
+
+
+def test_rates_from_answers_win_back_half_of_the_loss():
+    lost, won, held = [], [], []
+    for seed in range(3):
+        X, y, label, side = unfair(seed)
+        X = np.column_stack([X, side])
+        test, truth, _ = draw(77, 4000)
+        test = np.column_stack([test, test[:, 2] > 0])
+
+        def ranked(fitted, test=test, truth=truth):
+            return roc_auc_score(truth, fitted.decision_function(test))
+
+        fair = y & (np.random.default_rng(seed).random(len(y)) < label.sum() / y.sum())
+        rest = np.random.default_rng(seed).permutation(np.flatnonzero(~label))[:200]
+        none = ranked(clf().fit(X, label.astype(int)))
+        fitted = clf().fit(X, label.astype(int), audits=[Audit.random(rest, y[rest])], labelled_by=[4])
+        lost.append(ranked(clf().fit(X, fair.astype(int))) - none)
+        won.append(ranked(fitted) - none)
+        for level, rate in ((0.0, 0.6), (1.0, 0.1)):
+            found = fitted.labelling_rates_[level]
+            held.append(found.low <= rate <= found.high)
+    assert np.mean(held) > 0.95 - 3 * np.sqrt(0.95 * 0.05 / 6)
+    assert np.mean(lost) > 0.02
+    assert np.mean(won) > np.mean(lost) / 2
+
+
+def test_known_rates_are_weights_by_level():
+    X, _, label, side = unfair(0)
+    frame = pd.DataFrame(X, columns=list("abcd")).assign(branch=np.where(side, "north", "south"))
+    told = clf("boosted").fit(
+        frame, label.astype(int), labelled_by="branch", propensity={"north": 0.1, "south": 0.6}
+    )
+    rates = np.where(side, 0.1, 0.6)
+    given = clf("boosted").fit(frame, label.astype(int), propensity=rates)
+    assert_array_equal(told.decision_function(frame), given.decision_function(frame))
+    pairs = {(branch, None): rate for branch, rate in (("north", 0.1), ("south", 0.6))}
+    frame["empty"] = None
+    both = clf("boosted").fit(
+        frame.assign(empty=None), label.astype(int), labelled_by=["branch", "empty"], propensity=pairs
+    )
+    assert both.labelling_rates_ is None  # they were given
+
+
+def test_sparse_rows_have_the_rates_of_dense_ones():
+    X, y, label, side = unfair(0)
+    X, rest = np.column_stack([X, side]), np.flatnonzero(~label)[::12]
+    options = {"audits": Audit.random(rest, y[rest]), "labelled_by": [4]}
+    dense, sparse = (clf("classifier").fit(rows, label.astype(int), **options) for rows in (X, csr_array(X)))
+    assert dense.labelling_rates_ == sparse.labelling_rates_
+    assert clf("classifier").fit_pu(X[label], X[~label]).labelling_rates_ is None
+
+
+def test_sensitivity_starts_from_the_training_prior():
+    X, _, label = draw(0, 1500)
+    fitted = clf("classifier").fit(X, label.astype(int))
+    # the mean probability is that of the calibration, which is fitted to the same counts
+    assert abs(fitted.sensitivity(1.0).prior - fitted.train_prior_.value) < 0.02
+
+
+TWICE = Audit.random(range(50), [0, 1] * 25)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"labelled_by": [0]}, ParameterError, "needs answers"),
+        ({"propensity": {"a": 0.5}}, ParameterError, "labelled_by must name"),
+        ({"labelled_by": ["branch"], "propensity": {"a": 0.5}}, ParameterError, "positions of columns"),
+        ({"labelled_by": [1], "propensity": np.ones(300)}, ParameterError, "must be a mapping"),
+        (
+            {"labelled_by": [1], "propensity": {"a": 0.5}},
+            DataError,
+            "every level with labelled rows, got none",
+        ),
+        ({"propensity": np.full(300, 2.0)}, DataError, r"it is a probability, got 2\.0"),
+        ({"labelled_by": [], "propensity": {}}, ParameterError, "at least one column"),
+        ({"labelled_by": pd.Series(["a"]), "propensity": {}}, ParameterError, "positions of columns"),
+        ({"groups": "customer"}, DataError, "groups must have one value per row, .* got 'customer'"),
+        (
+            {"groups": np.ones((3, 2))},
+            DataError,
+            r"groups must have one value per row, .* got shape \(3, 2\)",
+        ),
+        ({"labelled_by": 1.0, "propensity": {}}, ParameterError, "positions of columns"),
+        ({"labelled_by": True, "propensity": {}}, ParameterError, "positions of columns"),
+        ({"negative_label": np.ones(300)}, LabelError, "negative_label must be one label"),
+        ({"propensity": ["often"] * 300}, DataTypeError, "propensity must hold numbers"),
+        ({"audits": 3}, DataTypeError, "audit must be an Audit"),
+        ({"audits": [TWICE, TWICE]}, DataError, "must not be given twice"),
+        ({"audits": TWICE, "labelled_by": "branch"}, ParameterError, "positions of columns"),
+    ],
+)
+def test_rates_that_cannot_be_used_are_one_clear_error(options, error, message):
+    X, _, label = draw(0, 300)
+    with pytest.raises(error, match=message):
+        clf("classifier").fit(X, label.astype(int), **options)
+
+
+def test_equal_rates_change_nothing():
+    X, _, label = draw(0, 600)
+    side = (X[:, 0] > 0).astype(float)
+    X[:, 0] = side
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DRPUWarning)
+        plain = clf("classifier").fit(X, label.astype(int))
+        same = clf("classifier").fit(X, label.astype(int), labelled_by=[0], propensity={0.0: 0.3, 1.0: 0.3})
+    assert_array_equal(plain.decision_function(X), same.decision_function(X))

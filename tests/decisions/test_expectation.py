@@ -1,0 +1,114 @@
+"""Expected performance of decisions that depend on the same counts."""
+
+import numpy as np
+import pytest
+from scipy.special import ndtr
+from tails_data import drawn
+
+from drpu.decisions.performance import Decision, PreparedCounts, decision_rates, expect
+from drpu.decisions.thresholds import ratio_threshold
+from drpu.priors.calibration import calibrate
+from drpu.priors.estimate import PriorEstimate
+from drpu.priors.tails import ScoreTails
+
+given = PriorEstimate.given
+FIGURES = ("accuracy", "precision", "recall")
+
+
+def decide(tails, train_prior, test_prior, rows=None):
+    """The decision that calibration makes, and its true rates for normals two apart."""
+    ratio = ratio_threshold(train_prior, test_prior)
+    calibration = calibrate(tails, train_prior)
+    above = tails.levels[calibration(tails.levels) > ratio]
+    scores = np.linspace(-6, 9, 3001)
+    start = scores[calibration(scores) > ratio][0]
+    true = ndtr(2 - start), ndtr(-start)
+    return Decision(tails, float(above[0]), ratio, rows=rows), true
+
+
+def figures(prior, recall, wrong):
+    flagged = prior * recall + (1 - prior) * wrong
+    return prior * recall + (1 - prior) * (1 - wrong), prior * recall / flagged, recall
+
+
+@pytest.fixture(scope="module")
+def runs():
+    """Errors and coverage of 24 decisions with rare positives, the training prior known."""
+    errors, held = [], []
+    for seed in range(24):
+        train, test = (0.05, 0.05) if seed % 2 else (0.1, 0.3)
+        decision, rates = decide(drawn(seed, 150, 5000, train), train, test)
+        value, low, high = expect(decision, given(train), given(test))
+        true = figures(test, *rates)
+        errors.append([getattr(value, name) - t for name, t in zip(FIGURES, true, strict=True)])
+        held.append(
+            [getattr(low, name) <= t <= getattr(high, name) for name, t in zip(FIGURES, true, strict=True)]
+        )
+    return np.array(errors), np.array(held)
+
+
+def test_figures_are_not_flattered_by_the_counts_that_chose_the_threshold(runs):
+    # The targets are .02, .05 and .03; three standard errors of 24 runs are added to each.
+    error = np.abs(runs[0].mean(axis=0)) - 3 * runs[0].std(axis=0) / np.sqrt(24)
+    assert (error < [0.02, 0.05, 0.03]).all()
+
+
+def test_ranges_hold_the_truth(runs):
+    # 72 figures, of which 95 % should be held; they depend on each other, as if there were 24: 13 % below.
+    assert runs[1].mean() > 0.82
+
+
+def test_ranges_have_width_even_where_all_priors_are_known():
+    decision, _ = decide(drawn(0, 150, 5000, 0.1), 0.1, 0.1)
+    value, low, high = expect(decision, given(0.1), given(0.1))
+    for name in (*FIGURES, "false_positive_rate", "flagged", "cost"):
+        assert getattr(low, name) < getattr(value, name) < getattr(high, name)
+
+
+def test_fewer_rows_mean_wider_ranges():
+    def width(n_positive, n, rows=None):
+        decision, _ = decide(drawn(1, n_positive, n, 0.2), 0.2, 0.2, rows)
+        _, low, high = expect(decision, given(0.2), given(0.2))
+        return high.precision - low.precision
+
+    assert width(100, 1000) > width(1000, 10_000)
+    assert width(1000, 10_000, rows=5) > width(1000, 10_000, rows=500) > width(1000, 10_000)
+
+
+def test_doubt_about_the_priors_widens_the_range():
+    decision, _ = decide(drawn(2, 300, 5000, 0.3), 0.3, 0.3)
+    unsure = PriorEstimate(0.3, 0.1, 0.4, 0.95, "adaptive", identified=False)
+    known, doubted = expect(decision, given(0.3), given(0.3)), expect(decision, unsure, unsure)
+    assert doubted[0] == known[0]
+    assert doubted[1].precision < known[1].precision
+    assert doubted[2].precision > known[2].precision
+
+
+@pytest.mark.parametrize(("score", "recall"), [(-np.inf, 1.0), (np.inf, 0.0)])
+def test_flagging_all_rows_or_none_leaves_nothing_to_estimate(score, recall):
+    tails = drawn(3, 100, 1000, 0.3)
+    value, low, high = expect(Decision(tails, score, None), given(0.3), given(0.4))
+    assert value.recall == low.recall == high.recall == recall
+    assert value.flagged == recall
+    assert value.accuracy == pytest.approx(0.4 if recall else 0.6)
+
+
+def test_figures_repeat():
+    decision, _ = decide(drawn(4, 100, 1000, 0.3), 0.3, 0.3)
+    assert expect(decision, given(0.3), given(0.2)) == expect(decision, given(0.3), given(0.2))
+
+
+def test_figures_of_weighted_counts_lie_inside_their_limits():
+    weighted = ScoreTails([1.0, 2.0, 3.0], [1.0, 2.0, 1.0]).update([0.0, 1.5, 2.5], [1.0, 0.5, 2.0])
+    value, low, high = expect(Decision(weighted, 2.0, 1.0), given(0.4), given(0.4))
+    assert low.accuracy <= value.accuracy <= high.accuracy
+
+
+def test_counts_are_prepared_once_for_all_thresholds():
+    tails = drawn(5, 120, 1500, 0.2)
+    prepared = PreparedCounts.of(tails, 0.2, 0.0)
+    for test in (0.1, 0.2, 0.6):
+        decision, _ = decide(tails, 0.2, test)
+        apart = expect(decision, given(0.2), given(test), cost=0.7)
+        rates = decision_rates(decision, 0.2, prepared)
+        assert expect(decision, given(0.2), given(test), cost=0.7, rates=rates) == apart

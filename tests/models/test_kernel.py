@@ -1,0 +1,181 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from class_samples import draw
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from scipy.stats import norm
+
+from codec_laws import check_kept
+from drpu._codec import encode
+from drpu.exceptions import DataError
+from drpu.models.bregman import bregman_risk
+from drpu.models.features import Scaling, make_basis
+from drpu.models.kernel import KernelRatio
+
+KINDS = ["features", "centroids", "rows"]
+
+
+def true_ratio(x):
+    p, q = norm.pdf(x[:, 0], 1), norm.pdf(x[:, 0], -1)
+    return p / (0.4 * p + 0.6 * q)
+
+
+@pytest.fixture
+def rows():
+    return draw(np.random.default_rng(0), 60, 200)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_closed_form_solves_the_normal_equations(kind, rows):
+    positive, unlabeled = rows
+    settings = {"n_centres": 20, "width": 1.5, "ridge": 0.03, "random_state": 0}
+    model = KernelRatio(kind, **settings).fit_ratio(*rows)
+
+    def design(X):  # the constant comes first and is not shrunk
+        phi = model.basis.shape(model.basis.project(X), model.width)
+        return np.column_stack([np.ones(len(X)), phi])
+
+    phi = design(unlabeled)
+    penalty = 0.03 * np.diag([0.0] + [1.0] * model.basis.size)
+    weights = np.linalg.solve(phi.T @ phi / len(phi) + penalty, design(positive).mean(axis=0))
+    learnt = np.r_[model.intercept, model.coef]
+    assert_allclose(learnt, weights, rtol=1e-6, atol=1e-8)
+
+
+def test_a_large_ridge_means_no_knowledge(rows):
+    model = KernelRatio(width=1.0, ridge=1e9, random_state=0).fit_ratio(*rows)
+    assert_allclose(model.ratio(rows[1]), 1, atol=1e-6)
+
+
+def test_basis_functions_are_gaussians_of_the_standardised_distance(rows):
+    _, unlabeled = rows
+    basis = KernelRatio("rows", n_centres=7, width=1.3, ridge=1.0, random_state=0).fit_ratio(*rows).basis
+    Z = (unlabeled - unlabeled.mean(axis=0)) / unlabeled.std(axis=0)
+    distance = np.linalg.norm(Z[:, None] - basis.points, axis=2)
+    got = basis.shape(basis.project(unlabeled), 1.3)
+    assert_allclose(got, np.exp(-(distance**2) / (2 * 1.3**2)), atol=1e-10)
+
+
+def test_random_features_have_the_inner_products_of_the_gaussian_kernel(rows):
+    X = rows[1][:10]
+    basis = make_basis("features", X, 20_000, Scaling.none(3), np.random.default_rng(0))
+    phi = basis.shape(basis.project(X), 2.0)
+    kernel = np.exp(-np.sum((X[:, None] - X) ** 2, axis=2) / 8)
+    assert_allclose(phi @ phi.T, kernel, atol=5 / np.sqrt(20_000))
+
+
+@pytest.mark.parametrize("kind", ["features", "rows", "centroids"])
+def test_sparse_rows_score_as_dense_ones(kind):
+    rng = np.random.default_rng(0)
+    positive, unlabeled = (rng.poisson(m, (n, 6)) * (rng.random((n, 6)) < 0.4) * 1.0
+                           for m, n in ((3, 50), (1, 150)))  # fmt: skip
+    settings = {"n_centres": 10, "width": 2.0, "ridge": 0.1, "random_state": 0}
+    dense = KernelRatio(kind, **settings).fit_ratio(positive, unlabeled)
+    thin = KernelRatio(kind, **settings).fit_ratio(sparse.csr_matrix(positive), sparse.csc_array(unlabeled))
+    assert_allclose(
+        thin.log_ratio(sparse.csr_array(unlabeled)), dense.log_ratio(unlabeled), rtol=1e-8, atol=1e-8
+    )
+
+
+def test_integer_weights_are_repeated_rows(rows):
+    positive, unlabeled = rows
+    rng = np.random.default_rng(2)
+    w_p, w_u = rng.integers(0, 4, len(positive)), rng.integers(0, 4, len(unlabeled))
+    settings = {"n_centres": 30, "width": 1.5, "ridge": 0.01, "random_state": 0}
+    learner = KernelRatio("features", **settings)
+    weighted = learner.fit_ratio(positive, unlabeled, positive_weight=w_p, unlabeled_weight=w_u)
+    repeated = learner.fit_ratio(np.repeat(positive, w_p, axis=0), np.repeat(unlabeled, w_u, axis=0))
+    assert_allclose(weighted.log_ratio(unlabeled), repeated.log_ratio(unlabeled), rtol=1e-8)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_blocks_do_not_change_the_fit(kind, rows, monkeypatch):
+    settings = {"n_centres": 20, "random_state": 0}
+    whole = KernelRatio(kind, **settings).fit_ratio(*rows)
+    monkeypatch.setattr("drpu.models.features._CELLS", 20 * 7)
+    parts = KernelRatio(kind, **settings).fit_ratio(*rows)
+    assert_allclose(parts.log_ratio(rows[1]), whole.log_ratio(rows[1]), rtol=1e-6, atol=1e-8)
+
+
+def test_width_and_ridge_have_the_lowest_risk_on_the_holdout(rows):
+    rng = np.random.default_rng(3)
+    held = draw(rng, 40, 150)
+    chosen = KernelRatio(random_state=0).fit_ratio(*rows, holdout=held)
+    again = KernelRatio(width=chosen.width, ridge=chosen.ridge, random_state=0).fit_ratio(*rows)
+    ratios = [np.maximum(0, again.ratio(X)) for X in held]
+    assert_allclose(chosen.holdout_risk, bregman_risk(*ratios), atol=0.01)
+    for width in (0.3, 1.0, 3.0):
+        for ridge in (1e-3, 1e-1):
+            other = KernelRatio(width=width, ridge=ridge, random_state=0).fit_ratio(*rows, holdout=held)
+            assert chosen.holdout_risk < other.holdout_risk + 0.02
+
+
+@pytest.mark.parametrize("kind", ["centroids", "rows"])
+def test_ratio_of_the_paper_s_gaussians_is_learnt(kind):
+    excess = []
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        train, held, test = (draw(rng, m, n, d=1) for m, n in ((200, 1000), (100, 500), (5_000, 5_000)))
+        model = KernelRatio(kind, random_state=seed).fit_ratio(*train, holdout=held)
+        learnt = bregman_risk(*(model.ratio(X) for X in test))
+        excess.append(learnt - bregman_risk(*(true_ratio(X) for X in test)))
+    assert np.mean(excess) < 0.1  # that of a ratio of 1 is 0.4
+
+
+def test_fits_below_zero_keep_their_order():
+    rng = np.random.default_rng(0)
+    model = KernelRatio("rows", ridge=1e-6, width=0.6, random_state=0).fit_ratio(*draw(rng, 200, 1000, d=1))
+    X = np.linspace(-3, 3, 400)[:, None]
+    raw = model.intercept + model.basis.shape(model.basis.project(X), model.width) @ model.coef
+    assert (raw < 0).any()
+    assert_array_equal(np.argsort(model.log_ratio(X)), np.argsort(raw))
+    assert_allclose(model.ratio(X), np.maximum(raw, 0), atol=0.004)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_constant_columns_and_equal_rows_are_no_obstacle(kind):
+    positive, unlabeled = np.ones((30, 2)), np.ones((60, 2))
+    ratio = KernelRatio(kind, random_state=0).fit_ratio(positive, unlabeled).ratio(unlabeled)
+    assert_allclose(ratio, 1, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_edit_of_a_file_gives_another_error(kind, rows):
+    check_kept(KernelRatio(kind, n_centres=3, width=1.0, ridge=1.0, random_state=0).fit_ratio(*rows))
+
+
+def test_parts_that_do_not_fit_together_are_refused(rows):
+    function = KernelRatio(random_state=0).fit_ratio(*rows)
+    with pytest.raises(DataError, match="coef"):
+        replace(function, coef=function.coef[:-1])
+    with pytest.raises(DataError, match="phase"):
+        replace(function.basis, phase=np.zeros(3))
+    with pytest.raises(DataError, match="one shape"):
+        Scaling(np.zeros(3), np.ones(2))
+
+
+@pytest.mark.parametrize("kind", ["centroids", "features"])
+@pytest.mark.parametrize("n", [1, 4, 7, 200])
+def test_a_file_holds_no_training_row(kind, n):
+    rng = np.random.default_rng(0)
+    positive, unlabeled = rng.normal(size=(n, 3)), rng.normal(size=(n, 3))
+    function = KernelRatio(kind, random_state=0).fit_ratio(positive, unlabeled)
+    arrays, scaling = encode(function).arrays.values(), function.basis.scaling
+    for X in (positive, unlabeled):
+        for form in (X, (X - scaling.shift) / scaling.scale):
+            for dtype in (np.float64, np.float32):
+                held = b"".join(a.astype(dtype).tobytes() for a in arrays)
+                assert not any(row.astype(dtype).tobytes() in held for row in form)
+
+
+def test_centroids_are_means_of_at_least_five_rows():
+    rng = np.random.default_rng(0)
+    unlabeled = np.vstack([rng.normal(0, 1, (50, 2)), rng.normal(50, 0.1, (4, 2)), [[900.0, -900.0]]])
+    basis = KernelRatio(n_centres=10, random_state=0).fit_ratio(unlabeled[:20], unlabeled).basis
+    assert 0 < basis.size <= 10
+    centres = basis.scaling.shift + basis.scaling.scale * basis.points
+    for centre in centres:
+        assert np.linalg.norm(unlabeled - centre, axis=1).min() > 1e-9
+    assert not (np.abs(centres) > 40).any()

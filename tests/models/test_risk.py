@@ -1,0 +1,267 @@
+"""Laws of the risks of uPU, nnPU, PUa and VPU, mostly on finite spaces, where expectations are sums."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from numpy.testing import assert_allclose
+from scipy.optimize import minimize
+
+from drpu.exceptions import ParameterError
+from drpu.models.risks import (
+    LOSSES,
+    ShiftedRisk,
+    VariationalRisk,
+    get_loss,
+    mixup_penalty,
+)
+
+losses = pytest.mark.parametrize("loss", sorted(LOSSES))
+shares = st.floats(0.05, 0.95)
+scores = hnp.arrays(np.float64, 7, elements=st.floats(-20, 20))
+
+# Five points: probability of each under the positive and the negative class.
+IN_POSITIVE = np.array([0.02, 0.08, 0.15, 0.25, 0.5])
+IN_NEGATIVE = np.array([0.4, 0.3, 0.2, 0.1, 0.0])
+
+
+def mixture(prior):
+    return prior * IN_POSITIVE + (1 - prior) * IN_NEGATIVE
+
+
+def classification_risk(g, prior, loss, cost=0.5):
+    value = get_loss(loss).value
+    missed = 2 * (1 - cost) * prior * (IN_POSITIVE @ value(g))
+    return missed + 2 * cost * (1 - prior) * (IN_NEGATIVE @ value(-g))
+
+
+@losses
+@given(prior=shares, cost=shares, g=hnp.arrays(np.float64, 5, elements=st.floats(-20, 20)))
+def test_the_unbiased_risk_is_the_classification_risk(loss, prior, cost, g):
+    unbiased = ShiftedRisk(prior, prior, get_loss(loss), cost)
+    risk = unbiased.criterion(g, g, IN_POSITIVE, mixture(prior))
+    assert_allclose(risk, classification_risk(g, prior, loss, cost), rtol=1e-9, atol=1e-9)
+
+
+@losses
+@given(pi=shares, pi_test=shares, g=hnp.arrays(np.float64, 5, elements=st.floats(-20, 20)))
+def test_the_shifted_risk_is_that_of_the_test_population(loss, pi, pi_test, g):
+    corrected = ShiftedRisk(pi, pi_test, get_loss(loss), corrected=True)
+    risk = corrected.risk(g, g, IN_POSITIVE, mixture(pi))
+    assert_allclose(risk.value, classification_risk(g, pi_test, loss), rtol=1e-8, atol=1e-8)
+
+
+@given(pi=shares, pi_test=shares, cost=shares, p=scores, u=scores)
+def test_a_shifted_prior_is_a_cost(pi, pi_test, cost, p, u):
+    missed, alarmed = (1 - cost) * pi_test / pi, cost * (1 - pi_test) / (1 - pi)
+    factor = missed + alarmed
+    shifted = ShiftedRisk(pi, pi_test, cost=cost, corrected=True).risk(p, u)
+    costly = ShiftedRisk(pi, pi, cost=alarmed / factor, corrected=True).risk(p, u)
+    assert_allclose(shifted.value, factor * costly.value, rtol=1e-12, atol=1e-12)
+    assert_allclose(shifted.objective, factor * costly.objective, rtol=1e-12, atol=1e-12)
+
+
+# -- branches of the correction ------------------------------------------------------
+
+
+def branch_scores(negative_part):
+    """Scores for which B is positive, or below zero."""
+    p, u = np.array([0.5, 2.0, 1.0]), np.array([0.3, -1.0, 0.7, 1.5])
+    return (p + 6, u - 6) if negative_part == "below" else (p, u)
+
+
+@losses
+@pytest.mark.parametrize("side", ["above", "below"])
+@pytest.mark.parametrize(("pi", "pi_test", "gamma"), [(0.5, 0.5, 1.0), (0.5, 0.2, 0.7)])
+def test_both_branches_report_and_descend_what_they_should(loss, side, pi, pi_test, gamma):
+    p, u = branch_scores(side)
+    value = get_loss(loss).value
+    A = pi_test * value(p).mean()
+    B = value(-u).mean() - pi * value(-p).mean()
+    k = (1 - pi_test) / (1 - pi)
+    assert (B < 0) == (side == "below")
+    risk = ShiftedRisk(pi, pi_test, get_loss(loss), corrected=True, gamma=gamma).risk(p, u)
+    assert_allclose(risk.value, A + k * max(B, 0), rtol=1e-12)
+    assert_allclose(risk.objective, A + k * B if B >= 0 else -gamma * k * B, rtol=1e-12)
+
+
+@pytest.mark.parametrize("side", ["above", "below"])
+@losses
+def test_the_torch_gradient_of_each_branch_is_the_finite_difference(loss, side):
+    torch = pytest.importorskip("torch")
+    p, u = branch_scores(side)
+    risk = ShiftedRisk(0.5, 0.3, get_loss(loss), corrected=True, gamma=0.8).risk
+    tensors = [torch.tensor(x, requires_grad=True) for x in (p, u)]
+    gradient = torch.autograd.grad(risk(*tensors).objective, tensors)
+    found = np.concatenate([part.numpy() for part in gradient])
+    wanted = differences(lambda x: risk(x[:3], x[3:]).objective, np.concatenate([p, u]))
+    assert_allclose(found, wanted, atol=1e-7)
+
+
+def test_beta_lets_the_negative_part_go_below_zero():
+    p, u = branch_scores("below")
+
+    def risk(beta):
+        return ShiftedRisk(0.5, 0.5, corrected=True, beta=beta).risk(p, u)
+
+    free = ShiftedRisk(0.5, 0.5).criterion(p, u)
+    assert_allclose(risk(10.0), (free, free), rtol=1e-12)
+    assert risk(0.0).value > free
+    assert_allclose(risk(0.1).value, risk(0.0).value - 0.1, rtol=1e-12)
+
+
+@losses
+@pytest.mark.parametrize("side", ["above", "below"])
+@pytest.mark.parametrize("corrected", [True, False])
+@pytest.mark.parametrize("weighted", [True, False])
+def test_the_gradient_by_scores_is_the_finite_difference(loss, side, corrected, weighted):
+    p, u = branch_scores(side)
+    w = (np.array([1.0, 2.0, 0.5]), np.array([0.1, 1.0, 3.0, 1.0])) if weighted else (None, None)
+    objective = ShiftedRisk(0.5, 0.3, get_loss(loss), cost=0.4, corrected=corrected)
+    check_gradient(objective, p, u, w)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3])
+@pytest.mark.parametrize("weighted", [True, False])
+def test_the_gradient_of_the_variational_risk_is_the_finite_difference(share, weighted):
+    p, u = branch_scores("above")
+    w = (np.array([1.0, 2.0, 0.5]), np.array([0.1, 1.0, 3.0, 1.0])) if weighted else (None, None)
+    check_gradient(VariationalRisk(share), p, u, w)
+
+
+def check_gradient(objective, p, u, w):
+    value, by_p, by_u = objective.gradient(p, u, *w)
+    assert_allclose(value, objective.risk(p, u, *w).value, rtol=1e-12)
+    wanted = differences(lambda x: objective.risk(x[:3], x[3:], *w).value, np.concatenate([p, u]))
+    assert_allclose(np.concatenate([by_p, by_u]), wanted, atol=1e-7)
+
+
+def differences(f, x, step=1e-6):
+    eye = np.eye(len(x)) * step
+    return np.array([(f(x + e) - f(x - e)) / (2 * step) for e in eye])
+
+
+# -- a single sample ------------------------------------------------------------------
+
+
+@losses
+@given(prior=st.floats(0.2, 0.9), labelled=st.floats(0.05, 0.95))
+def test_a_single_sample_is_a_shift_from_the_unlabeled_rest(loss, prior, labelled):
+    c = prior * labelled  # labelled fraction of the population
+    rest = (prior - c) / (1 - c)
+    g = np.array([-2.0, -1.0, 0.5, 1.0, 3.0])
+    risk = ShiftedRisk(rest, prior, get_loss(loss)).risk(g, g, IN_POSITIVE, mixture(rest))
+    assert_allclose(risk.value, classification_risk(g, prior, loss), rtol=1e-9)
+
+
+@given(prior=st.floats(0.2, 0.9), labelled=st.floats(0.05, 0.95))
+def test_the_variational_risk_of_a_single_sample_is_that_of_the_population(prior, labelled):
+    c = prior * labelled
+    g = np.array([-2.0, -1.0, 0.5, 1.0, 3.0])
+    whole = VariationalRisk().criterion(g, g, IN_POSITIVE, mixture(prior))
+    rest = mixture((prior - c) / (1 - c))
+    parts = VariationalRisk(c).criterion(g, g, IN_POSITIVE, rest)
+    assert_allclose(parts, whole, rtol=1e-10, atol=1e-12)
+
+
+# -- VPU --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("prior", [0.2, 0.5, 0.8])
+def test_the_variational_risk_is_least_at_the_true_posterior(prior):
+    p_all = mixture(prior)
+    posterior = prior * IN_POSITIVE / p_all
+    # The last point is certainly positive: its score is infinite, approximated by 30.
+    objective = VariationalRisk()
+
+    def risk(g):
+        scores = np.append(g, 30.0)
+        value, by_p, by_u = objective.gradient(scores, scores, IN_POSITIVE, p_all)
+        return value, (by_p + by_u)[:-1]
+
+    best = minimize(risk, np.zeros(4), jac=True, tol=1e-12).x
+    assert_allclose(1 / (1 + np.exp(-best)), posterior[:-1], atol=1e-5)
+
+
+def test_a_factor_of_the_posterior_changes_no_variational_risk():
+    rng = np.random.default_rng(0)
+    p, u = rng.uniform(0.1, 0.9, 5), rng.uniform(0.1, 0.9, 8)
+
+    def risk(a):
+        return VariationalRisk().criterion(np.log(a * p / (1 - a * p)), np.log(a * u / (1 - a * u)))
+
+    assert_allclose(risk(1.0), risk(0.25), rtol=1e-12)
+
+
+def test_mixup_costs_nothing_where_the_score_is_straight():
+    share = np.array([0.0, 0.25, 1.0])
+    phi = np.array([0.2, 0.5, 0.8])
+    target = share * phi + 1 - share
+    mixed = np.log(target) - np.log1p(-np.minimum(target, 1 - 1e-16))
+    unlabeled = np.log(phi / (1 - phi))
+    assert mixup_penalty(mixed, unlabeled, share) < 1e-25
+    assert mixup_penalty(mixed - 1, unlabeled, share) > 0.01
+
+
+# -- numerics -----------------------------------------------------------------------------
+
+
+@losses
+def test_risks_are_finite_at_extreme_scores(loss):
+    p, u = np.array([-800.0, 800.0]), np.array([800.0, -800.0, 1e5])
+    for corrected in (True, False):
+        objective = ShiftedRisk(0.5, 0.5, get_loss(loss), corrected=corrected)
+        assert np.isfinite(objective.risk(p, u)).all()
+        for part in objective.gradient(p, u):
+            assert np.isfinite(part).all()
+
+
+@pytest.mark.parametrize("share", [0.0, 0.2])
+def test_the_variational_risk_is_finite_at_extreme_scores(share):
+    for p, u in ((-800.0, 800.0), (800.0, -800.0), (-1e5, -1e5)):
+        p, u = np.full(3, p), np.full(4, u)
+        value, by_p, by_u = VariationalRisk(share).gradient(p, u, None, None)
+        assert np.isfinite([value, *by_p, *by_u]).all()
+        assert_allclose(value, VariationalRisk(share).criterion(p, u), rtol=1e-12, atol=1e-10)
+    assert np.isfinite(mixup_penalty(np.array([-1e5, 1e5]), np.array([1e5, -1e5]), np.array([0.0, 1.0])))
+
+
+@losses
+def test_numpy_and_torch_agree_on_stacks(loss):
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(0)
+    p, u = rng.normal(0, 3, (4, 6)), rng.normal(0, 3, (4, 9))
+    w = rng.random((4, 6)), rng.random((4, 9))
+    tensors = [torch.tensor(x) for x in (p, u, *w)]
+    for objective in (ShiftedRisk(0.4, 0.2, get_loss(loss), corrected=True), VariationalRisk(0.1)):
+        for ours, theirs in zip(objective.risk(p, u, *w), objective.risk(*tensors), strict=True):
+            assert ours.shape == (4,)
+            assert_allclose(theirs.numpy(), ours, rtol=1e-12, atol=1e-12)
+
+
+# -- losses ---------------------------------------------------------------------------------
+
+
+@losses
+@given(z=st.floats(-30, 30))
+def test_the_slope_of_a_loss_is_its_derivative(loss, z):
+    z = np.float64(z)
+    value = get_loss(loss).value
+    assert_allclose(get_loss(loss).slope(z), (value(z + 1e-5) - value(z - 1e-5)) / 2e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("loss", ["logistic", "squared"])
+@given(eta=shares)
+def test_the_posterior_of_a_loss_is_where_its_conditional_risk_is_least(loss, eta):
+    chosen = get_loss(loss)
+    g = chosen.level(eta)
+    assert_allclose(chosen.posterior(np.array([g])), eta, rtol=1e-9)
+    assert_allclose(eta * chosen.slope(g), (1 - eta) * chosen.slope(-g), atol=1e-12)
+
+
+def test_an_unknown_loss_is_named():
+    with pytest.raises(
+        ParameterError, match="loss must be one of 'logistic', 'squared', 'sigmoid', got 'hinge'"
+    ):
+        get_loss("hinge")

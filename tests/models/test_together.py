@@ -1,0 +1,188 @@
+"""Models that are scored together: a row has the scores of each model alone, in a batch of any size."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+from scipy import sparse
+
+from drpu import BoostedRatio, DRPUClassifier
+from drpu._samples import Sample, SamplePair
+from drpu.exceptions import ImputationWarning
+from drpu.models.auto import FOLD_TREES, AutoRatio, Size
+from drpu.models.folds import Folds
+from drpu.models.forest import ForestRatio
+from drpu.models.trees import FEW_ROWS
+
+COLUMNS = 6
+
+
+def rows(n, seed=0, gaps=0.0):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, COLUMNS))
+    X[:, -1] = rng.integers(0, 4, n)
+    X[rng.random(X.shape) < gaps] = np.nan
+    return X
+
+
+def labelled(n_positive=120, n_unlabeled=400, gaps=0.0):
+    X = rows(n_positive + n_unlabeled, gaps=gaps)
+    y = np.repeat([1, 0], [n_positive, n_unlabeled])
+    X[y == 1, 0] += 1.5
+    return X, y
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return DRPUClassifier(random_state=0).fit(*labelled())
+
+
+@pytest.fixture(scope="module")
+def fitted_with_gaps():
+    with pytest.warns(ImputationWarning):
+        return DRPUClassifier(random_state=0).fit(*labelled(gaps=0.1))
+
+
+def each_alone(model, X):
+    """Scores by one model after the other."""
+    return np.column_stack([part.score(X) for part in model.all_functions])
+
+
+def in_batches(model, X, size):
+    parts = [model.scores(X[start : start + size]) for start in range(0, X.shape[0], size)]
+    return np.concatenate(parts)
+
+
+SIZES = (1, 3, FEW_ROWS, FEW_ROWS + 1, 70)
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_a_row_has_the_scores_of_each_model_alone_in_any_batch(fitted, size, dtype):
+    X = rows(70, seed=1).astype(dtype)
+    assert_array_equal(in_batches(fitted.model_, X, size), each_alone(fitted.model_, X))
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_rows_with_gaps_and_unseen_categories_have_the_same_scores_in_any_batch(fitted_with_gaps, size):
+    X = rows(70, seed=2, gaps=0.3)
+    X[:5] = np.nan
+    X[5:10, -1] = 1000.0
+    assert_array_equal(in_batches(fitted_with_gaps.model_, X, size), each_alone(fitted_with_gaps.model_, X))
+
+
+def test_far_values_have_the_same_scores_in_any_batch(fitted):
+    X = rows(40, seed=3) * np.logspace(-300, 300, 40)[:, None]
+    assert_array_equal(in_batches(fitted.model_, X, 1), each_alone(fitted.model_, X))
+
+
+def test_categories_have_the_same_scores_in_any_batch():
+    pd = pytest.importorskip("pandas")
+    X, y = labelled()
+    frame = pd.DataFrame(X[:, :2], columns=["a", "b"]).assign(c=np.array(list("wxyz"))[X[:, -1].astype(int)])
+    clf = DRPUClassifier(random_state=0).fit(frame, y)
+    together = clf.ratio(frame[:60])
+    assert_array_equal(np.concatenate([clf.ratio(frame[i : i + 1]) for i in range(60)]), together)
+
+
+def test_sparse_rows_have_the_same_scores_in_any_batch():
+    X, y = labelled()
+    X = sparse.csr_matrix(np.where(np.abs(X) > 0.8, X, 0.0))
+    model = DRPUClassifier(random_state=0).fit(X, y).model_
+    assert_array_equal(in_batches(model, X[:20], 1), each_alone(model, X[:20]))
+
+
+@pytest.mark.parametrize(
+    "models",
+    [
+        [BoostedRatio(n_rounds=7, random_state=0), BoostedRatio(n_rounds=3, random_state=1)],
+        [ForestRatio(5, random_state=0), ForestRatio(9, random_state=1)],
+    ],
+)
+def test_models_of_trees_alone_have_the_same_scores_in_any_batch(models):
+    X, y = labelled()
+    folded = Folds(tuple(model.fit_ratio(X[y == 1], X[y == 0]) for model in models))
+    new = rows(50, seed=4)
+    assert_array_equal(in_batches(folded, new, 1), each_alone(folded, new))
+
+
+def chosen(function, kept):
+    """The function with some of its members, in that order."""
+    return replace(
+        function, members=tuple(function.members[i] for i in kept), weights=function.weights[list(kept)]
+    )
+
+
+@pytest.mark.parametrize("members", [([0], [1], [2], [0, 2], [1, 2]), ([1, 2, 0],) * 5])
+def test_models_with_other_members_or_another_order_have_the_same_scores_in_any_batch(fitted, members):
+    parts = zip(fitted.model_.functions, members, strict=True)
+    model = Folds(tuple(chosen(function, kept) for function, kept in parts))
+    X = rows(50, seed=5)
+    assert_array_equal(in_batches(model, X, 1), each_alone(model, X))
+
+
+def test_gaps_that_training_did_not_have_are_told_for_a_single_row_too(fitted):
+    X = rows(1)
+    X[0, 1] = np.nan
+    with pytest.warns(ImputationWarning):
+        fitted.predict(X)
+
+
+def test_threads_score_single_rows_alike(fitted):
+    X = rows(200, seed=6)
+    model = copy.deepcopy(fitted.model_)  # nothing is prepared yet
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(model.scores, X[:, None]))
+    assert_array_equal(np.concatenate(found), each_alone(model, X))
+
+
+def test_what_is_prepared_for_scoring_is_not_pickled(fitted):
+    X = rows(5, seed=7)
+    again = pickle.loads(pickle.dumps(fitted))
+    before = len(pickle.dumps(again))
+    assert_array_equal(again.ratio(X), fitted.ratio(X))
+    assert len(pickle.dumps(again)) == before
+
+
+def test_labels_and_probabilities_of_a_row_do_not_depend_on_the_batch(fitted):
+    X = rows(60, seed=8)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        adapted = fitted.adapt(X)
+    for classifier in (fitted, adapted):
+        for method in ("predict", "predict_proba", "ratio", "decision_function"):
+            whole = getattr(classifier, method)(X)
+            assert_array_equal(np.concatenate([getattr(classifier, method)(row[None]) for row in X]), whole)
+
+
+def chosen_learners(folds, weighted=False):
+    X, y = labelled()
+    pair = SamplePair(Sample(X[y == 1]), Sample(X[y == 0]))
+    size = Size(trees=True, weighted=weighted, many_rows=False, linear=False)
+    return [one._choose(pair, [5, 6, 7], size) for one in AutoRatio().for_folds(pair, folds)]
+
+
+def test_trees_of_different_folds_have_different_seeds(fitted):
+    for each in list(zip(*chosen_learners(5), strict=True))[:2]:
+        assert len({learner.random_state for learner in each}) == len(fitted.model_.functions) == 5
+
+
+@pytest.mark.parametrize("folds", [2, 3, 5, 10, 50])
+def test_many_folds_have_fewer_trees_each(folds):
+    forest, boosted, _ = chosen_learners(folds)[0]
+    assert forest.n_trees == FOLD_TREES < ForestRatio().n_trees
+    assert boosted.n_rounds * boosted.learning_rate == pytest.approx(9.0)
+    assert 0.05 < chosen_learners(folds, weighted=True)[0][1].learning_rate <= 0.25
+
+
+def test_a_single_model_has_all_its_trees():
+    X, y = labelled()
+    model = AutoRatio(random_state=0).fit_ratio(X[y == 1], X[y == 0])
+    assert len(model.members[0].trees) == ForestRatio().n_trees

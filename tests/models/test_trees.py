@@ -1,0 +1,167 @@
+"""Trees as arrays: they predict as LightGBM's own, and only checked trees reach LightGBM."""
+
+from dataclasses import replace
+
+import lightgbm
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from codec_laws import check_kept, round_trip
+from drpu._codec import decode, encode
+from drpu.exceptions import ArtifactError, DataError
+from drpu.models.trees import MOST_DEPTH, Trees
+
+
+def rows(rng, n=300):
+    X = np.column_stack([rng.integers(0, 40, n), rng.normal(size=n), rng.normal(size=n)])
+    X[::9, 1] = np.nan
+    return X
+
+
+@pytest.fixture(scope="module")
+def booster():
+    rng = np.random.default_rng(0)
+    X = rows(rng)
+    y = np.isin(X[:, 0], (1, 3, 5, 33, 39)) ^ (np.nan_to_num(X[:, 1]) > 0.5)
+    settings = {"objective": "binary", "num_leaves": 6, "min_data_in_leaf": 2, "min_data_per_group": 1}
+    data = lightgbm.Dataset(X, y, categorical_feature=[0], params={"verbosity": -1})
+    return lightgbm.train(settings | {"cat_smooth": 1, "verbosity": -1, "num_threads": 1}, data, 5)
+
+
+@pytest.fixture(scope="module")
+def trees(booster):
+    return Trees.from_lightgbm(booster.model_to_string(), 3)
+
+
+def test_arrays_predict_as_the_original_trees(booster, trees):
+    assert len(trees.bounds) > 2  # splits on categories are among them
+    new = rows(np.random.default_rng(1))
+    new[:50, 0] = np.arange(-10, 40) * 3
+    again = round_trip(trees)
+    assert_array_equal(again.booster.predict(new, raw_score=True), booster.predict(new, raw_score=True))
+
+
+def test_the_text_is_its_own_image(trees):
+    assert Trees.from_lightgbm(trees.text(), 3).text() == trees.text()
+
+
+def test_ranges_gains_and_settings_are_left_out(booster, trees):
+    assert "[" in booster.model_to_string()
+    assert "[" not in trees.text()  # ranges of columns and settings
+    assert "gain" not in trees.text()
+
+
+def test_contributions_of_columns_stay_the_same(booster, trees):
+    new = rows(np.random.default_rng(1))
+    found = round_trip(trees).booster.predict(new, pred_contrib=True)
+    assert_allclose(found, booster.predict(new, pred_contrib=True), atol=1e-12)
+
+
+def test_a_tree_of_one_leaf_is_read():
+    data = lightgbm.Dataset(np.zeros((50, 1)), np.arange(50) % 5 == 0, params={"verbosity": -1})
+    flat = lightgbm.train({"objective": "binary", "verbosity": -1}, data, 2)
+    again = round_trip(Trees.from_lightgbm(flat.model_to_string(), 1)).booster
+    assert_array_equal(
+        again.predict(np.zeros((2, 1)), raw_score=True), flat.predict(np.zeros((2, 1)), raw_score=True)
+    )
+
+
+def test_a_set_of_categories_holds_the_codes_that_go_left(booster, trees):
+    dumped, waiting = [], [tree["tree_structure"] for tree in booster.dump_model()["tree_info"]]
+    while waiting:
+        part = waiting.pop(0)
+        if "split_feature" in part:
+            waiting += [part["left_child"], part["right_child"]]
+            if part["decision_type"] == "==":
+                dumped.append(part["threshold"])
+    found = ["||".join(map(str, trees.categories(k))) for k in range(len(trees.bounds) - 1)]
+    assert sorted(found) == sorted(dumped)
+
+
+# -- damaged trees ------------------------------------------------------------------------------
+
+
+def first(name, value):
+    """An edit of the first value of an array."""
+
+    def edit(arrays):
+        changed = arrays[name].copy()
+        changed[0] = value
+        return arrays | {name: changed}
+
+    return edit
+
+
+def with_array(name, change):
+    return lambda arrays: arrays | {name: change(arrays[name])}
+
+
+EDITS = {
+    "a column that is not there": first("feature", 3),
+    "a column far away": first("feature", 10**8),
+    "a negative column": first("feature", -1),
+    "a NaN threshold": first("threshold", np.nan),
+    "an infinite threshold": first("threshold", -np.inf),
+    "a child before its parent": with_array("left", np.zeros_like),
+    "a child beyond the end": first("right", 99),
+    "a leaf beyond the end": first("right", -99),
+    "a child of the next tree": first("right", 5),
+    "a NaN leaf": first("value", np.nan),
+    "a huge leaf": first("value", 1e300),
+    "leaves without counts": with_array("count", lambda old: old[:-1]),
+    "leaves without rows": first("count", 0),
+    "counts beyond measure": with_array("count", lambda old: np.full_like(old, 2**31 - 1)),
+    "no leaves": first("leaves", 0),
+    "more leaves": first("leaves", 10**9),
+    "leaves of another tree": lambda arrays: arrays | {"leaves": arrays["leaves"][::-1] - [0, 0, 0, 1, -1]},
+    "another number of sets": with_array("bounds", lambda old: old[:-1]),
+    "a set beyond the end": with_array("bounds", lambda old: old + (old == old[-1]).astype(np.int32)),
+    "sets that fall": with_array("bounds", lambda old: old[::-1]),
+    "no sets": with_array("bounds", lambda old: old[:0]),
+    "an unknown kind of split": first("decision", 64),
+    "an unknown kind of gap": first("decision", 12),
+    "no trees": lambda arrays: {name: array[:0] for name, array in arrays.items()},
+}
+
+
+@pytest.mark.parametrize("name", EDITS)
+def test_damaged_trees_never_reach_lightgbm(name, trees):
+    tree, arrays, blobs = encode(trees)
+    edited = {key: array.astype(arrays[key].dtype) for key, array in EDITS[name](arrays).items()}
+    assert any(not np.array_equal(edited[key], arrays[key], equal_nan=True) for key in arrays)
+    with pytest.raises(ArtifactError):
+        decode(tree, edited, blobs, Trees)
+
+
+def test_no_edit_gives_another_error(trees):
+    check_kept(trees)
+
+
+def test_trees_that_would_take_forever_are_refused():
+    splits = np.arange(MOST_DEPTH + 1)
+    n = len(splits)
+    chain = {
+        "leaves": np.array([n + 1], dtype=np.int32),
+        "feature": np.zeros(n, dtype=np.int32),
+        "threshold": splits.astype(float),
+        "decision": np.full(n, 2, dtype=np.int8),
+        "left": (~splits).astype(np.int32),
+        "right": np.append(splits[1:], ~n).astype(np.int32),
+        "value": np.full(n + 1, 0.5),
+        "count": np.ones(n + 1, dtype=np.int32),
+        "bounds": np.zeros(1, dtype=np.int32),
+        "bits": np.empty(0, dtype=np.uint32),
+    }
+    with pytest.raises(DataError, match="deeper"):
+        Trees(**chain, n_columns=1)
+    allowed = {
+        name: array[:-1] if name not in ("leaves", "bounds") else array for name, array in chain.items()
+    }
+    allowed |= {"leaves": np.array([n], dtype=np.int32), "right": np.append(splits[1:-1], ~(n - 1))}
+    assert len(Trees(**allowed, n_columns=1)) == 1
+
+
+def test_damaged_trees_are_refused_in_memory_too(trees):
+    with pytest.raises(DataError, match="columns"):
+        replace(trees, n_columns=1)

@@ -1,0 +1,290 @@
+"""Laws of the confidence limits of priors."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+from scipy.special import ndtr
+from scipy.stats import binom
+
+from drpu.exceptions import DataError, ParameterError, PriorError
+from drpu.priors.limits import Limits, ratio_limits, shift_limits
+from drpu.priors.readings import critical_value
+from drpu.priors.tails import ScoreTails
+
+VAGUE = (0.0, 1.0, 1.0)
+
+
+def mixture(rng, n, prior, apart=2.5):
+    return rng.normal(size=n) + apart * (rng.random(n) < prior)
+
+
+def pair(seed, n_positive=200, n=2000, n_new=1000, prior=0.3, new=0.6, apart=2.5):
+    """Tails of a training sample and of a new one over the same positives."""
+    rng = np.random.default_rng(seed)
+    tails = ScoreTails(rng.normal(apart, 1, n_positive))
+    reference = tails.empty().update(mixture(rng, n, prior, apart))
+    return tails.empty().update(mixture(rng, n_new, new, apart)), reference
+
+
+RULES = {
+    "ratio": lambda new, reference, level: ratio_limits(reference, level),
+    "shift": shift_limits,
+    "known": lambda new, reference, level: shift_limits(new, reference, level, train_prior=0.3),
+}
+
+every_rule = pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
+
+
+def as_tuple(limits: Limits):
+    return limits.low, limits.high, limits.recall, limits.separation
+
+
+def assert_legal(limits: Limits):
+    assert 0 <= limits.low <= limits.high <= 1
+    assert 0 < limits.recall <= 1
+    assert -1 <= limits.separation <= 1
+
+
+# -- laws over all inputs ----------------------------------------------------------------
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    positive=st.lists(st.integers(-3, 6), min_size=1, max_size=40),
+    unlabeled=st.lists(st.integers(-6, 6), min_size=1, max_size=60),
+    new=st.lists(st.integers(-6, 6), min_size=1, max_size=60),
+    level=st.floats(0.01, 0.999),
+    prior=st.sampled_from([0.0, 0.3, 1.0]),
+)
+def test_limits_are_legal_whatever_is_counted(positive, unlabeled, new, level, prior):
+    reference = ScoreTails(positive).update(unlabeled)
+    tails = reference.empty().update(new)
+    assert_legal(ratio_limits(reference, level))
+    assert_legal(shift_limits(tails, reference, level))
+    assert_legal(shift_limits(tails, reference, level, train_prior=prior))
+
+
+@pytest.mark.parametrize("n_new", [50, 1000])
+def test_no_sample_is_known_to_have_no_positives(n_new):
+    tails, reference = pair(0, n_new=n_new, prior=0.6, new=0.05)
+    limits = shift_limits(tails, reference, 0.95, train_prior=0.2)  # the difference is below 0
+    assert limits.low == 0
+    assert 0 < limits.high < 0.2
+
+
+@every_rule
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(("n_positive", "new"), [(20, 0.6), (200, 0.1), (200, 0.9)])
+def test_limits_widen_with_the_level(rule, seed, n_positive, new):
+    tails, reference = pair(seed, n_positive=n_positive, new=new)
+    found = [rule(tails, reference, level) for level in (0.05, 0.5, 0.8, 0.9, 0.95, 0.99, 0.9999)]
+    low, high = np.array([limits.low for limits in found]), np.array([limits.high for limits in found])
+    assert (np.diff(low) <= 0).all()
+    assert (np.diff(high) >= 0).all()
+
+
+@every_rule
+@pytest.mark.parametrize("transform", [np.exp, np.arctan, lambda s: 3 * s - 7], ids=["exp", "arctan", "line"])
+def test_limits_do_not_see_the_scale_of_the_score(rule, transform):
+    rng = np.random.default_rng(3)
+    p, u, v = rng.normal(2, 1, 100), mixture(rng, 800, 0.4), mixture(rng, 500, 0.7)
+
+    def limits(scores):
+        reference = ScoreTails(scores(p)).update(scores(u))
+        return rule(reference.empty().update(scores(v)), reference, 0.9)
+
+    assert limits(transform) == limits(lambda s: s)
+
+
+@every_rule
+def test_weights_of_one_change_nothing(rule):
+    rng = np.random.default_rng(4)
+    p, u, v = rng.normal(2, 1, 150), mixture(rng, 900, 0.4), mixture(rng, 700, 0.7)
+    plain = ScoreTails(p).update(u)
+    weighted = ScoreTails(p, np.ones(150)).update(u, np.ones(900))
+    assert_allclose(
+        as_tuple(rule(weighted.empty().update(v, np.ones(700)), weighted, 0.95)),
+        as_tuple(rule(plain.empty().update(v), plain, 0.95)),
+        atol=1e-9,
+    )
+
+
+@every_rule
+def test_the_scale_of_weights_changes_nothing(rule):
+    rng = np.random.default_rng(5)
+    p, u, v = rng.normal(2, 1, 150), mixture(rng, 900, 0.4), mixture(rng, 700, 0.7)
+    w = [rng.exponential(size=size) for size in (150, 900, 700)]
+
+    def limits(scale):
+        reference = ScoreTails(p, scale * w[0]).update(u, scale * w[1])
+        return rule(reference.empty().update(v, scale * w[2]), reference, 0.95)
+
+    assert_allclose(as_tuple(limits(40.0)), as_tuple(limits(1.0)), atol=1e-9)
+
+
+@every_rule
+def test_equal_copies_of_every_score_count_once(rule):
+    tails, reference = pair(6)
+    rng = np.random.default_rng(6)
+    copies = ScoreTails(rng.normal(2.5, 1, 200), copies=3)
+    u, v = mixture(rng, 2000, 0.3), mixture(rng, 1000, 0.6)
+    thrice = copies.empty().update(np.tile(u, 3))
+    new = copies.empty().update(np.tile(v, 3))
+    assert_allclose(as_tuple(rule(new, thrice, 0.95)), as_tuple(rule(tails, reference, 0.95)), atol=1e-9)
+    once = copies.empty(copies=1).update(v)
+    assert_allclose(as_tuple(rule(once, thrice, 0.95)), as_tuple(rule(tails, reference, 0.95)), atol=1e-9)
+
+
+def test_uneven_weights_widen_the_limits():
+    rng = np.random.default_rng(7)
+    p, u = rng.normal(2, 1, 300), mixture(rng, 3000, 0.4)
+    even = ratio_limits(ScoreTails(p).update(u), 0.95)
+    uneven = ratio_limits(
+        ScoreTails(p, rng.exponential(size=300) ** 2).update(u, rng.exponential(size=3000) ** 2), 0.95
+    )
+    assert uneven.high - uneven.low > even.high - even.low
+
+
+# -- data with little information ---------------------------------------------------------
+
+
+@pytest.mark.parametrize("positive", [[1.0], [1.0, 2.0, 3.0, 4.0], [0.0] * 30], ids=["one", "four", "tied"])
+def test_nothing_is_claimed_without_positives_to_rank(positive):
+    reference = ScoreTails(positive).update([0.0] * 40)
+    new = reference.empty().update([0.0] * 10)
+    for limits in (ratio_limits(reference, 0.95), shift_limits(new, reference, 0.95)):
+        assert as_tuple(limits)[:3] == VAGUE
+
+
+def test_a_score_the_wrong_way_round_gives_no_lower_limit():
+    rng = np.random.default_rng(8)
+    tails = ScoreTails(rng.normal(-3, 1, 50)).update(rng.normal(0, 1, 500))
+    limits = ratio_limits(tails, 0.95)
+    assert limits.low == 0.0
+    assert limits.separation <= 0
+
+
+@pytest.mark.parametrize("prior", [0.0, 1.0])
+def test_priors_at_the_ends_are_inside(prior):
+    tails, reference = pair(9, prior=0.3, new=prior, apart=8.0)
+    alone, beside = ratio_limits(tails, 0.95), shift_limits(tails, reference, 0.95)
+    assert alone.low <= prior <= alone.high
+    assert beside.low <= prior <= beside.high
+    assert beside.high - beside.low < 0.2
+    known = shift_limits(tails, reference, 0.95, train_prior=0.3)
+    assert known.low - 0.03 <= prior <= known.high + 0.03
+
+
+def test_a_handful_of_new_rows_proves_nothing():
+    _, reference = pair(10, apart=6.0)
+    for row in (-5.0, 6.0):
+        limits = shift_limits(reference.empty().update([row]), reference, 0.95, train_prior=0.3)
+        assert limits.high - limits.low > 0.3
+
+
+def test_a_reference_without_negatives_falls_back_on_one_sample():
+    tails, reference = pair(11)
+    assert shift_limits(tails, reference, 0.95, train_prior=1.0) == shift_limits(tails, reference, 0.95)
+
+
+def test_empty_tails_and_bad_levels_are_refused():
+    tails, reference = pair(12)
+    with pytest.raises(DataError, match="empty"):
+        ratio_limits(tails.empty(), 0.95)
+    with pytest.raises(ParameterError, match="level"):
+        ratio_limits(tails, 1.0)
+    with pytest.raises(PriorError, match="train_prior"):
+        shift_limits(tails, reference, 0.95, train_prior=1.2)
+    with pytest.raises(PriorError, match="train_prior"):
+        shift_limits(ScoreTails([1.0]).update([1.0]), ScoreTails([1.0]).update([1.0]), 0.95, train_prior=-1)
+
+
+# -- coverage of the limits ------------------------------------------------------------------
+
+
+def fewest_hits(runs, coverage):
+    """A count that is not reached with probability 1e-4 if the coverage is correct."""
+    return binom.ppf(1e-4, runs, coverage)
+
+
+def counted(rng, tails, n, prior, apart):
+    """``n`` rows of a Gaussian mixture, drawn cell by cell."""
+    survival = prior * ndtr(apart - tails.levels) + (1 - prior) * ndtr(-tails.levels)
+    share = -np.diff(np.concatenate(([1.0], survival, [0.0])))
+    return replace(tails.record(), counts=rng.multinomial(n, np.maximum(share, 0))).tails()
+
+
+@pytest.mark.parametrize("apart", [2.0, pytest.param(3.5, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("level", [0.95, 0.8])
+def test_ratio_limits_cover_a_prior_with_a_pure_tail(apart, level):
+    rng, runs, hits = np.random.default_rng(20), 150, 0
+    for _ in range(runs):
+        tails = ScoreTails(rng.normal(apart, 1, 120))
+        limits = ratio_limits(counted(rng, tails, 1500, 0.3, apart), level)
+        hits += limits.low <= 0.3 <= limits.high
+    assert hits >= fewest_hits(runs, level - 0.02)
+
+
+@pytest.mark.parametrize("new", [0.1, pytest.param(0.7, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("known", [None, 0.3])
+def test_shift_limits_cover_the_new_prior(new, known):
+    rng, runs, hits = np.random.default_rng(21), 150, 0
+    for _ in range(runs):
+        tails = ScoreTails(rng.normal(2.5, 1, 120))
+        reference = counted(rng, tails, 1500, 0.3, 2.5)
+        limits = shift_limits(counted(rng, tails, 1000, new, 2.5), reference, 0.95, train_prior=known)
+        hits += limits.low <= new <= limits.high
+    assert hits >= fewest_hits(runs, 0.93)
+
+
+def test_a_known_prior_narrows_the_limits_to_about_half():
+    widths = []
+    for seed in range(20):
+        tails, reference = pair(seed)
+        found = [shift_limits(tails, reference, 0.95, train_prior=known) for known in (None, 0.3)]
+        widths.append([limits.high - limits.low for limits in found])
+    unknown, known = np.mean(widths, axis=0)
+    assert known < 0.7 * unknown
+
+
+def test_high_bounds_the_prior_where_negatives_reach_the_top():
+    rng, runs, hits = np.random.default_rng(22), 150, 0
+    for _ in range(runs):  # a tenth of the negatives look like positives: 0.37 is the identified prior
+        tails = ScoreTails(rng.normal(3, 1, 120))
+        hits += ratio_limits(counted(rng, tails, 1500, 0.37, 3.0), 0.95).high >= 0.3
+    assert hits >= fewest_hits(runs, 0.975)
+
+
+def test_saturated_scores_bound_what_can_be_seen():
+    rng, runs, hits = np.random.default_rng(24), 120, 0
+    visible = 0.3 + 0.7 * ndtr(-2.5) / 0.5  # half of the positives share the top score
+    for _ in range(runs):
+        p, u = rng.normal(2.5, 1, 150), mixture(rng, 1500, 0.3)
+        limits = ratio_limits(ScoreTails(np.minimum(p, 2.5)).update(np.minimum(u, 2.5)), 0.95)
+        hits += limits.low <= visible <= limits.high
+    assert hits >= fewest_hits(runs, 0.93)
+
+
+def test_separation_is_the_largest_difference_of_the_two_classes():
+    _, reference = pair(25, n_positive=5000, n=50_000, apart=2.0)
+    assert_allclose(ratio_limits(reference, 0.95).separation, 2 * ndtr(1.0) - 1, atol=0.05)
+
+
+# -- the parts -------------------------------------------------------------------------------
+
+
+def test_the_critical_value_is_that_of_a_stepped_brownian_curve():
+    rng = np.random.default_rng(26)
+    step, points = np.log(2) / 4, 20
+    clock = np.exp(step * np.arange(points))
+    moves = rng.normal(size=(100_000, points)) * np.sqrt(np.diff(clock, prepend=0.0))
+    highest = (moves.cumsum(axis=1) / np.sqrt(clock)).max(axis=1)
+    for tail in (0.1, 0.025):
+        c = critical_value(tail, step * (points - 1))
+        assert_allclose((highest > c).mean(), tail, rtol=0.06)

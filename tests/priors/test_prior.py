@@ -1,0 +1,325 @@
+"""Priors estimated from scores, by every method."""
+
+import warnings
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from drpu.exceptions import DataError, DataTypeError, ParameterError, PriorError, SeparationWarning
+from drpu.priors.estimate import METHODS, PriorEstimate, estimate_prior, prior_from_tails
+from drpu.priors.matching import SHIFTS
+from drpu.priors.readings import PROPORTIONS
+from drpu.priors.tails import ScoreTails
+
+
+def scores(rng, n, prior, separation=3.0):
+    label = np.arange(n) < round(prior * n)
+    return rng.normal(separation * label, 1)
+
+
+@pytest.fixture(scope="module")
+def sample():
+    """Positive scores, training scores at prior .3 and new scores at prior .6."""
+    rng = np.random.default_rng(0)
+    return rng.normal(3, 1, 600), scores(rng, 3000, 0.3), scores(rng, 2000, 0.6)
+
+
+@pytest.fixture(scope="module")
+def reference(sample):
+    return ScoreTails(sample[0]).update(sample[1])
+
+
+# -- estimate_prior ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_finds_the_prior(sample, reference, method):
+    positive, _, new = sample
+    prior = estimate_prior(positive, new, method=method, reference=reference)
+    # Standard errors are about .02; the infimum of the paper is taken where many negatives remain.
+    assert abs(prior.value - 0.6) < (0.1 if method == "paper" else 0.06)
+    assert prior.low <= prior.value <= prior.high
+    assert prior.level == 0.95
+    assert prior.method == ("blended" if method == "auto" else method)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("with_train_prior", [False, True])
+def test_tails_and_scores_give_the_same_answer(sample, reference, method, with_train_prior):
+    options = {"reference": reference, "level": 0.8, "train_prior": 0.3 if with_train_prior else None}
+    tails = reference.empty().update(sample[2])
+    prior = estimate_prior(sample[0], sample[2], method=method, **options)
+    assert tails.estimate(method, **options) == prior
+    assert prior_from_tails(tails, method=method, **options) == prior
+
+
+def test_auto_uses_the_reference_where_there_is_one(sample, reference):
+    positive, _, new = sample
+    alone, beside = estimate_prior(positive, new), estimate_prior(positive, new, reference=reference)
+    assert alone == estimate_prior(positive, new, method="adaptive")
+    assert beside == estimate_prior(positive, new, method="blended", reference=reference)
+
+
+def test_blended_lies_between_the_two_ways_to_a_prior(sample, reference):
+    positive, _, new = sample
+    carried, direct, both = (
+        estimate_prior(positive, new, method=method, reference=reference).value
+        for method in ("efficient", "combined", "blended")
+    )
+    assert min(carried, direct) < both < max(carried, direct)
+
+
+@pytest.mark.parametrize("train_prior", [0.3, 1.0])
+def test_blended_carries_a_known_training_prior_over(sample, reference, train_prior):
+    carried, both = (
+        estimate_prior(*sample[::2], method=method, reference=reference, train_prior=train_prior).value
+        for method in ("efficient", "blended")
+    )
+    assert both == carried
+
+
+def test_blended_trusts_the_way_that_is_less_in_doubt(sample, reference):
+    def blend(width):
+        vague = PriorEstimate(0.2, 0.2 - width / 2, 0.2 + width / 2, 0.95, "guess")  # .3 is the truth
+        return estimate_prior(*sample[::2], reference=reference, train_prior=vague, method="blended").value
+
+    assert abs(blend(0.4) - 0.6) < abs(blend(0.02) - 0.6)
+
+
+@pytest.mark.parametrize("method", PROPORTIONS)
+def test_methods_of_one_sample_look_at_no_other(sample, reference, method):
+    positive, _, new = sample
+    assert estimate_prior(positive, new, method=method) == estimate_prior(
+        positive, new, method=method, reference=reference, train_prior=0.9
+    )
+
+
+@pytest.mark.parametrize("method", SHIFTS)
+def test_the_training_prior_is_read_from_the_reference_when_left_out(sample, reference, method):
+    positive, _, new = sample
+    found = estimate_prior(positive, new, method=method, reference=reference)
+    told = reference.estimate()
+    assert found == estimate_prior(positive, new, method=method, reference=reference, train_prior=told)
+
+
+def test_a_known_training_prior_narrows_the_interval(sample, reference):
+    positive, _, new = sample
+    free = estimate_prior(positive, new, reference=reference)
+    known = estimate_prior(positive, new, reference=reference, train_prior=0.3)
+    assert known.low <= 0.6 <= known.high
+    assert known.high - known.low < free.high - free.low
+
+
+def test_a_callable_gets_the_tails_and_gives_its_name(sample):
+    def share_above_two(tails):
+        return float(tails.survival[np.searchsorted(tails.levels, 2.0)])
+
+    positive, _, new = sample
+    prior = estimate_prior(positive, new, method=share_above_two)
+    assert prior.method == "share_above_two"
+    bounds = estimate_prior(positive, new)
+    assert (prior.low, prior.high) == (bounds.low, bounds.high)
+    assert estimate_prior(positive, new, method=type("Rule", (), {"__call__": lambda *_: 0.6})()).value == 0.6
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0])
+def test_values_are_clipped_into_their_limits(sample, value):
+    prior = estimate_prior(sample[0], sample[2], method=lambda _: value)
+    assert prior.value == (prior.low if value == 0 else prior.high)
+    assert 0.5 < prior.low < prior.high < 0.7
+
+
+@pytest.mark.parametrize("wrong", [1.5, -0.1, np.nan, None])
+def test_a_callable_that_returns_no_prior_is_refused(sample, wrong):
+    with pytest.raises(PriorError, match="the value of method must"):
+        estimate_prior(sample[0], sample[2], method=lambda _: wrong)
+
+
+# -- em on log-ratios --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("truth", [0.05, 0.5, 0.95])
+@pytest.mark.parametrize("train_prior", [0.2, 0.7])
+def test_em_on_true_log_ratios_finds_the_prior(truth, train_prior):
+    rng = np.random.default_rng(1)
+
+    def log_ratio(s):
+        log_odds = 3 * s - 4.5
+        return log_odds - np.logaddexp(np.log(train_prior) + log_odds, np.log1p(-train_prior))
+
+    positive, new = rng.normal(3, 1, 500), scores(rng, 10_000, truth)
+    prior = estimate_prior(log_ratio(positive), log_ratio(new), method="em", train_prior=train_prior)
+    assert abs(prior.value - truth) < 0.02
+    assert prior.method == "em"
+
+
+def test_em_without_a_reference_needs_the_training_prior(sample):
+    with pytest.raises(ParameterError, match="train_prior must be given for method='em'"):
+        estimate_prior(sample[0], sample[2], method="em")
+
+
+# -- what is refused ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", SHIFTS)
+def test_methods_of_two_samples_need_the_reference(sample, method):
+    tails = ScoreTails(sample[0]).update(sample[2])
+    with pytest.raises(ParameterError, match=f"reference must be given for method='{method}'"):
+        tails.estimate(method, train_prior=0.3)
+
+
+@pytest.mark.parametrize("method", ["median", "", None, 3])
+def test_unknown_methods_are_refused_with_the_known_ones(sample, method):
+    with pytest.raises(ParameterError, match=r"method must be one of 'auto', 'adaptive'.*'em', got"):
+        estimate_prior(sample[0], sample[2], method=method)
+
+
+@pytest.mark.parametrize("level", [0, 1, 95, np.nan, "high"])
+@pytest.mark.parametrize("method", ["auto", "em"])
+def test_unlikely_levels_are_refused(sample, level, method):
+    with pytest.raises(ParameterError, match="level must"):
+        estimate_prior(sample[0], sample[2], level=level, method=method, train_prior=0.5)
+
+
+def test_a_reference_over_other_positives_is_refused(sample):
+    other = ScoreTails(sample[0] + 1).update(sample[1])
+    with pytest.raises(DataError, match="reference must count over the same positive scores"):
+        estimate_prior(sample[0], sample[2], reference=other)
+
+
+@pytest.mark.parametrize("other", [[0.1, 0.2], 0.3, "tails"])
+def test_a_reference_that_is_no_tails_is_refused(sample, other):
+    with pytest.raises(DataTypeError, match=r"reference must be ScoreTails .*: make it with ScoreTails"):
+        estimate_prior(sample[0], sample[2], reference=other)
+
+
+@pytest.mark.parametrize("method", ["auto", *PROPORTIONS, lambda tails: 0.5])
+def test_a_training_prior_without_its_sample_is_refused(sample, method):
+    with pytest.raises(ParameterError, match="train_prior must be left out without reference"):
+        estimate_prior(sample[0], sample[2], method=method, train_prior=0.3)
+
+
+def test_a_prior_that_is_not_identified_is_told_once():
+    scores = np.random.default_rng(0).normal(size=(3, 300))  # positives that look like all rows
+    reference = ScoreTails(scores[0] + 0.3).update(scores[1])
+    with pytest.warns(SeparationWarning) as caught:
+        estimate_prior(scores[0] + 0.3, scores[2], reference=reference)
+    assert len(caught) == 1
+
+
+def test_a_reference_may_bring_another_number_of_scores_a_row(sample, reference):
+    repeated = reference.empty(copies=3).update(np.repeat(sample[2], 3))
+    prior = repeated.estimate(reference=reference)
+    assert_allclose(prior.value, estimate_prior(sample[0], sample[2], reference=reference).value, rtol=1e-9)
+
+
+def test_an_empty_reference_is_refused(sample, reference):
+    with pytest.raises(DataError, match="empty"):
+        estimate_prior(sample[0], sample[2], reference=reference.empty())
+    with pytest.raises(DataError, match="empty"):
+        estimate_prior(sample[0], sample[2], reference=reference.empty(), train_prior=0.3)
+
+
+@pytest.mark.parametrize("wrong", [1.2, "half", True])
+@pytest.mark.parametrize("method", ["em", "matching"])
+def test_training_priors_are_checked(sample, reference, wrong, method):
+    for given_reference in (reference, None) if method == "em" else (reference,):
+        with pytest.raises(PriorError, match=r"^train_prior must"):
+            estimate_prior(sample[0], sample[2], method=method, reference=given_reference, train_prior=wrong)
+
+
+@pytest.mark.parametrize(
+    ("positive", "unlabeled", "error", "message"),
+    [
+        ([], [1.0], DataError, "positive_scores must hold at least one"),
+        ([1.0], [], DataError, "unlabeled_scores must hold at least one"),
+        ([np.nan], [1.0], DataError, "positive_scores must not hold NaN"),
+        ([1.0], [np.nan], DataError, "unlabeled_scores must not hold NaN"),
+        ([[1.0]], [1.0], DataError, "positive_scores must have one dimension"),
+        ([1.0], [[1.0]], DataError, "unlabeled_scores must have one dimension"),
+        (["high"], [1.0], DataTypeError, "positive_scores must hold numbers"),
+        ([1.0], ["low"], DataTypeError, "unlabeled_scores must hold numbers"),
+    ],
+)
+def test_errors_name_the_scores_that_are_wrong(positive, unlabeled, error, message):
+    with pytest.raises(error, match=message):
+        estimate_prior(positive, unlabeled)
+
+
+# -- warnings, limits and array types -----------------------------------------------------
+
+
+@pytest.mark.parametrize("method", ["auto", "matching", "em"])
+def test_weak_scores_are_warned_of(method):
+    rng = np.random.default_rng(2)
+    positive = rng.normal(0.5, 1, 500)
+    reference = ScoreTails(positive).update(scores(rng, 2000, 0.3, 0.5))
+    with pytest.warns(SeparationWarning, match="not identified"):
+        prior = estimate_prior(positive, scores(rng, 2000, 0.6, 0.5), method=method, reference=reference)
+    assert not prior.identified
+
+
+@pytest.mark.parametrize("method", ["auto", "matching", "em"])
+def test_known_training_priors_identify_the_prior_of_weak_scores(method):
+    rng = np.random.default_rng(2)
+    positive = rng.normal(0.5, 1, 500)
+    reference = ScoreTails(positive).update(scores(rng, 2000, 0.3, 0.5))
+    for known in (0.3, PriorEstimate(0.3, 0.25, 0.35, 0.95, "audit")):
+        prior = estimate_prior(
+            positive, scores(rng, 2000, 0.6, 0.5), method=method, reference=reference, train_prior=known
+        )
+        assert prior.identified
+
+
+def test_adapted_priors_are_as_identified_as_the_training_prior(sample, reference):
+    upper_bound = PriorEstimate(0.3, 0.0, 0.4, 0.95, "adaptive", identified=False)
+    with pytest.warns(SeparationWarning, match="not identified"):
+        prior = estimate_prior(sample[0], sample[2], reference=reference, train_prior=upper_bound)
+    assert not prior.identified
+
+
+def test_strong_scores_are_not_warned_of(sample):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        estimate_prior(sample[0], sample[2])
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("truth", [0.0, 1.0])
+@pytest.mark.filterwarnings("ignore::drpu.exceptions.SeparationWarning")  # there is only one class
+def test_samples_of_one_class_have_priors_at_the_edge(method, truth):
+    rng = np.random.default_rng(3)
+    positive = rng.normal(4, 1, 500)
+    reference = ScoreTails(positive).update(scores(rng, 3000, 0.5, 4.0))
+    prior = reference.empty().update(scores(rng, 3000, truth, 4.0)).estimate(method, reference=reference)
+    assert prior.low <= truth + 0.02
+    assert prior.high >= truth - 0.02
+    # If U and P have the same distribution, one sample has no plateau and no minimum.
+    if truth == 0 or method not in ("adaptive", "combined", "paper", "plateau"):
+        assert abs(prior.value - truth) < 0.1
+
+
+@pytest.mark.parametrize("method", SHIFTS)
+@pytest.mark.parametrize("train_prior", [0.0, 1.0])
+def test_training_priors_0_and_1_are_legal(sample, reference, method, train_prior):
+    prior = estimate_prior(sample[0], sample[2], method=method, reference=reference, train_prior=train_prior)
+    assert 0 <= prior.low <= prior.value <= prior.high <= 1
+
+
+@pytest.mark.parametrize("n", [1, 2, 5])
+@pytest.mark.parametrize("method", [name for name in METHODS if name != "paper"])
+@pytest.mark.filterwarnings("ignore::drpu.exceptions.SeparationWarning")
+def test_a_handful_of_scores_is_enough_to_answer(n, method):
+    positive = np.arange(n, dtype=float)
+    reference = ScoreTails(positive).update([-1.0, 0.5, float(n)])
+    prior = estimate_prior(positive, [0.0, -3.0], method=method, reference=reference)
+    assert 0 <= prior.low <= prior.value <= prior.high <= 1
+
+
+def test_integers_and_booleans_are_scores():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SeparationWarning)
+        as_bool = estimate_prior([True] * 50, [True] * 30 + [False] * 70)
+        assert as_bool == estimate_prior([1] * 50, [1] * 30 + [0] * 70)
+    assert abs(as_bool.value - 0.3) < 0.1

@@ -1,0 +1,251 @@
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+from scipy.special import expit
+from scipy.stats import norm
+
+from drpu.exceptions import FewPositivesWarning, ParameterError
+from drpu.priors.readings import PROPORTIONS, adaptive, best_bin, combined, dedpul, infimum, plateau
+from drpu.priors.tails import ScoreTails
+
+grades = st.integers(-3, 3).map(float)
+TRANSFORMS = [
+    np.exp,
+    expit,
+    lambda s: s**3,
+    lambda s: 1e6 * s - 1e3,
+    lambda s: np.minimum(s, 0) + 5 * np.maximum(s, 0),
+]
+
+
+def mixture(rng, n_positive, n, prior, separation=3.0):
+    label = np.arange(n) < round(prior * n)
+    return rng.normal(separation, 1, n_positive), rng.normal(separation * label, 1)
+
+
+def tails_of(positive, unlabeled):
+    return ScoreTails(positive).update(unlabeled)
+
+
+def epsilon(n):
+    """The two terms of the paper's uniform bound, as printed there."""
+    return np.sqrt(4 * np.log(np.e * n / 2) / n) + np.sqrt(np.log(2 / (1 / n)) / (2 * n))
+
+
+# -- all of them -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", PROPORTIONS)
+@pytest.mark.parametrize("prior", [0.1, pytest.param(0.5, marks=pytest.mark.slow), 0.9])
+def test_estimates_approach_the_prior_as_samples_grow(name, prior):
+    rng = np.random.default_rng(0)
+    errors = {
+        n: np.mean(
+            [abs(PROPORTIONS[name](tails_of(*mixture(rng, n, 5 * n, prior, 4.0))) - prior) for _ in range(8)]
+        )
+        for n in (100, 10_000)
+    }
+    # The standard error of a tail ratio at half the recall is sqrt(prior / n), .01 at most here.
+    assert errors[10_000] < 0.02
+    assert errors[10_000] < errors[100]
+
+
+@pytest.mark.parametrize("name", PROPORTIONS)
+@settings(max_examples=20)
+@given(st.lists(grades, min_size=28, max_size=40), st.lists(grades, min_size=1, max_size=40))
+def test_estimates_are_priors(name, positive, unlabeled):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FewPositivesWarning)
+        assert 0 <= PROPORTIONS[name](tails_of(positive, unlabeled)) <= 1
+
+
+@pytest.mark.parametrize("name", ["paper", "best-bin", "dedpul", "scott"])
+@pytest.mark.parametrize("transform", TRANSFORMS)
+def test_only_the_ranking_of_scores_matters(name, transform):
+    positive, unlabeled = mixture(np.random.default_rng(1), 200, 1000, 0.4, 2.0)
+    plain = PROPORTIONS[name](tails_of(positive, unlabeled))
+    assert_allclose(PROPORTIONS[name](tails_of(transform(positive), transform(unlabeled))), plain, rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", PROPORTIONS)
+def test_repeated_scores_are_no_news(name):
+    positive, unlabeled = mixture(np.random.default_rng(2), 100, 500, 0.4)
+    once = ScoreTails(positive).update(unlabeled)
+    thrice = ScoreTails(positive, copies=3).update(np.repeat(unlabeled, 3))
+    assert_allclose(PROPORTIONS[name](thrice), PROPORTIONS[name](once), rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", PROPORTIONS)
+def test_equal_weights_change_nothing(name):
+    positive, unlabeled = mixture(np.random.default_rng(3), 100, 500, 0.4)
+    weighted = ScoreTails(positive, np.full(100, 2.5)).update(unlabeled, np.full(500, 0.1))
+    plain = PROPORTIONS[name](tails_of(positive, unlabeled))
+    assert_allclose(PROPORTIONS[name](weighted), plain, rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", PROPORTIONS)
+@pytest.mark.parametrize("score", [0.0, -690.0, 1e-300])
+def test_a_score_that_never_changes_tells_no_negatives(name, score):
+    value = PROPORTIONS[name](tails_of(np.full(100, score), np.full(500, score)))
+    assert 0.3 < value <= 1  # plateau can only return its initial value: a half
+    if name in ("paper", "best-bin"):
+        assert value == 1
+
+
+@pytest.mark.parametrize("name", PROPORTIONS)
+def test_where_no_unlabeled_row_scores_as_high_the_prior_is_nearly_0(name):
+    assert PROPORTIONS[name](tails_of(np.linspace(1, 2, 100), np.linspace(-2, 0, 500))) < 0.02
+
+
+# -- the paper's infimum -------------------------------------------------------------------
+
+
+def lowest(positive, unlabeled, recall):
+    """Smallest tail ratio by definition: over every threshold with enough rows above it."""
+    ratios = [
+        np.mean(unlabeled >= t) / np.mean(positive >= t) for t in positive if np.mean(positive >= t) > recall
+    ]
+    return min(1.0, min(ratios))
+
+
+@pytest.mark.parametrize("gamma", [1.0, 0.7])
+@pytest.mark.parametrize("n_positive", [60, 300])
+def test_infimum_is_the_least_ratio_among_recalls_that_the_theorem_allows(gamma, n_positive):
+    positive, unlabeled = mixture(np.random.default_rng(4), n_positive, 900, 0.3, 1.5)
+    recall = epsilon(n_positive) / gamma
+    expected = lowest(positive, unlabeled, recall) if recall < 1 else None
+    if expected is not None:
+        assert_allclose(infimum(tails_of(positive, unlabeled), gamma=gamma), expected, rtol=1e-12)
+
+
+def test_both_sizes_ask_for_the_larger_recall():
+    positive, unlabeled = mixture(np.random.default_rng(5), 2000, 80, 0.3, 1.5)
+    tails = tails_of(positive, unlabeled)
+    assert_allclose(infimum(tails), lowest(positive, unlabeled, epsilon(2000)), rtol=1e-12)
+    assert_allclose(infimum(tails, sizes="both"), lowest(positive, unlabeled, epsilon(80)), rtol=1e-12)
+    assert infimum(tails, sizes="both") >= infimum(tails)
+    many = tails_of(positive[:100], np.repeat(unlabeled, 50))
+    assert infimum(many, sizes="both") == infimum(many)
+
+
+def test_smaller_gammas_ask_for_more_recall():
+    tails = tails_of(*mixture(np.random.default_rng(6), 500, 2000, 0.3, 1.0))
+    values = [infimum(tails, gamma=gamma) for gamma in (1.0, 0.8, 0.6, 0.4)]
+    assert (np.diff(values) >= 0).all()
+    assert values[-1] > values[0]
+
+
+@pytest.mark.parametrize("n", [1, 5, 27])
+def test_below_28_positives_best_bin_answers_and_says_so(n):
+    assert epsilon(27) > 1 > epsilon(28)
+    tails = tails_of(*mixture(np.random.default_rng(7), n, 300, 0.4))
+    with pytest.warns(FewPositivesWarning, match=f"{n} held-out positives are too few"):
+        assert infimum(tails) == best_bin(tails)
+
+
+def test_28_positives_are_enough():
+    positive, unlabeled = mixture(np.random.default_rng(8), 28, 300, 0.4)
+    assert infimum(tails_of(positive, unlabeled)) == np.mean(unlabeled >= positive.min())
+
+
+@pytest.mark.parametrize("gamma", [0, -1, 1.5, np.nan, "1", None])
+def test_gammas_out_of_range_are_refused(gamma):
+    with pytest.raises(ParameterError, match="gamma must"):
+        infimum(tails_of([1.0], [1.0]), gamma=gamma)
+
+
+@pytest.mark.parametrize("sizes", ["unlabeled", "", None])
+def test_unknown_sizes_are_refused(sizes):
+    with pytest.raises(ParameterError, match="sizes must be one of 'positive', 'both'"):
+        infimum(tails_of([1.0], [1.0]), sizes=sizes)
+
+
+# -- best-bin, plateau and their mean --------------------------------------------------------
+
+
+def test_best_bin_reads_the_ratio_where_its_bound_is_least():
+    positive, unlabeled = mixture(np.random.default_rng(9), 80, 400, 0.3, 1.5)
+    noise = sum(np.sqrt(np.log(4 / 0.1) / (2 * n)) for n in (80, 400))
+    a = np.array([np.mean(unlabeled >= t) for t in positive])
+    b = np.array([np.mean(positive >= t) for t in positive])
+    at = np.argmin(a / b + 1.01 * noise / b)
+    assert_allclose(best_bin(tails_of(positive, unlabeled)), a[at] / b[at], rtol=1e-12)
+
+
+def test_best_bin_is_above_the_prior_where_classes_overlap_and_plateau_is_not():
+    rng = np.random.default_rng(10)
+    draws = [tails_of(*mixture(rng, 1000, 5000, 0.3, 1.5)) for _ in range(10)]
+    over, level = np.mean([best_bin(t) for t in draws]), np.mean([plateau(t) for t in draws])
+    visible = 0.3 + 0.7 * norm.sf(1.5 + 1.0) / norm.sf(1.0)  # lower bound of a tail with recall .16
+    assert 0.3 < over < visible + 0.05
+    assert abs(level - 0.3) < 0.04
+
+
+@pytest.mark.parametrize("n", [50, 100, 900])
+def test_combined_leans_on_two_rules_as_much_as_they_find_positives(n):
+    tails = tails_of(*mixture(np.random.default_rng(11), n, 500, 0.4))
+    many, trust = (infimum(tails) + best_bin(tails)) / 2, 100 / (100 + n)
+    few = trust * plateau(tails) + (1 - trust) * dedpul(tails)
+    assert_allclose(combined(tails), many * many + (1 - many) * few)
+
+
+def test_combined_says_nothing_where_the_infimum_has_no_threshold():
+    tails = tails_of(*mixture(np.random.default_rng(11), 20, 500, 0.4))
+    assert 0 < combined(tails) < 1  # a warning would be an error
+
+
+def test_plateau_is_right_for_true_log_ratios():
+    positive, unlabeled = mixture(np.random.default_rng(13), 3000, 15_000, 0.4, 2.0)
+
+    def log_ratio(s):
+        log_odds = 2 * s - 2
+        return log_odds - np.logaddexp(np.log(0.4) + log_odds, np.log(0.6))
+
+    assert abs(plateau(tails_of(positive, unlabeled)) - 0.4) < 0.03
+    assert abs(plateau(tails_of(log_ratio(positive), log_ratio(unlabeled))) - 0.4) < 0.1
+
+
+def overlapping(seed, prior, separation):
+    rng = np.random.default_rng(seed)
+    label = rng.random(4000) < prior
+    return ScoreTails(rng.normal(separation, 1, 400)).update(rng.normal(separation * label, 1))
+
+
+def test_adaptive_is_the_plateau_where_classes_overlap_and_few_rows_are_positive():
+    tails = overlapping(0, 0.2, 1.2)
+    assert combined(tails) < 0.65
+    assert adaptive(tails) == plateau(tails)
+
+
+def test_adaptive_reads_the_tails_where_most_rows_are_positive():
+    tails = overlapping(1, 0.95, 3.0)
+    assert combined(tails) > 0.85
+    assert adaptive(tails) == combined(tails)
+
+
+@pytest.mark.parametrize("prior", [0.3, 0.7, 0.8])
+def test_adaptive_lies_between_its_two_readings(prior):
+    tails = overlapping(2, prior, 3.0)
+    ends = sorted([combined(tails), plateau(tails)])
+    assert ends[0] <= adaptive(tails) <= ends[1]
+
+
+def test_adaptive_leaves_the_bias_of_the_tails_where_the_classes_hardly_overlap():
+    rng = np.random.default_rng(5)
+    samples = [tails_of(*mixture(rng, 1000, 8000, 0.4, 6.0)) for _ in range(25)]
+    bias, of_tails = (np.mean([rule(tails) for tails in samples]) - 0.4 for rule in (adaptive, combined))
+    # The minimum of many tail ratios is about .013 too low, with a standard error of .002.
+    assert of_tails < -0.006
+    assert abs(bias) < abs(of_tails) / 2
+
+
+def test_adaptive_falls_back_on_usual_priors_where_few_positives_say_nothing():
+    rng = np.random.default_rng(3)
+    nothing = ScoreTails(rng.normal(0, 1, 6)).update(rng.normal(0, 1, 500))
+    assert 0.2 < adaptive(nothing) < 0.6  # the mean of usual priors is 1/3
+    clear = ScoreTails(rng.normal(6, 1, 9)).update(np.r_[rng.normal(6, 1, 50), rng.normal(0, 1, 450)])
+    assert abs(adaptive(clear) - 0.1) < 0.06

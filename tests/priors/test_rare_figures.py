@@ -1,0 +1,120 @@
+"""Laws of expected figures where few negatives are flagged."""
+
+import math
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.special import ndtr, ndtri
+
+from drpu import ScoreTails
+from drpu.decisions.performance import Decision, _likely_rate, expect
+from drpu.decisions.thresholds import ratio_threshold
+from drpu.priors.calibration import Plateau, calibrate, fit_plateau, noisy_curve
+from drpu.priors.estimate import PriorEstimate
+
+PRIOR = 0.4
+given = PriorEstimate.given
+
+
+def scores(rng, x, separation, error):
+    """Fitted log-ratios of normal rows: the true ones, which end at -log(prior), with an error."""
+    log_odds = math.log(PRIOR / (1 - PRIOR)) + separation * (x - separation / 2)
+    return -np.logaddexp(0, -log_odds) + rng.normal(0, error, len(x))
+
+
+def sample(rng, n_positive, n, separation, error=0.06):
+    """Tails of a training sample, and scores of many positives and negatives."""
+    labels = rng.random(n) < PRIOR
+    unlabeled = scores(rng, rng.normal(labels * separation, 1), separation, error)
+    tails = ScoreTails(scores(rng, rng.normal(separation, 1, n_positive), separation, error))
+    many = [scores(rng, rng.normal(mean, 1, 20_000), separation, error) for mean in (separation, 0.0)]
+    return tails.update(unlabeled), many
+
+
+def expected_and_true(tails, many, test_prior):
+    """Expected figures and the true precision and recall of the rule that ``tails`` calibrate."""
+    ratio, calibration = ratio_threshold(PRIOR, test_prior), calibrate(tails, PRIOR)
+    above = np.flatnonzero(calibration(tails.levels) > ratio)
+    score = float(tails.levels[above[0]]) if above.size else math.inf
+    found = expect(Decision(tails, score, ratio), given(PRIOR), given(test_prior))
+    recall, wrong = (float((calibration(part) > ratio).mean()) for part in many)
+    flagged = test_prior * recall + (1 - test_prior) * wrong
+    return found, test_prior * recall / flagged if flagged else math.nan, recall
+
+
+@pytest.mark.parametrize("separation", [2, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("test_prior", [0.05, 0.2])
+def test_expected_precision_and_recall_are_no_best_case(separation, test_prior):
+    errors = []
+    for seed in range(20):
+        tails, many = sample(np.random.default_rng(seed), 300, 1000, separation)
+        (value, _, _), precision, recall = expected_and_true(tails, many, test_prior)
+        if not math.isnan(value.precision + precision):
+            errors.append((value.precision - precision, value.recall - recall))
+    errors = np.array(errors)
+    assert len(errors) >= 15
+    noise = 2 * errors.std(axis=0, ddof=1) / math.sqrt(len(errors))
+    assert (np.abs(errors.mean(axis=0)) < np.array([0.05, 0.03]) + noise).all()
+
+
+def test_without_an_error_of_the_scores_the_curve_is_that_of_two_normal_classes():
+    prior, shift = 0.3, 2.0
+
+    def ratio(z):  # of normal classes that are ``shift`` apart, z from the mean of the positive one
+        return 1 / (prior + (1 - prior) * np.exp(-shift * (z + shift / 2)))
+
+    recall, wrong = noisy_curve(ratio, prior, 0.0)
+    at = np.array([0.05, 0.2, 0.5])
+    assert_allclose(np.interp(at, recall, wrong), ndtr(-shift - ndtri(1 - at)), rtol=0.05)
+
+
+def test_an_error_of_the_scores_adds_negatives_at_the_top():
+    plateau = Plateau(PRIOR, 2.0, 2.0, 0.25)
+    rates = [np.interp(0.1, *noisy_curve(plateau, PRIOR, error)) for error in (0.0, 0.05, 0.1, 0.2)]
+    assert (np.diff(rates) > 0).all()
+
+
+@pytest.mark.parametrize("n_positive", [100, 1000])
+def test_the_plateau_at_a_known_prior_is_not_flat(n_positive):
+    tails, _ = sample(np.random.default_rng(1), n_positive, 1000, 2)
+    assert fit_plateau(tails, PRIOR).slope > 1
+
+
+@pytest.mark.parametrize("expected", [0.001, 0.01, 0.2])
+def test_many_counts_decide_the_rate_and_few_leave_it_at_the_curve(expected):
+    for noise, target in ((1e-6, 0.05), (1e2, expected)):
+        rate, (low, high), slope = _likely_rate(0.05, noise, 0.0, (expected, 1.0))
+        assert low <= rate <= high
+        assert abs(math.log(rate / target)) < 0.55  # the mean of a log-normal rate is e^0.5 times its median
+        assert 0 <= slope <= 1 + 1e-9
+
+
+def test_no_counts_make_the_precision_one():
+    # fewer rows than positives alone would give
+    rate, (low, high), _ = _likely_rate(-0.02, 1e-4, 0.0, (0.01, 1.0))
+    assert 0 < low < rate < high
+
+
+@pytest.mark.parametrize("test_prior", [0.05, 0.2])
+def test_a_model_of_all_rows_finds_more_positives_and_is_less_doubted(test_prior):
+    for n_positive, closer in ((100, False), (1000, True)):
+        tails, _ = sample(np.random.default_rng(2), n_positive, 1000, 3)
+        ratio = ratio_threshold(PRIOR, test_prior)
+        score = float(tails.levels[calibrate(tails, PRIOR)(tails.levels) > ratio][0])
+        folds, whole = (
+            expect(Decision(tails, score, ratio, whole=flag), given(PRIOR), given(test_prior))
+            for flag in (False, True)
+        )
+        assert folds[0].recall < whole[0].recall < folds[0].recall + 0.2 / math.sqrt(n_positive)
+        if not closer:  # as many more negatives are flagged
+            assert_allclose(whole[0].precision, folds[0].precision, rtol=1e-9)
+        else:
+            assert whole[2].precision - whole[1].precision < folds[2].precision - folds[1].precision
+
+
+def test_precision_cannot_be_computed_where_nothing_is_flagged():
+    tails, _ = sample(np.random.default_rng(0), 100, 1000, 2)
+    nothing = expect(Decision(tails, math.inf, 1 / PRIOR), given(PRIOR), given(0.02))
+    assert all(math.isnan(part.precision) for part in nothing)
+    assert all(part.recall == part.flagged == 0 for part in nothing)

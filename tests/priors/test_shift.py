@@ -1,0 +1,224 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+from scipy.optimize import minimize_scalar
+from scipy.special import expit
+
+from drpu.priors.calibration import fit_plateau, monotone_cells, normal_scores
+from drpu.priors.matching import SHIFTS, efficient, em, em_on_ratios, match_negatives
+from drpu.priors.tails import ScoreTails, TailsRecord
+
+inner = st.floats(0.05, 0.95)
+grades = st.integers(-3, 3).map(float)
+
+
+def scores(rng, n, prior, separation=2.0):
+    label = np.arange(n) < round(prior * n)
+    return rng.normal(separation * label, 1)
+
+
+def pair(rng, n_positive, n, before, now, separation=2.0):
+    """Tails of the new sample and of its reference."""
+    reference = ScoreTails(rng.normal(separation, 1, n_positive)).update(scores(rng, n, before, separation))
+    return reference.empty().update(scores(rng, n, now, separation)), reference
+
+
+def exact_pair(positive, negative, before, now, n=10**6):
+    """Tails whose unlabeled counts are mixtures of the two classes without any noise.
+
+    The reference has 10**12 positives and rows, for which the noise correction of
+    matching is negligible.
+    """
+    levels = np.arange(len(positive) - 1, dtype=float)
+    counts = [n * np.array(positive), n * (before * positive + (1 - before) * negative)]
+    counts += [n * (now * positive + (1 - now) * negative)]
+    grow = 10**6
+    positive = np.rint(grow * counts[0]).astype(np.int64)
+    reference, tails = (
+        TailsRecord(
+            levels, positive, np.rint(grow * c).astype(np.int64), float(positive.sum()), 1, 0.0, 0.0, None
+        ).tails()
+        for c in counts[1:]
+    )
+    return tails, reference
+
+
+def cell_shares(seed, size, *, first):
+    """Random masses of cells; no positive is in the first one, below all levels."""
+    shares = np.random.default_rng(seed).dirichlet(np.ones(size))
+    return shares if first else np.append(0.0, shares[1:] / shares[1:].sum())
+
+
+# -- all of them -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", SHIFTS)
+@pytest.mark.parametrize(("before", "now"), [(0.4, 0.6), (0.5, 0.1), (0.2, 0.9)])
+def test_estimates_approach_the_new_prior_as_samples_grow(name, before, now):
+    rng = np.random.default_rng(0)
+    errors = {
+        n: np.mean([abs(SHIFTS[name](*pair(rng, n, 4 * n, before, now), before) - now) for _ in range(10)])
+        for n in (50, 5000)
+    }
+    # With a known training prior, standard errors are of order 1 / sqrt(n): .015 here.
+    assert errors[5000] < 0.025
+    assert errors[5000] < errors[50]
+
+
+@pytest.mark.parametrize("name", SHIFTS)
+def test_a_sample_like_its_reference_has_its_prior(name):
+    tails, reference = pair(np.random.default_rng(1), 500, 5000, 0.3, 0.3)
+    # Matching corrects for the noise of two samples although there is one; em uses its own step fit.
+    assert_allclose(SHIFTS[name](reference, reference, 0.3), 0.3, atol=0.03 if name == "em" else 1e-3)
+    assert abs(SHIFTS[name](tails, reference, 0.3) - 0.3) < 0.05
+
+
+@pytest.mark.parametrize("name", ["matching", "em"])
+@pytest.mark.parametrize("transform", [np.exp, expit, lambda s: s**3, lambda s: 1e6 * s - 1e3])
+def test_only_the_ranking_of_scores_matters(name, transform):
+    rng = np.random.default_rng(2)
+    positive, before, now = rng.normal(2, 1, 200), scores(rng, 900, 0.3), scores(rng, 800, 0.7)
+
+    def estimate(f):
+        reference = ScoreTails(f(positive)).update(f(before))
+        return SHIFTS[name](reference.empty().update(f(now)), reference, 0.3)
+
+    assert_allclose(estimate(transform), estimate(lambda s: s), rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", SHIFTS)
+@given(
+    st.lists(grades, min_size=1, max_size=10),
+    st.lists(grades, min_size=1, max_size=20),
+    st.lists(grades, min_size=1, max_size=20),
+    st.floats(0, 1),
+)
+def test_estimates_are_priors_whatever_the_scores(name, positive, before, now, train_prior):
+    reference = ScoreTails(positive).update(before)
+    assert 0 <= SHIFTS[name](reference.empty().update(now), reference, train_prior) <= 1
+
+
+@pytest.mark.parametrize("name", SHIFTS)
+@pytest.mark.parametrize("train_prior", [0.0, 0.3, 1.0])
+def test_a_score_that_never_changes_has_seen_nothing_move(name, train_prior):
+    reference = ScoreTails([1.0] * 20).update([1.0] * 50)
+    tails = reference.empty().update([1.0] * 30)
+    assert SHIFTS[name](tails, reference, train_prior) == pytest.approx(train_prior, abs=1e-9)
+
+
+@pytest.mark.parametrize("name", SHIFTS)
+def test_with_positives_only_in_training_nothing_else_can_be_seen(name):
+    tails, reference = pair(np.random.default_rng(3), 300, 1000, 1.0, 0.5)
+    assert SHIFTS[name](tails, reference, 1.0) == 1
+
+
+@pytest.mark.parametrize("name", ["matching", "efficient"])
+@pytest.mark.parametrize("now", [0.0, 0.4, 1.0])
+def test_with_negatives_only_in_training_the_new_prior_is_found(name, now):
+    tails, reference = pair(np.random.default_rng(4), 2000, 10_000, 0.0, now)
+    assert abs(SHIFTS[name](tails, reference, 0.0) - now) < 0.04
+
+
+@pytest.mark.parametrize("name", SHIFTS)
+@pytest.mark.parametrize("now", [0.0, 1.0])
+def test_samples_of_one_class_are_found_at_the_edge(name, now):
+    tails, reference = pair(np.random.default_rng(5), 2000, 10_000, 0.4, now)
+    assert abs(SHIFTS[name](tails, reference, 0.4) - now) < 0.04
+
+
+@pytest.mark.parametrize("name", SHIFTS)
+def test_the_sizes_of_weights_do_not_matter(name):
+    rng = np.random.default_rng(6)
+    positive, before, now = rng.normal(2, 1, 200), scores(rng, 900, 0.3), scores(rng, 800, 0.7)
+    plain = ScoreTails(positive).update(before)
+    weighted = plain.empty().update(before, np.full(900, 0.2))
+    expected = SHIFTS[name](plain.empty().update(now), plain, 0.3)
+    assert_allclose(
+        SHIFTS[name](plain.empty().update(now, np.full(800, 7.0)), weighted, 0.3), expected, rtol=1e-6
+    )
+
+
+# -- matching ------------------------------------------------------------------------------
+
+
+@given(st.integers(0, 10**6), st.integers(3, 8), inner, inner)
+def test_efficient_is_exact_on_exact_mixtures_however_wrong_its_densities(seed, size, before, now):
+    # Every function of the score gives the correct result; the plateau only selects one.
+    positive, negative = cell_shares(seed, size, first=False), cell_shares(seed + 1, size, first=True)
+    assert_allclose(efficient(*exact_pair(positive, negative, before, now), before), now, atol=1e-3)
+
+
+def test_noise_does_not_pull_the_growth_towards_0():
+    rng = np.random.default_rng(7)
+    grown = [match_negatives(*pair(rng, 60, 300, 0.7, 0.2, 1.0)) for _ in range(400)]
+    # The standard error of the median is about .07; uncorrected least squares have a median of 2.2.
+    assert abs(np.median(grown) - 0.8 / 0.3) < 0.3
+
+
+@pytest.mark.parametrize("now", [0.05, 0.5, 0.9])
+def test_efficient_solves_its_moment_at_its_own_answer(now):
+    tails, reference = pair(np.random.default_rng(10), 400, 2000, 0.3, now)
+    q = efficient(tails, reference, 0.3)
+    eta = np.clip(0.3 * fit_plateau(reference)(normal_scores(reference)), 0.01, 0.99)
+    positive, negative = eta / 0.3, (1 - eta) / 0.7
+    h = (positive - negative) / (q * positive + (1 - q) * negative)
+    of_positive, before, after = (
+        counts @ h / counts.sum() for counts in (reference.positive_counts, reference.counts, tails.counts)
+    )
+    again = 1 - 0.7 * (after - of_positive) / (before - of_positive)
+    assert abs(again - q) < 0.004  # five rounds converge to well below the noise, about .02
+
+
+def test_growth_is_never_negative():
+    reference = ScoreTails([0.0, 1.0, 2.0]).update([-1.0, -1.0, 0.5])
+    assert match_negatives(reference.empty().update([5.0] * 20), reference) == 0
+
+
+def test_efficient_has_the_smallest_spread():
+    rng = np.random.default_rng(8)
+    draws = [pair(rng, 300, 1000, 0.5, 0.2) for _ in range(60)]
+    error = {name: np.mean([(SHIFTS[name](*draw, 0.5) - 0.2) ** 2 for draw in draws]) for name in SHIFTS}
+    assert error["efficient"] < 1.1 * error["matching"]
+    assert np.sqrt(error["efficient"]) < 0.04
+
+
+# -- em ------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.floats(-5, 5), min_size=2, max_size=30), inner)
+def test_em_maximises_the_likelihood(log_ratios, train_prior):
+    s = np.array(log_ratios)
+    eta = np.clip(train_prior * np.exp(s), 1e-9, 1 - 1e-9)
+
+    def likelihood(q):
+        return np.mean(np.log(q * eta / train_prior + (1 - q) * (1 - eta) / (1 - train_prior)))
+
+    found = em_on_ratios(s, train_prior)
+    other = minimize_scalar(
+        lambda q: -likelihood(q), bounds=(0, 1), method="bounded", options={"xatol": 1e-9}
+    ).x
+    assert likelihood(found) >= likelihood(other) - 1e-9
+
+
+def test_em_is_where_expectation_maximisation_ends():
+    rng = np.random.default_rng(9)
+    tails, reference = pair(rng, 300, 1500, 0.5, 0.2)
+    posterior = np.clip(0.5 * monotone_cells(reference), 0, 1)
+    share, q = tails.counts / tails.counts.sum(), 0.5
+    for _ in range(5000):
+        up, down = posterior * q / 0.5, (1 - posterior) * (1 - q) / 0.5
+        q = share @ (up / (up + down))
+    assert_allclose(em(tails, reference, 0.5), q, atol=1e-5)
+
+
+@pytest.mark.parametrize("train_prior", [0.0, 1.0])
+def test_em_has_no_second_class_at_the_boundary(train_prior):
+    assert em_on_ratios(np.array([0.5, -0.5]), train_prior) == train_prior
+
+
+def test_em_meets_extreme_log_ratios():
+    assert em_on_ratios(np.array([690.0, 1e4, np.inf]), 0.3) == 1
+    assert em_on_ratios(np.array([-690.0, -1e4, -np.inf]), 0.3) == 0
+    assert_allclose(em_on_ratios(np.array([-690.0, 690.0]), 0.3), 0.5, atol=1e-6)

@@ -1,0 +1,397 @@
+"""ScoreTails: the counts do not depend on sharding, order, type or storage."""
+
+import sys
+import threading
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+from tails_data import POSITIVE, weighted_tails
+
+from drpu.exceptions import DataError, DataTypeError, ParameterError
+from drpu.priors import tails as tails_module
+from drpu.priors.tails import ScoreTails, remembered
+
+# Few distinct values, so that there are many ties between and within the samples.
+values = st.sampled_from([-np.inf, -2.5, -1.0, -0.0, 0.0, 0.1, np.float32(0.1).item(), 1.0, 3.0, np.inf])
+samples = st.lists(values, max_size=40).map(lambda v: np.array(v, dtype=np.float64))
+positives = st.lists(values, min_size=1, max_size=15).map(lambda v: np.array(v, dtype=np.float64))
+
+
+def brute_force(positive, scores, weight=None):
+    """Cell counts by comparing all pairs."""
+    levels = np.unique(positive)
+    cells = (scores[:, None] >= levels[None, :]).sum(1)
+    weight = np.ones(len(scores)) if weight is None else weight
+    return np.array([weight[cells == k].sum() for k in range(len(levels) + 1)])
+
+
+def shards(data, scores, *others):
+    """The same scores in random order, cut into random pieces."""
+    order = np.array(data.draw(st.permutations(range(len(scores)))), dtype=int)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(scores)), max_size=4)))
+    pieces = [np.split(part[order], cuts) for part in (scores, *others)]
+    return list(zip(*pieces, strict=True))
+
+
+# -- counting ----------------------------------------------------------------------
+
+
+@given(positive=positives, scores=samples)
+def test_counts_are_those_of_brute_force(positive, scores):
+    tails = ScoreTails(positive).update(scores)
+    assert tails.counts.dtype == np.int64
+    assert np.array_equal(tails.counts, brute_force(positive, scores))
+    assert np.array_equal(tails.positive_counts, brute_force(positive, positive))
+    assert tails.n == len(scores)
+    assert tails.n_positive == len(positive)
+
+
+@given(positive=positives, scores=samples.filter(len))
+def test_survival_is_the_share_at_or_above_each_level(positive, scores):
+    tails = ScoreTails(positive).update(scores)
+    levels = np.unique(positive)
+    assert_allclose(tails.survival, [(scores >= u).mean() for u in levels], rtol=1e-12)
+    assert_allclose(tails.positive_survival, [(positive >= u).mean() for u in levels], rtol=1e-12)
+    assert tails.positive_survival[0] == 1.0
+
+
+@given(data=st.data(), positive=positives, scores=samples)
+def test_any_sharding_and_order_gives_equal_tails(data, positive, scores):
+    whole = ScoreTails(positive).update(scores)
+    stream, merged, added = whole.empty(), whole.empty(), whole.empty()
+    for (shard,) in shards(data, scores):
+        stream.update(shard)
+        merged.merge(whole.empty().update(shard))
+        added = whole.empty().update(shard) + added
+    for other in (stream, merged, added):
+        assert other == whole
+        assert np.array_equal(other.counts, whole.counts)
+        assert other.n == whole.n
+
+
+@given(data=st.data(), positive=positives, scores=samples)
+def test_weights_add_up_in_any_sharding(data, positive, scores):
+    usual = st.just(0.0) | st.floats(1e-6, 100)  # weights that are all tiny are refused
+    weight = np.array(data.draw(st.lists(usual, min_size=len(scores), max_size=len(scores))))
+    whole = ScoreTails(positive).update(scores, weight)
+    merged = whole.empty()
+    for shard, shard_weight in shards(data, scores, weight):
+        merged.merge(whole.empty().update(shard, shard_weight))
+    assert merged == whole
+    scale = max(1.0, weight.sum())
+    assert_allclose(merged.counts, brute_force(positive, scores, weight), rtol=1e-12, atol=1e-12 * scale)
+    assert_allclose(merged.n, whole.n, rtol=1e-11)
+
+
+@given(positive=positives, scores=samples, chunk=st.integers(1, 7))
+def test_the_size_of_a_chunk_does_not_matter(positive, scores, chunk):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tails_module, "_CHUNK", chunk)
+        chunked = ScoreTails(positive).update(scores)
+    assert chunked == ScoreTails(positive).update(scores)
+
+
+def test_few_and_many_scores_are_counted_alike():
+    # Scores are looked up in the levels or the levels in the scores, whichever is cheaper.
+    rng = np.random.default_rng(0)
+    positive, scores = rng.normal(size=50).round(1), rng.normal(size=5000).round(1)
+    whole = ScoreTails(positive).update(scores)
+    piecewise = whole.empty()
+    for piece in np.array_split(scores, 100):
+        piecewise.update(piece)
+    assert piecewise == whole
+    assert np.array_equal(whole.counts, brute_force(positive, scores))
+
+
+def test_scores_are_compared_in_float64_whatever_their_type():
+    tenth = np.float32(0.1)  # a little above 0.1
+    assert ScoreTails([0.1]).update(np.array([tenth])).counts.tolist() == [0, 1]
+    assert ScoreTails(np.array([tenth])).update([0.1]).counts.tolist() == [1, 0]
+    assert ScoreTails(np.array([tenth])).update(np.array([tenth])).counts.tolist() == [0, 1]
+    half = np.float16(0.1)  # a little below
+    assert ScoreTails([0.1]).update(np.array([half])).counts.tolist() == [1, 0]
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        list,
+        tuple,
+        np.asarray,
+        lambda x: np.asarray(x, dtype=np.float32),
+        lambda x: np.asarray(x, dtype=np.float16),
+        pd.Series,
+        lambda x: torch.tensor(x, requires_grad=True),
+        lambda x: torch.tensor(x, dtype=torch.bfloat16),
+        lambda x: np.asarray(x)[::-1][::-1],
+    ],
+)
+def test_scores_of_every_kind_are_taken(kind):
+    scores = [0.125, 0.5, 0.75, 2.0]  # exact in every type
+    expected = ScoreTails([0.5, 1.0]).update(scores)
+    assert ScoreTails(kind([0.5, 1.0])).update(kind(scores)) == expected
+    assert expected.counts.tolist() == [1, 2, 1]
+
+
+def test_update_works_in_place_and_returns_self():
+    tails = ScoreTails(POSITIVE)
+    assert tails.update([0.3]) is tails
+    assert tails.merge(tails.empty().update([0.3])) is tails
+    assert tails.n == 2
+
+
+def test_update_leaves_its_input_alone():
+    rng = np.random.default_rng(0)
+    scores, weight = rng.normal(size=1000), rng.random(1000)
+    kept = scores.copy(), weight.copy()
+    scores.setflags(write=False)
+    weight.setflags(write=False)
+    ScoreTails(scores[:20]).update(scores)
+    ScoreTails(scores[:20], weight[:20]).update(scores, weight)
+    assert np.array_equal(scores, kept[0])
+    assert np.array_equal(weight, kept[1])
+
+
+def test_memory_maps_are_counted_where_they_lie(tmp_path):
+    scores = np.random.default_rng(0).normal(size=3000)
+    np.save(tmp_path / "scores.npy", scores)
+    mapped = np.load(tmp_path / "scores.npy", mmap_mode="r")
+    assert ScoreTails(mapped[:50]).update(mapped) == ScoreTails(scores[:50]).update(scores)
+
+
+def test_a_refused_batch_leaves_the_tails_as_they_were():
+    tails = weighted_tails()
+    before = tails.copy()
+    for batch in (([np.nan], None), ([0.5], [-1.0]), ([0.5], [1.0, 2.0]), ([[0.5]], None)):
+        with pytest.raises(DataError):
+            tails.update(*batch)
+    assert tails == before
+
+
+# -- weights and sizes -------------------------------------------------------------
+
+
+def test_the_size_of_weighted_rows_is_kishs():
+    weight = np.array([1.0, 2.0, 0.5])
+    assert_allclose(weighted_tails().n, weight.sum() ** 2 / (weight**2).sum())
+    assert_allclose(ScoreTails([1.0, 2.0, 3.0], weight).n_positive, weight.sum() ** 2 / (weight**2).sum())
+
+
+@given(constant=st.floats(1e-3, 1e3))
+def test_equal_weights_do_not_change_the_size_or_the_tails(constant):
+    scores = np.array([0.1, 0.5, 0.6, 0.95])
+    plain, weighted = ScoreTails(POSITIVE).update(scores), ScoreTails(POSITIVE).update(scores, [constant] * 4)
+    assert_allclose(weighted.n, plain.n, rtol=1e-12)
+    assert_allclose(weighted.survival, plain.survival, rtol=1e-12)
+
+
+@pytest.mark.parametrize("order", ["weighted first", "plain first", "weighted merged", "plain merged"])
+def test_rows_without_a_weight_have_weight_one_among_weighted_ones(order):
+    scores, weight = np.array([0.1, 0.5, 0.6]), np.array([1.0, 2.0, 0.5])
+    whole = ScoreTails(POSITIVE).update(np.append(scores, [0.3, 0.9]), np.append(weight, [1.0, 1.0]))
+    if order == "weighted first":
+        tails = whole.empty().update(scores, weight).update([0.3, 0.9])
+    elif order == "plain first":
+        tails = whole.empty().update([0.3, 0.9]).update(scores, weight)
+    elif order == "weighted merged":
+        tails = whole.empty().update([0.3, 0.9]).merge(whole.empty().update(scores, weight))
+    else:
+        tails = whole.empty().update(scores, weight).merge(whole.empty().update([0.3, 0.9]))
+    assert tails.weighted
+    assert_allclose(tails.counts, whole.counts, rtol=1e-12)
+    assert_allclose(tails.n, whole.n, rtol=1e-12)
+    assert tails == whole
+
+
+def test_a_batch_of_weight_zero_changes_nothing():
+    tails = weighted_tails()
+    assert tails.copy().update([0.3, 0.7], [0.0, 0.0]) == tails
+    assert tails.copy().update([], []) == tails
+    assert tails.empty().update([0.3], [0.0]).n == 0.0
+
+
+def test_positives_of_weight_zero_are_refused():
+    with pytest.raises(DataError, match="weight must not be zero for every row"):
+        ScoreTails([1.0], [0.0])
+
+
+def test_copies_divide_the_size_and_nothing_else():
+    one, five = ScoreTails(POSITIVE), ScoreTails(POSITIVE, copies=5)
+    scores = np.linspace(0, 1, 20)
+    one.update(scores)
+    for _ in range(5):
+        five.update(scores)
+    assert five.n == one.n == 20
+    assert np.array_equal(five.survival, one.survival)
+    assert five.n_positive == one.n_positive
+    assert one.empty(copies=5) == five.empty()
+
+
+# -- equality, copies, emptiness ---------------------------------------------------
+
+
+def test_equality_needs_the_same_positives_counts_sizes_and_copies():
+    tails = ScoreTails(POSITIVE).update([0.3, 0.6])
+    assert tails == ScoreTails(POSITIVE[::-1]).update([0.6, 0.3])
+    assert tails != ScoreTails(POSITIVE).update([0.3, 0.95])
+    assert tails != ScoreTails([0.2, 0.5, 0.9]).update([0.3, 0.6])
+    assert tails != ScoreTails(POSITIVE, copies=2).update([0.3, 0.6])
+    assert tails != ScoreTails(POSITIVE).update([0.3, 0.3, 0.6, 0.6], [0.9, 0.1, 0.9, 0.1])
+    assert tails != "tails"
+
+
+def test_tails_have_no_hash():
+    with pytest.raises(TypeError):
+        hash(ScoreTails(POSITIVE))
+
+
+def test_a_sum_is_new_and_leaves_its_parts_alone():
+    a, b = ScoreTails(POSITIVE).update([0.3]), ScoreTails(POSITIVE).update([0.6, 0.7])
+    total = a + b
+    assert (a.n, b.n, total.n) == (1, 2, 3)
+    assert a + b == b + a
+    total.update([0.5])
+    assert (a.n, b.n) == (1, 2)
+    assert sum([a, b], start=a.empty()) == a + b
+
+
+def test_merging_tails_with_themselves_doubles_them():
+    tails = weighted_tails()
+    double = tails + tails
+    assert_allclose(double.counts, 2 * tails.counts)
+    assert_allclose(double.n, 2 * tails.n)
+    assert tails.merge(tails) == double
+
+
+def test_copies_and_emptied_tails_are_independent():
+    tails = ScoreTails(POSITIVE, [1.0, 2.0, 1.0, 1.0]).update([0.3])
+    twin, bare = tails.copy(), tails.empty()
+    assert twin == tails
+    assert bare.n == 0
+    assert bare.n_positive == tails.n_positive
+    twin.update([0.3])
+    bare.update([0.3])
+    assert tails.n == 1
+    assert bare == tails
+
+
+def test_empty_tails_have_no_survival():
+    with pytest.raises(DataError, match="the tails are empty: update them with unlabeled scores first"):
+        _ = ScoreTails(POSITIVE).survival
+
+
+@pytest.mark.parametrize("other", [ScoreTails([0.2]), ScoreTails(POSITIVE, copies=2), "tails", None])
+def test_tails_over_other_positives_cannot_be_merged(other):
+    tails = ScoreTails(POSITIVE)
+    with pytest.raises(
+        DataError, match=r"merged only when they count over the same positive scores.*empty\(\)"
+    ):
+        tails.merge(other)
+
+
+def test_adding_something_else_is_a_type_error():
+    with pytest.raises(TypeError):
+        ScoreTails(POSITIVE) + 1
+
+
+def test_tails_print_their_sizes():
+    assert repr(ScoreTails(POSITIVE).update([0.3])) == "ScoreTails(n_positive=4, levels=3, n=1, copies=1)"
+
+
+# -- errors ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "words"),
+    [
+        (lambda: ScoreTails([]), DataError, "positive_scores must hold at least one score, got none"),
+        (lambda: ScoreTails([0.1, np.nan]), DataError, "positive_scores must not hold NaN"),
+        (
+            lambda: ScoreTails([[0.1]]),
+            DataError,
+            r"positive_scores must have one dimension, got shape \(1, 1\)",
+        ),
+        (lambda: ScoreTails(["high"]), DataTypeError, "positive_scores must hold numbers"),
+        (lambda: ScoreTails([0.1], copies=0), ParameterError, "copies must be at least 1, got 0"),
+        (lambda: ScoreTails([0.1]).empty(copies=0.5), ParameterError, r"copies must be an integer, got 0\.5"),
+        (lambda: ScoreTails([0.1], [-1.0]), DataError, "weight must be finite and not negative"),
+        (lambda: ScoreTails([0.1]).update([np.nan]), DataError, "scores must not hold NaN"),
+        (lambda: ScoreTails([0.1]).update([1.0], [np.inf]), DataError, "weight must be finite"),
+        (
+            lambda: ScoreTails([0.1]).update([1.0], [1, 2]),
+            DataError,
+            r"weight must have shape \(1,\).*got \(2,\)",
+        ),
+        (lambda: ScoreTails([0.1]).update([1.0], ["much"]), DataTypeError, "weight must hold numbers"),
+    ],
+)
+def test_errors_name_argument_rule_and_value(make, error, words):
+    with pytest.raises(error, match=words):
+        make()
+
+
+# -- threads and bounds ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("way", ["update", "weighted", "merge"])
+def test_threads_that_share_tails_lose_no_count(way):
+    rng = np.random.default_rng(0)
+    tails, scores = ScoreTails(rng.normal(1, 1, 300)), rng.normal(0, 1, 500)
+    shard = tails.empty().update(scores)
+
+    def count():
+        for _ in range(40):
+            if way == "merge":
+                tails.merge(shard)
+            else:
+                tails.update(scores, np.ones(500) if way == "weighted" else None)
+
+    threads = [threading.Thread(target=count) for _ in range(8)]
+    switch = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(switch)
+    assert tails.counts.sum() == 8 * 40 * 500
+    assert tails.n == pytest.approx(8 * 40 * 500)
+
+
+def test_counts_that_would_wrap_are_refused_and_leave_the_tails_as_they_were():
+    tails = ScoreTails([0.0, 1.0]).update([0.5])
+    record = tails.record()
+    full = replace(record, counts=np.array([0, 2**61, 2**61])).tails()
+    before = full.counts.copy()
+    with pytest.raises(DataError, match="rows can be counted"):
+        full.merge(tails.empty().update([0.5, 0.7]))
+    assert (full.counts == before).all()
+    for counts in ([2**63 - 1, 1, 1], [2**62, 2**62, 0]):
+        with pytest.raises(DataError, match="add up"):
+            replace(record, counts=np.array(counts))
+
+
+def test_a_function_of_counts_is_computed_once_for_equal_counts_and_numbers():
+    calls = []
+
+    @remembered
+    def size(tails, more=None):
+        calls.append(more)
+        return tails.n + (more or 0)
+
+    tails = ScoreTails([1.0, 2.0]).update([0.0, 1.5])
+    assert size(tails) == size(tails.copy()) == 2
+    assert size(tails, 0.5) == size(tails, more=0.5) == 2.5
+    assert calls == [None, 0.5]
+    assert size(tails.update([3.0])) == 3
+    size.forget()
+    assert size(tails) == 3
+    assert calls == [None, 0.5, None, None]

@@ -1,0 +1,256 @@
+"""Laws of all other PU methods: validation, labels, priors, scenarios and probabilities."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from rival_settings import TINY, fitted, labelled_toy, make_toy, rivals
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+
+from drpu import (
+    NNPUClassifier,
+    PriorEstimate,
+    PUaClassifier,
+    PULDClassifier,
+    UPUClassifier,
+    make_pu,
+)
+from drpu.exceptions import (
+    DataError,
+    DataTypeError,
+    LabelError,
+    ParameterError,
+    PriorBoundaryWarning,
+    PriorError,
+)
+from drpu.models.scores import LinearScore
+from drpu.networks.learner import NetworkScore
+
+WITH_PRIOR = {name: clf for name, clf in TINY.items() if name not in ("vpu", "elkan-noto")}
+
+
+@pytest.fixture(scope="module")
+def toy():
+    return make_toy()
+
+
+# -- labels, rows and errors -----------------------------------------------------------------------------
+
+
+@rivals
+@pytest.mark.parametrize(
+    "names", [("no", "yes"), pytest.param((-1, 1), marks=pytest.mark.slow), (False, True)]
+)
+def test_answers_come_in_the_coding_of_the_labels(rival, toy, names):
+    X, y = toy.X_y()
+    plain = clone(rival).set_params(random_state=0).fit(X, y)
+    coded = clone(rival).set_params(random_state=0, pos_label=names[1]).fit(X, np.array(names)[y])
+    assert_array_equal(coded.classes_, names)
+    assert_array_equal(coded.predict(toy.test), np.array(names)[plain.predict(toy.test)])
+
+
+@rivals
+def test_pos_label_says_which_label_is_positive(rival, toy):
+    X, y = toy.X_y()
+    plain = clone(rival).set_params(random_state=0).fit(X, y)
+    turned = clone(rival).set_params(random_state=0, pos_label=0).fit(X, 1 - y)
+    assert_array_equal(turned.predict(toy.test), 1 - plain.predict(toy.test))
+
+
+@rivals
+def test_a_missing_label_means_unlabeled(rival, toy):
+    X, y = toy.X_y()
+    gaps = clone(rival).set_params(random_state=0).fit(X, np.where(y == 1, 1.0, np.nan))
+    assert_array_equal(gaps.predict(toy.test), fitted(rival, toy).predict(toy.test))
+
+
+@rivals
+def test_frames_keep_their_columns_and_arrays_apart_agree(rival, toy):
+    X, y = toy.X_y()
+    frame = pd.DataFrame(X, columns=["a", "b"])
+    clf = clone(rival).set_params(random_state=0).fit(frame, y)
+    assert clf.feature_names_in_.tolist() == ["a", "b"]
+    apart = clone(rival).set_params(random_state=0).fit_pu(toy.positive, toy.unlabeled)
+    assert_allclose(
+        clf.decision_function(pd.DataFrame(toy.test, columns=["a", "b"])), apart.decision_function(toy.test)
+    )
+
+
+@rivals
+def test_polars_rows_and_labels_are_taken_like_arrays(rival, toy):
+    polars = pytest.importorskip("polars")
+    X, y = toy.X_y()
+    frame = polars.DataFrame({"a": X[:, 0], "b": X[:, 1]})
+    clf = clone(rival).set_params(random_state=0).fit(frame, polars.Series(y))
+    assert clf.feature_names_in_.tolist() == ["a", "b"]
+    new = polars.DataFrame({"a": toy.test[:, 0], "b": toy.test[:, 1]})
+    assert_allclose(clf.decision_function(new), fitted(rival, toy).decision_function(toy.test))
+    assert_array_equal(clf.predict(new.select(["b", "a"])), clf.predict(new))
+
+
+@rivals
+def test_a_seed_settles_the_answers(rival, toy):
+    first, second = (fitted(rival, toy, random_state=3).decision_function(toy.test) for _ in range(2))
+    assert_array_equal(first, second)
+
+
+@rivals
+def test_each_row_is_answered_alone(rival, toy):
+    clf = fitted(rival, toy)
+    whole = clf.decision_function(toy.test[:20])
+    assert_allclose(clf.decision_function(toy.test[7:9]), whole[7:9], rtol=1e-10, atol=1e-10)
+    assert_array_equal(clf.predict(toy.test[:20]), clf.classes_[(whole > 0).astype(int)])
+
+
+@rivals
+def test_bad_input_is_named(rival, toy):
+    X, y = toy.X_y()
+    clf = clone(rival)
+    with pytest.raises(NotFittedError):
+        clf.predict(X)
+    with pytest.raises(LabelError, match="one class only"):
+        clf.fit(X, np.ones(len(X)))
+    with pytest.raises(LabelError, match="got 3"):
+        clf.fit(X, np.arange(len(X)) % 3)
+    with pytest.raises(DataError, match="NaN"):
+        clf.fit(np.full_like(X, np.nan), y)
+    with pytest.raises(DataError, match="infinity"):
+        clf.fit(np.full_like(X, np.inf), y)
+    with pytest.raises(DataError, match="same number of rows"):
+        clf.fit(X, y[:-1])
+    with pytest.raises(DataError, match="sample_weight must be finite"):
+        clf.fit(X, y, sample_weight=np.full(len(X), -1.0))
+    with pytest.raises(DataError, match="one class only"):
+        clf.fit(X, y, sample_weight=1.0 - y)
+    with pytest.raises(LabelError, match="pos_label"):
+        clone(clf).set_params(pos_label=7).fit(X, y)
+    with pytest.raises(ParameterError, match="scenario"):
+        clone(clf).set_params(scenario="other").fit(X, y)
+    with pytest.raises(ParameterError, match="cost"):
+        clone(clf).set_params(cost=1.0).fit(X, y)
+    with pytest.raises(ParameterError, match="prior must"):
+        clone(clf).set_params(prior="km3").fit(X, y)
+    with pytest.raises(PriorError, match="prior must lie"):
+        clone(clf).set_params(prior=1.2).fit(X, y)
+
+
+@rivals
+def test_sparse_rows_are_taken_or_refused_by_name(rival, toy):
+    X, y = toy.X_y()
+    clf = clone(rival).set_params(random_state=0)
+    if clf.__sklearn_tags__().input_tags.sparse:
+        dense = clone(clf).fit(X, y).decision_function(toy.test)
+        assert_allclose(
+            clf.fit(sparse.csr_array(X), y).decision_function(sparse.csr_array(toy.test)),
+            dense,
+            rtol=1e-3,
+            atol=1e-3,
+        )
+    else:
+        with pytest.raises(DataTypeError, match="toarray"):
+            clf.fit(sparse.csr_array(X), y)
+
+
+# -- priors and scenarios --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rival", WITH_PRIOR.values(), ids=WITH_PRIOR)
+def test_a_prior_may_be_a_number_an_estimate_or_a_name(rival, toy):
+    given = PriorEstimate(0.4, 0.3, 0.5, 0.9, "elsewhere")
+    assert fitted(rival, toy, prior=given).prior_ == given
+    assert fitted(rival, toy, prior=0.4).prior_ == PriorEstimate.given(0.4)
+    assert_array_equal(
+        fitted(rival, toy, prior=given).predict(toy.test), fitted(rival, toy, prior=0.4).predict(toy.test)
+    )
+
+
+@pytest.mark.parametrize("method", ["km1", "km2", "auto", "best-bin"])
+def test_named_priors_are_close_on_a_clear_toy(toy, method):
+    clf = fitted(UPUClassifier("linear"), toy, prior=method)
+    assert abs(clf.prior_.value - 0.4) < 0.1
+    assert clf.prior_.method == ("adaptive" if method == "auto" else method)
+
+
+def test_images_have_priors_too():
+    rng = np.random.default_rng(0)
+    positive, rest = rng.normal(1, 0.3, (60, 4, 4)), rng.normal(-1, 0.3, (60, 4, 4))
+    net = NetworkScore(hidden=(8,), epochs=5, batch_size=32)
+    clf = NNPUClassifier(net, random_state=0).fit_pu(positive[:30], np.concatenate([positive[30:], rest]))
+    assert 0.1 < clf.prior_.value < 0.6
+    assert clf.predict(positive).shape == (60,)
+
+
+@rivals
+def test_a_single_sample_has_the_prior_of_all_rows(rival):
+    X, y, _ = make_pu(*labelled_toy(), prior=0.5, labelled=0.4, scenario="single-sample", random_state=0)
+    clf = clone(rival).set_params(random_state=0, scenario="single-sample", prior=0.5).fit(X, y)
+    assert_allclose(clf.prior_.value, 0.5)
+    with pytest.raises(PriorError, match=r"strictly between 0\.2"):
+        clone(clf).set_params(prior=0.15).fit(X, y)
+
+
+@pytest.mark.parametrize("name", ["upu", "nnpu", "puld", "elkan-noto"])
+def test_both_scenarios_learn_the_same_law(name):
+    X, label = labelled_toy()
+    X_new, y_new = X[:200], label[:200].astype(int)
+    single = make_pu(X[200:], label[200:], labelled=0.4, scenario="single-sample", random_state=0)
+    beside = make_pu(X[200:], label[200:], labelled=60, scenario="case-control", random_state=0)
+    for sample in (single, beside):
+        clf = clone(TINY[name]).set_params(random_state=0, scenario=sample.scenario, prior=sample.prior)
+        assert clf.fit(sample.X, sample.y).score(X_new, y_new) > 0.9
+
+
+@pytest.mark.parametrize("loss", ["logistic", "squared"])
+def test_a_single_sample_gives_the_posterior_of_the_population(loss):
+    """With most positives labelled, few unlabeled rows are positive, but many of the population are."""
+    X, label = labelled_toy()
+    sample = make_pu(X, label, labelled=0.8, scenario="single-sample", random_state=0)
+    clf = UPUClassifier("linear", loss=loss, prior=sample.prior, scenario="single-sample", random_state=0)
+    posterior = clf.fit(sample.X, sample.y).predict_proba(X)[:, 1]
+    assert abs(posterior.mean() - label.mean()) < 0.06
+
+
+def test_an_estimate_at_the_boundary_is_moved_with_a_warning():
+    rng = np.random.default_rng(0)
+    with pytest.warns(PriorBoundaryWarning):
+        clf = UPUClassifier("linear", prior="best-bin", random_state=0).fit_pu(
+            rng.normal(20, 1, (200, 1)), rng.normal(-20, 1, (400, 1))
+        )
+    assert clf.prior_.value == 0.01
+
+
+# -- probabilities and costs -----------------------------------------------------------------------------
+
+
+@rivals
+def test_probabilities_are_probabilities_or_absent(rival, toy):
+    clf = fitted(rival, toy)
+    if not hasattr(clf, "predict_proba"):
+        return
+    p = clf.predict_proba(toy.test)
+    assert p.min() >= 0
+    assert p.max() <= 1
+    assert_allclose(p.sum(axis=1), 1)
+    assert_array_equal(p[:, 1] > 0.5, clf.decision_function(toy.test) > 1e-9)
+
+
+def test_scores_without_a_posterior_do_not_pretend():
+    for clf in (NNPUClassifier(), PUaClassifier(), PULDClassifier(), UPUClassifier(loss="sigmoid")):
+        assert not hasattr(clf, "predict_proba")
+    with pytest.raises(AttributeError, match="predict_proba"):
+        NNPUClassifier().predict_proba([[0.0]])
+    assert hasattr(NNPUClassifier(loss="logistic"), "predict_proba")
+
+
+@rivals
+def test_false_positives_that_cost_more_become_rarer(rival, toy):
+    cheap, dear = (fitted(rival, toy, cost=cost).predict(toy.test).mean() for cost in (0.05, 0.95))
+    assert dear <= cheap
+
+
+def test_the_posterior_of_upu_is_calibrated_on_the_toy(toy):
+    clf = fitted(UPUClassifier(LinearScore(ridge=1e-4)), toy, prior=0.4)
+    truth = toy.classes.posterior(toy.test, 0.4)
+    assert np.abs(clf.predict_proba(toy.test)[:, 1] - truth).mean() < 0.08
