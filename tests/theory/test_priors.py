@@ -4,7 +4,7 @@ import functools
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from worlds import worlds
@@ -110,3 +110,15 @@ def test_prior_estimates_approach_the_largest_mixture_proportion(estimate, class
     # At 100,000 rows the mean error is .008 to .019, known to .005; at 100 rows it is .058 to .078.
     assert many < 0.04
     assert many < few / 1.5
+
+
+@settings(max_examples=20)
+@given(pi_test=st.floats(0, 1), seed=st.integers(0, 2**32 - 1))
+def test_matching_approaches_the_new_prior(pi_test, seed):
+    rng = np.random.default_rng(seed)
+    classes, pi, n = GaussianClasses(), 0.4, 20_000
+    positive = classes.draw(np.ones(n), rng)[:, 0]
+    before = ScoreTails(positive).update(classes.draw(rng.random(n) < pi, rng)[:, 0])
+    after = before.empty().update(classes.draw(rng.random(n) < pi_test, rng)[:, 0])
+    # Its standard deviation is below 0.01 at this size, for every new prior.
+    assert abs(matching(after, before, pi) - pi_test) < 0.06

@@ -32,6 +32,11 @@ class World:
         """The true r* = p+ / p."""
         return self.positive / self.mixture()
 
+    @property
+    def posterior(self):
+        """eta = P(Y = +1 | x), at the training prior."""
+        return self.prior * self.ratio
+
     def risk(self, calls, prior, cost):
         """Cost-sensitive risk of classifying points as positive where ``calls`` is true."""
         missed = (~calls * self.positive).sum(-1)
@@ -52,10 +57,10 @@ class World:
             ratio, ratio, generator=f, positive_weight=self.positive, unlabeled_weight=self.mixture()
         )
 
-    def ranking_risk(self, scores):
-        """1 - AUC, where a tie is half an error."""
+    def ranking_risk(self, scores, tie=0.5):
+        """1 - AUC, where a tie costs ``tie``."""
         s, t = scores[..., :, None], scores[..., None, :]
-        loss = (s < t) + 0.5 * (s == t)
+        loss = (s < t) + tie * (s == t)
         return np.einsum("...ij,i,j->...", loss, self.positive, self.negative)
 
     def ratios(self, rng, n=40):
