@@ -139,17 +139,6 @@ def test_scores_of_every_kind_are_taken(kind):
     assert expected.counts.tolist() == [1, 2, 1]
 
 
-def test_infinite_scores_are_ranks_like_any_other():
-    tails = ScoreTails([-np.inf, 0.0, np.inf]).update([-np.inf, -1e300, 1e300, np.inf, np.inf])
-    assert tails.counts.tolist() == [0, 2, 1, 2]
-    assert_allclose(tails.survival, [1.0, 0.6, 0.4])
-
-
-def test_negative_zero_is_zero():
-    assert ScoreTails([0.0, -0.0]).levels.tolist() == [0.0]
-    assert ScoreTails([0.0]).update([-0.0]).counts.tolist() == [0, 1]
-
-
 def test_update_works_in_place_and_returns_self():
     tails = ScoreTails(POSITIVE)
     assert tails.update([0.3]) is tails

@@ -14,7 +14,7 @@ from typing import Any
 
 from drpu._progress import say_above
 from drpu.exceptions import DRPUError, DRPUWarning, ExtraColumnsWarning
-from drpu.report.texts import ONLY_PRIOR, backtest_text, figure_text, share, value_text
+from drpu.report.texts import ONLY_PRIOR, backtest_text, figure_text, only_prior_text, share, value_text
 
 FIGURES = ("accuracy", "precision", "recall", "flagged", "cost")
 
@@ -113,8 +113,12 @@ PRIOR_HEAD = ["prior", "low", "high", "only the prior changed"]
 
 def prior_cells(found: Any) -> list[str]:
     """The cells of :data:`PRIOR_HEAD`, from something with a prior and with what moved."""
-    prior, shift = found.prior, found.shift_ if hasattr(found, "shift_") else found.shift
-    return [*(share(number) for number in (prior.value, prior.low, prior.high)), ONLY_PRIOR[shift]]
+    prior = found.prior
+    if hasattr(found, "shift_"):
+        only_prior = only_prior_text(found)
+    else:
+        only_prior = ONLY_PRIOR[found.shift]
+    return [share(prior.value), share(prior.low), share(prior.high), only_prior]
 
 
 def table_lines(values: dict[str, Any]) -> dict[str, str]:

@@ -9,7 +9,7 @@ import typer
 
 from drpu.cli.options import Answers, By, Data, Decision, Level, Reading, Saved, refuse
 from drpu.cli.show import Result, about, by_group, decision_lines, standing
-from drpu.report.texts import SHIFTS, prior_text
+from drpu.report.texts import prior_text, shift_text
 
 
 def adapt(
@@ -82,7 +82,7 @@ def adapt(
         {
             "share of positives": prior_text(adapted.prior_),
             "in training": prior_text(adapted.train_prior_),
-            "what moved": SHIFTS[adapted.shift_],
+            "what moved": shift_text(adapted),
             "threshold": f"ratio above {adapted.threshold_:.3g} (in training {classifier.threshold_:.3g})",
         }
         | decision_lines(values)
