@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 from scipy.special import ndtr
-from tails_data import drawn
 
 from drpu.decisions.performance import Decision, PreparedCounts, decision_rates, expect
 from drpu.decisions.thresholds import ratio_threshold
 from drpu.priors.calibration import calibrate
 from drpu.priors.estimate import PriorEstimate
 from drpu.priors.tails import ScoreTails
+from tails_data import drawn
 
 given = PriorEstimate.given
 FIGURES = ("accuracy", "precision", "recall")

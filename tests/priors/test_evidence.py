@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from tails_data import drawn
 
 from drpu.exceptions import DataError
 from drpu.priors.limits import ratio_limits, shift_limits
 from drpu.priors.separation import evidence_of, plateau_profile
 from drpu.priors.tails import ScoreTails
+from tails_data import drawn
 
 
 def test_the_index_is_a_lower_bound_of_the_true_one():

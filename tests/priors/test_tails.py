@@ -11,11 +11,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
-from tails_data import POSITIVE, weighted_tails
 
 from drpu.exceptions import DataError, DataTypeError, ParameterError
 from drpu.priors import tails as tails_module
 from drpu.priors.tails import ScoreTails, remembered
+from tails_data import POSITIVE, weighted_tails
 
 # Few distinct values, so that there are many ties between and within the samples.
 values = st.sampled_from([-np.inf, -2.5, -1.0, -0.0, 0.0, 0.1, np.float32(0.1).item(), 1.0, 3.0, np.inf])

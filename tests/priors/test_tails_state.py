@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tails_data import POSITIVE, weighted_tails
 
 from drpu._codec import decode, encode
 from drpu.exceptions import ArtifactError, DataError
 from drpu.priors.tails import ScoreTails, TailsRecord
+from tails_data import POSITIVE, weighted_tails
 
 KEEPERS = {
     "record": lambda t: t.record().tails(),
