@@ -162,6 +162,15 @@ def _expected(values: dict[str, Any], name: str) -> str:
     return f"{name} {value_text(value, min(low, value), max(high, value))}"
 
 
+def levels_line(levels: Mapping[str, int]) -> dict[str, str]:
+    """How many levels of which categories a file names; no line if there are none."""
+    if not levels:
+        return {}
+    counts = [f"{n} of {name}" for name, n in levels.items()]
+    more = f" and of {len(counts) - 8} more columns" if len(counts) > 8 else ""
+    return {"names levels": f"{', '.join(counts[:8])}{more}: those of at least five training rows"}
+
+
 def size(n_bytes: int) -> str:
     """Size of a file as text."""
     return f"{n_bytes / 1e6:.1f} MB" if n_bytes >= 1e6 else f"{n_bytes / 1e3:.0f} kB"

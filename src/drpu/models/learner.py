@@ -31,7 +31,7 @@ class RatioLearner(Accepts, BaseEstimator, ABC):  # type: ignore[misc]
 
     A new learner is one file with one subclass, which implements ``fit_checked``, and one line in the table
     of ``drpu.models.registry`` if ``model="name"`` shall find it. It returns a function of
-    ``drpu.models``, or one of its own. A fit sets no attributes.
+    ``drpu.functions``, or one of its own. A fit sets no attributes.
     """
 
     uses_holdout: ClassVar[bool] = False
