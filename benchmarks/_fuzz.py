@@ -51,7 +51,7 @@ from drpu import (
 from drpu.audits.answers_file import audit_from_columns
 from drpu.audits.plan import DESIGN, LABEL, ROW, check_of
 from drpu.exceptions import ArtifactError, DataError, DRPUError
-from drpu.files import archive as form
+from drpu.files.archive import write_parts
 from drpu.files.store import inspect_file
 from drpu.models.forest import ForestRatio
 from drpu.models.fourier import FourierRatio
@@ -170,8 +170,7 @@ def artifacts() -> dict[str, bytes]:
         path = Path(folder) / "a.drpu"
         found = {}
         for name, classifier in _fitted().items():
-            values = "hash" if name == "indicators" else "keep"
-            save(classifier, path, levels=20 if name == "features" else None, column_values=values)
+            save(classifier, path)
             found[name] = path.read_bytes()
         monitor = PriorMonitor(_monitored(), window=100)
         for seed in range(4):
@@ -331,12 +330,10 @@ def repacked(manifest: dict[str, Any], parts: Parts) -> bytes:
         for name, entry in manifest["parts"].items():
             if name in parts and isinstance(entry, dict) and entry.get("sha256") != "keep":
                 entry.update(sha256=hashlib.sha256(parts[name]).hexdigest(), bytes=len(parts[name]))
-    out, entries = bytearray(), []
-    for name, part in {"manifest.json": json.dumps(manifest, ensure_ascii=False).encode(), **parts}.items():
-        packed, method = form._pack(name, part)
-        entries.append(form._Entry(name, method, zlib.crc32(part), len(packed), len(part), len(out)))
-        out += entries[-1].header() + packed
-    return bytes(out + form._directory(entries, len(out)))
+    text = json.dumps(manifest, ensure_ascii=False).encode()
+    out = io.BytesIO()
+    write_parts(out, {"manifest.json": text, **parts})
+    return out.getvalue()
 
 
 _VALUES: list[Callable[[random.Random], Any]] = [

@@ -30,7 +30,7 @@ __all__ = [
     "AlphaWarning", "ArtifactError", "BacktestWarning", "ClusterError", "CollectedWarning",
     "ContradictionWarning", "CopiedPositivesWarning", "DRPUError", "DRPUWarning", "DataError",
     "DataTypeError", "ExtraColumnsWarning", "FewNegativesWarning", "FewPositivesWarning",
-    "FewRowsWarning", "IdColumnWarning", "ImputationWarning", "IndexWarning", "KeptValuesWarning",
+    "FewRowsWarning", "IdColumnWarning", "ImputationWarning", "IndexWarning",
     "LabelError", "LabelledSampleWarning", "LateLabelsWarning", "MissingAnswersWarning", "MissingExtraError",
     "MissingValuesError", "MixedPeriodsWarning", "MorePositivesWarning", "OutputError", "ParameterError",
     "PixelScaleWarning", "PositiveLabelWarning", "PriorBoundaryWarning", "PriorError", "ScenarioWarning",
@@ -271,15 +271,11 @@ class ExtraColumnsWarning(DRPUWarning, code="extra-columns", assumption=False):
 
 
 class UnseenLevelsWarning(DRPUWarning, code="unseen-levels"):
-    """Many rows have levels of a category that training or a file did not keep."""
+    """Many rows have levels of a category that training did not keep."""
 
 
 class PixelScaleWarning(DRPUWarning, code="pixel-scale"):
     """The pixels of new images are on another scale than those of the training images."""
-
-
-class KeptValuesWarning(DRPUWarning, code="kept-values", assumption=False):
-    """A file contains values of columns: the levels of categories."""
 
 
 class CollectedWarning(DRPUWarning, code="collected", assumption=False):

@@ -196,7 +196,7 @@ def test_free_text_is_learnt_from_and_kept_in_files(tmp_path):
     assert clf.table_.columns[0].kind == "text"
     assert roc_auc_score(truth[120:], clf.decision_function(X[120:])) > 0.9
     assert clf.contributions(X[:9]).shape == (9, 3)
-    save(clf, tmp_path / "text.drpu", column_values="hash")
+    save(clf, tmp_path / "text.drpu")
     assert_array_equal(load(tmp_path / "text.drpu").predict_proba(X), clf.predict_proba(X))
     with pytest.raises(ArtifactError, match="'note' is free text"):
         export_onnx(clf, tmp_path / "text.onnx")

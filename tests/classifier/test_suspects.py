@@ -104,7 +104,7 @@ def test_tables_files_adaptations_and_missing_labels_are_accepted(world, tmp_pat
     frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(word=np.where(truth == 1, "x", "y"))
     labels = np.where(y == 1, "yes", None)
     clf = DRPUClassifier("boosted", holdout=2, scenario="case-control", random_state=0).fit(frame, labels)
-    save(clf, tmp_path / "c.drpu", column_values="keep")
+    save(clf, tmp_path / "c.drpu")
     loaded = load(tmp_path / "c.drpu")
     first = suspects(clf, frame, labels)
     np.testing.assert_array_equal(first.positions, suspects(loaded, frame, labels).positions)

@@ -310,8 +310,6 @@ def test_wrong_usage_is_exit_code_two(run, line):
     ("line", "said"),
     [
         ("adapt toy.drpu june.csv --audit-label y", "--audit-label is a column of a file with answers"),
-        ("adapt toy.drpu june.csv --column-values hash", "--column-values is about the file that is written"),
-        ("adapt toy.drpu june.csv --rare-values 0", "--rare-values is about the file that is written"),
         ("adapt toy.drpu june.parquet --sep ;", "--sep is about files that end in .csv"),
         ("prior toy.drpu june.parquet june.arrow --decimal ,", "--decimal is about files that end in .csv"),
         ("predict toy.drpu june.parquet --encoding utf-8", "--encoding is about files that end in .csv"),
@@ -321,7 +319,6 @@ def test_wrong_usage_is_exit_code_two(run, line):
         ("fit train.csv --unlabeled june.csv --pos-label 1 --out x.drpu", "--pos-label needs a column"),
         ("report toy.drpu --level 0.9", "--level is that of the share in new rows"),
         ("report toy.drpu --drop id", "--drop needs a file of rows"),
-        ("verify toy.drpu --signature toy.sig", "--public-key must be given"),
         ("fit train.csv --unlabeled ./train.csv --out x.drpu", "--unlabeled must be another file"),
         ("predict toy.drpu june.csv --budget 5000", "--budget must not exceed the number of all rows"),
     ],

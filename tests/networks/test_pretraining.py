@@ -10,7 +10,7 @@ pytest.importorskip("torch")
 
 import torch
 
-from drpu import DRPUClassifier, NetworkRatio, NNPUClassifier, load, save, suspects
+from drpu import DRPUClassifier, NetworkRatio, NNPUClassifier, suspects
 from drpu._progress import Step
 from drpu.exceptions import FewPositivesWarning, ParameterError
 from drpu.networks import fit
@@ -226,13 +226,6 @@ def test_the_bar_of_suspects_includes_their_pretraining(bar):
     Step.current.set(Step(bar, 1.0))
     suspects(clf, X, y, repeats=2)
     assert bar.before == pytest.approx([(2 + k) / (2 + 20) for k in range(20)])
-
-
-def test_a_classifier_with_pretraining_is_saved_without_its_module(tmp_path):
-    X, y = blobs(400, 0), np.repeat([1, 0], [120, 280])
-    model = DRPUClassifier(NetworkRatio(pretrain=1, **SMALL), scenario="case-control").fit(X, y)
-    save(model, tmp_path / "model.drpu")
-    assert_array_equal(load(tmp_path / "model.drpu").predict_proba(X), model.predict_proba(X))
 
 
 def test_pretraining_needs_the_residual_network_and_a_ratio():

@@ -260,8 +260,9 @@ def test_groups_are_a_line_and_a_table_and_long_names_keep_both_ends(classifier,
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_one_row_is_called_a_row(classifier, data):
-    assert "<b>check the top row</b>" in render_report(classifier, data.test, budget=1)
+@pytest.mark.parametrize(("budget", "words"), [(1, "top row"), (40, "top 40 rows"), (0.05, "top 30 rows")])
+def test_a_budget_is_what_the_page_says_to_do(classifier, data, budget, words):
+    assert f"<b>check the {words}</b>" in render_report(classifier, data.test, budget=budget)
 
 
 @pytest.mark.usefixtures("undrawn")

@@ -144,7 +144,7 @@ def test_a_fit_warns_once_and_keeps_its_notes(tmp_path):
     ):
         assert all(word in text for word in ("'month'", "'branch'", *ways))
     assert codes(clf.fitted_.notes) == {("time", "month"), ("constant", "branch")}
-    save(clf, tmp_path / "a.drpu", column_values="keep")
+    save(clf, tmp_path / "a.drpu")
     assert load(tmp_path / "a.drpu").fitted_.notes == clf.fitted_.notes
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -33,7 +33,7 @@ from drpu.periods.groups import check_audits, group_members, priors_by_group, wi
 from drpu.periods.read import adapt_to_counts, arrived_labels
 from drpu.priors.tails import ScoreTails
 from drpu.state.fitted import FittedRatio, ScoredRows, score_once
-from drpu.state.record import Columns, Record, Reduction, try_rows
+from drpu.state.record import Columns, Record, try_rows
 from drpu.tables.frames import warn_of_order
 from drpu.tables.values import is_missing_cell
 
@@ -464,12 +464,6 @@ class RatioRecord(Record):
 
     def facts(self) -> dict[str, Any]:  # noqa: D102
         return self.fitted.facts() | self.columns.facts()
-
-    def reduced(self, reduction: Reduction) -> Self:  # noqa: D102
-        columns = self.columns.reduced(reduction)
-        lost = self.columns.compared - columns.compared  # new rows have these levels, but count as rare there
-        fitted = self.fitted.reduced(reduction, frozenset(name for name, _ in lost))
-        return replace(self, columns=columns, fitted=fitted)
 
     def module(self) -> Any:  # noqa: D102
         return getattr(self.fitted.model, "module", None)

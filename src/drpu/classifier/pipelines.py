@@ -15,7 +15,7 @@ from drpu.exceptions import DataError, DataTypeError
 from drpu.models.estimators import kept_values, read_estimators, write_estimators
 from drpu.periods.mixture_test import Performance
 from drpu.priors.estimate import PriorEstimate
-from drpu.state.record import Record, Reduction, record_of
+from drpu.state.record import Record, record_of
 
 
 class AdaptedPipeline(Pipeline):  # type: ignore[misc]
@@ -144,9 +144,6 @@ class PipelineRecord(Record):
     def facts(self) -> dict[str, Any]:  # noqa: D102
         found = self.last.facts()
         return found | {"values_of_rows": found["values_of_rows"] | self.row_values}
-
-    def reduced(self, reduction: Reduction) -> PipelineRecord:  # noqa: D102
-        return replace(self, last=self.last.reduced(reduction))
 
     def module(self) -> Any:  # noqa: D102
         return self.last.module()

@@ -24,11 +24,6 @@ def row_inputs(graph: Graph, classifier: Any) -> tuple[str, dict[str, list[Any]]
     table: TableEncoder | None = classifier.table_
     if table is None or table.plain:
         return "X", {"X": ["rows", *classifier.fitted_.model.row_shape]}, []
-    if table.salt is not None:
-        raise ArtifactError(
-            "the levels of the categories are digests, which a graph cannot compare with strings: export "
-            "the classifier before it is saved with column_values='hash'."
-        )
     inputs = {f"X.{plan.name}": ["rows", 1] for plan in table.used}
     parts = [plan.onnx(graph, column) for plan, column in zip(table.used, inputs, strict=True)]
     texts = [column for column, (_, is_text) in zip(inputs, parts, strict=True) if is_text]

@@ -34,7 +34,28 @@ SHIFTS = {
     "answers": "labels follow the answers",
     "none": "nothing was adapted",
 }
+UNTESTED = "untested: too few rows to tell; labels move as far as the rows determine the share of positives"
 ONLY_PRIOR = {"prior": "yes", "other": "no", "answers": "answers were used", "none": "was not asked"}
+
+
+def is_untested(adapted: Any) -> bool:
+    """Whether there were too few rows to test what moved, so that nothing was rejected."""
+    test = adapted.shift_test_
+    return adapted.shift_ == "prior" and test is not None and test.degrees == 0
+
+
+def shift_text(adapted: Any) -> str:
+    """What moved, as a sentence."""
+    if is_untested(adapted):
+        return UNTESTED
+    return SHIFTS[adapted.shift_]
+
+
+def only_prior_text(adapted: Any) -> str:
+    """Whether only the prior moved, in a word or two."""
+    if is_untested(adapted):
+        return "untested"
+    return ONLY_PRIOR[adapted.shift_]
 
 
 def share(value: float) -> str:
@@ -401,6 +422,6 @@ def facts(data: ReportData) -> TextTable:
         ]
         test = data.current.shift_test_
         if test is not None:
-            verdict = ONLY_PRIOR[data.current.shift_]
+            verdict = only_prior_text(data.current)
             rows.append(("Did only the prior change?", f"{verdict} (p = {test.p_value:.2g} for the scores)"))
     return TextTable((), rows)

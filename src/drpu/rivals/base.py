@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib import import_module
 from types import NoneType
 from typing import Annotated, Any, ClassVar, Self
@@ -32,7 +32,7 @@ from drpu.classifier.validation import (
     scenario_of_table,
     split_pu,
 )
-from drpu.exceptions import DataError, ParameterError, PriorError
+from drpu.exceptions import DataError, PriorError
 from drpu.models.function import Function
 from drpu.models.learner import ScoreLearner
 from drpu.models.registry import resolve_score
@@ -44,7 +44,6 @@ from drpu.state.record import (
     Parameter,
     PUClassifier,
     Record,
-    Reduction,
     parameters_of,
     read_parameters,
     try_rows,
@@ -247,13 +246,6 @@ class RivalRecord(Record):
             "values_of_rows": self.model.keeps,
             "statistics": sorted(self.model.statistics),
         }
-
-    def reduced(self, reduction: Reduction) -> RivalRecord:  # noqa: D102
-        if reduction.levels is not None:
-            raise ParameterError(
-                f"levels must be None for a {self.name}, which keeps no scores of held-out positives."
-            )
-        return replace(self, columns=self.columns.reduced(reduction))
 
     def module(self) -> Any:  # noqa: D102
         return getattr(self.model, "module", None)

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from drpu.cli.options import Costs, Data, Output, Reading, Saving, Seed, number_or_text, option, refuse
+from drpu.cli.options import Costs, Data, Output, Reading, Seed, number_or_text, option, refuse
 from drpu.cli.show import Result, about, decision_lines, learnt, size, standing, table_lines
 from drpu.exceptions import DataTypeError, LabelError, MissingValuesError, PositiveLabelWarning, heard
 from drpu.report.texts import prior_text, scenario_text
@@ -53,7 +53,6 @@ def fit(
     jobs: Annotated[int, typer.Option(help="Folds fitted at the same time; -1 takes all cores.")] = 1,
     costs: Costs,
     reading: Reading,
-    saving: Saving,
     output: Output,
 ) -> Result:
     """Fit a classifier to labelled positives and unlabeled rows.
@@ -77,11 +76,10 @@ def fit(
         raise typer.BadParameter(f"--unlabeled must be another file than that of the positives, {train}.")
     if jobs == 0:
         raise typer.BadParameter("--jobs must be a number of processes, or -1 for all cores, got 0.")
-    from drpu import DRPUClassifier
+    from drpu import DRPUClassifier, save
     from drpu.cli.tables import PIPE, check_out
 
     check_out(out, [train, unlabeled])
-    saving.check(out)
     reading.check(train, unlabeled)
     cost = costs.stated
     classifier = DRPUClassifier(
@@ -109,7 +107,8 @@ def fit(
         (P, w_p), (U, w_u) = (reading.training_rows(side, weight) for side in both)
         with about(train):
             _fitted(classifier.fit_pu, P, U, positive_weight=w_p, unlabeled_weight=w_u)
-    saving.save(classifier, out)
+    with about(out):
+        save(classifier, out)
     written = out.stat().st_size
     values = learnt(classifier) | standing(classifier) | {"artifact": str(out), "bytes": written}
     assumed = scenario is None and unlabeled is None and classifier.scenario_ == "single-sample"
