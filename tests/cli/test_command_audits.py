@@ -35,6 +35,7 @@ def folder(tmp_path_factory, truth):
     pa.csv.write_csv(pa.table(june | {"true": truth.test_labels}), folder / "checked.csv")
     at = str(folder)
     words = ["fit", f"{at}/train.csv", "--label", "y", "--model", "kernel", "--out", f"{at}/toy.drpu"]
+    words += ["--scenario", "case-control"]
     assert main(words) == 0
     words = ["audit", f"{at}/toy.drpu", f"{at}/june.csv", "--n", "80", "--keep", "id"]
     assert main([*words, "--out", f"{at}/to-label.csv"]) == 0

@@ -32,7 +32,7 @@ def frame(spark):
 def fitted(frame):
     pytest.importorskip("xgboost")
     model = SparkBoosted(n_rounds=30, key="id", n_workers=2)
-    clf = DRPUClassifier(model, holdout=0.2, scenario="single-sample", random_state=0)
+    clf = DRPUClassifier(model, holdout=0.2, random_state=0)
     return clf.fit(frame, y="label")
 
 
@@ -40,6 +40,7 @@ def fitted(frame):
 def test_a_cluster_learns_what_one_machine_learns(fitted):
     # The standard error of an AUC near 0.95 on 4000 rows is 0.004; the two share the rows.
     # Both estimate the prior from 160 held-out positives or more: standard errors near 0.05.
+    assert fitted.scenario_ == "single-sample"
     assert_like_a_local_fit(fitted, ROWS, auc=0.012, prior=0.15)
 
 

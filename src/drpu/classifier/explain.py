@@ -176,7 +176,7 @@ def suspects(
     >>> from drpu import DRPUClassifier, make_gaussian_pu, suspects
     >>> X, y = make_gaussian_pu(200, 600, prior=0.4, separation=4, random_state=0).X_y()
     >>> y[X[:, 0].argmin()] = 1  # a negative is labelled
-    >>> clf = DRPUClassifier("classifier", random_state=0).fit(X, y)
+    >>> clf = DRPUClassifier("classifier", scenario="case-control", random_state=0).fit(X, y)
     >>> bool(suspects(clf, X, y).positions[0] == X[:, 0].argmin())
     True
     """

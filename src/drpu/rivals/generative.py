@@ -94,7 +94,8 @@ class GenPUClassifier(ScoredRival):
     >>> from drpu import GenPUClassifier, make_gaussian_pu
     >>> data = make_gaussian_pu(300, 600, prior=0.5, test_prior=0.5, separation=6, random_state=0)
     >>> clf = GenPUClassifier(prior=0.5, steps=150, hidden=(32,), batch_size=64, random_state=0)
-    >>> bool(clf.fit(*data.X_y()).score(data.test, data.test_labels) > 0.8)
+    >>> clf = clf.fit_pu(data.positive, data.unlabeled)
+    >>> bool(clf.score(data.test, data.test_labels) > 0.8)
     True
     """
 
