@@ -252,12 +252,6 @@ def _judge(
         "risk": round(calibrated_risk(p, np.concatenate([u, once])), 6),
         WITH_LABELS: round(judged_risk((p, u), scores, positive), 6),
     }
-    if options.keep_scores is not None:
-        case = case_of(experiment, data.name)
-        name = f"{case}-{made.flavour}-{made.strategy.replace(' ', '_')}-{seed}.npz"
-        path = options.keep_scores / "choice" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        np.savez_compressed(path, held_positive=p, held_unlabeled=u, judges=scores, labels=positive)
     what = f"{experiment} {data.name} {made.flavour} {seed} {made.strategy}"
     print(f"{what}: {found} {took:.1f} s", file=sys.stderr, flush=True)
     return found | {

@@ -111,10 +111,12 @@ def _fit(key: Key) -> dict[str, Any]:
 def _ours(key: Key, data: PUData) -> tuple[Any, float, float | None]:
     """The fitted classifier and its two priors."""
     if key.method == "upu":
-        classifier = UPUClassifier("kernel", prior="km2", random_state=key.trial)
+        classifier = UPUClassifier("kernel", prior="km2", scenario="case-control", random_state=key.trial)
         classifier.fit_pu(data.positive, data.unlabeled)
         return classifier, classifier.prior_.value, None
-    fitted = DRPUClassifier(KernelRatio("rows"), holdout=1 / 3, random_state=key.trial)
+    fitted = DRPUClassifier(
+        KernelRatio("rows"), holdout=1 / 3, scenario="case-control", random_state=key.trial
+    )
     adapted = fitted.fit_pu(data.positive, data.unlabeled).adapt(data.test)
     return adapted, fitted.prior_.value, adapted.prior_.value
 
@@ -140,7 +142,9 @@ def _trained(key: Key, data: PUData) -> tuple[Any, float, float | None]:
     if key.method == "upu":
         prior = KernelMeanPrior("km2").estimate(positive, unlabeled).value
         told = float(np.clip(prior, 0.01, 0.99))
-        classifier = UPUClassifier(NetworkRatio(module, **options), loss="logistic", prior=told)
+        classifier = UPUClassifier(
+            NetworkRatio(module, **options), loss="logistic", prior=told, scenario="case-control"
+        )
         return classifier.fit_pu(positive, unlabeled), prior, None
     # the paper mentions no correction here, and the risk of this model needs none
     learner = NetworkRatio(module, generator="lsif", head="identity", alpha=0.0, **options)

@@ -124,6 +124,7 @@ def check_random_state(random_state: Any) -> Any:
 
 
 SCENARIOS = ("case-control", "single-sample")  # how labelled rows were sampled
+SCENARIO_CHOICES = ("auto", *SCENARIOS)  # the parameter of classifiers
 
 
 def check_choice(name: str, value: Any, choices: Iterable[str]) -> str:

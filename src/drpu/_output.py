@@ -10,9 +10,11 @@ Both guarantee the following.
 * Only regular files are written. A folder, device, pipe or socket is refused. A symbolic link
   is followed: the file that it points to is replaced, and the link stays.
 * An existing target keeps its permissions, and its owner if the system allows this.
-* An output that is also an input is refused, under any name.
 * Temporary files that killed writers left in the same folder are removed. A running writer
   holds a lock on its temporary file, so no writer removes the file of another.
+
+Commands give their inputs to :func:`check_output`, which refuses an output that is also an input, under any
+name.
 """
 
 from __future__ import annotations
@@ -95,11 +97,11 @@ def check_output(path: StrPath, *, inputs: Iterable[StrPath] = ()) -> Path:
 
 
 @contextmanager
-def output_file(path: StrPath, *, inputs: Iterable[StrPath] = ()) -> Iterator[IO[bytes]]:
+def output_file(path: StrPath) -> Iterator[IO[bytes]]:
     """A binary file to write the content of ``path`` to; the target changes when the block ends.
 
     The file can also be read: what was written may be checked before the target is replaced. If the
-    block raises, the target is left as it was. ``inputs`` are those of :func:`check_output`.
+    block raises, the target is left as it was.
 
     Examples
     --------
@@ -112,7 +114,7 @@ def output_file(path: StrPath, *, inputs: Iterable[StrPath] = ()) -> Iterator[IO
     >>> target.read_bytes()
     b'1,2,3'
     """
-    target = check_output(path, inputs=inputs)
+    target = check_output(path)
     _clear_stale(target.parent)
     temporary, file = _open_temporary(target)
     try:
@@ -131,11 +133,11 @@ def output_file(path: StrPath, *, inputs: Iterable[StrPath] = ()) -> Iterator[IO
     _sync_folder(target.parent)
 
 
-def write_output(path: StrPath, content: bytes | str, *, inputs: Iterable[StrPath] = ()) -> None:
+def write_output(path: StrPath, content: bytes | str) -> None:
     """Write ``content`` to ``path`` as :func:`output_file` does; text is encoded as UTF-8."""
     if isinstance(content, str):
         content = content.encode("utf-8", "backslashreplace")
-    with output_file(path, inputs=inputs) as file:
+    with output_file(path) as file:
         file.write(content)
 
 

@@ -31,11 +31,11 @@ __all__ = [
     "AlphaWarning", "ArtifactError", "BacktestWarning", "ClusterError", "CollectedWarning",
     "ContradictionWarning", "CopiedPositivesWarning", "DRPUError", "DRPUWarning", "DataError",
     "DataTypeError", "ExtraColumnsWarning", "FewNegativesWarning", "FewPositivesWarning",
-    "FewRowsWarning", "IdColumnWarning", "ImputationWarning", "IndexWarning", "KeptValuesWarning",
+    "FewRowsWarning", "IdColumnWarning", "ImputationWarning", "IndexWarning",
     "LabelError", "LabelledSampleWarning", "LateLabelsWarning", "MissingAnswersWarning",
     "MissingExtraError", "MissingValuesError", "MixedPeriodsWarning", "MorePositivesWarning",
     "OutputError", "ParameterError", "PixelScaleWarning", "PositiveLabelWarning",
-    "PriorBoundaryWarning", "PriorError",
+    "PriorBoundaryWarning", "PriorError", "ScenarioWarning",
     "SeenPositivesWarning", "SeparationWarning", "ShiftWarning", "TrainingTableWarning",
     "UnseenLevelsWarning",
 ]  # fmt: skip
@@ -283,20 +283,20 @@ class TrainingTableWarning(DRPUWarning, code="training-table"):
     """Columns or rows of the training table may make the classifier worthless for later rows."""
 
 
+class ScenarioWarning(DRPUWarning, code="scenario", assumption=False):
+    """The rows of one table were taken as two samples, because labelled rows reappear as unlabeled ones."""
+
+
 class ExtraColumnsWarning(DRPUWarning, code="extra-columns", assumption=False):
     """Columns that training did not have are ignored."""
 
 
 class UnseenLevelsWarning(DRPUWarning, code="unseen-levels"):
-    """Many rows have levels of a category that training or a file did not keep."""
+    """Many rows have levels of a category that training did not keep."""
 
 
 class PixelScaleWarning(DRPUWarning, code="pixel-scale"):
     """The pixels of new images are on another scale than those of the training images."""
-
-
-class KeptValuesWarning(DRPUWarning, code="kept-values", assumption=False):
-    """A file contains values of columns: the levels of categories."""
 
 
 class CollectedWarning(DRPUWarning, code="collected", assumption=False):

@@ -609,7 +609,8 @@ class GainDisplay(Display):
     >>> from drpu import DRPUClassifier, make_gaussian_pu
     >>> from drpu.plots import GainDisplay
     >>> data = make_gaussian_pu(200, 500, prior=0.3, test_prior=0.1, separation=3, random_state=0)
-    >>> june = DRPUClassifier("kernel", random_state=0).fit(*data.X_y()).adapt(data.test)
+    >>> clf = DRPUClassifier("kernel", random_state=0).fit_pu(data.positive, data.unlabeled)
+    >>> june = clf.adapt(data.test)
     >>> display = GainDisplay.from_classifier(june, data.test)
     >>> display.ax_.get_ylabel()
     'positives found'

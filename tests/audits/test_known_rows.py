@@ -21,7 +21,7 @@ from drpu.exceptions import (
     LabelError,
     ParameterError,
 )
-from drpu.models.folds import Blend
+from drpu.models.crossfit import Blend
 
 pytestmark = pytest.mark.filterwarnings("ignore::drpu.exceptions.DRPUWarning")
 

@@ -20,8 +20,8 @@ from drpu import NetworkRatio
 from drpu._codec import decode, encode
 from drpu._samples import Sample, SamplePair
 from drpu.exceptions import ArtifactError, DataError
-from drpu.models.folds import Folds
-from drpu.models.function import Function
+from drpu.models.crossfit import Folds
+from drpu.models.learner import Function
 from drpu.networks.adversarial import Generator
 from drpu.networks.function import NetworkFunction, weight_shapes
 from drpu.networks.generative import IMAGE, ClassGenerators, Game, generator_shapes

@@ -11,7 +11,7 @@ from sklearn.base import clone
 from torch import nn
 
 from drpu.exceptions import DataError, DataTypeError, ParameterError
-from drpu.models.bregman import bregman_risk
+from drpu.models.risks import bregman_risk
 from drpu.networks.fit import FALLBACK_ALPHA
 from drpu.networks.function import NetworkFunction
 from drpu.networks.learner import NetworkRatio

@@ -11,8 +11,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from torch import nn
 
 from drpu.exceptions import ParameterError
-from drpu.models.bregman import Risk, get_generator
 from drpu.models.features import Scaling
+from drpu.models.risks import get_generator
 from drpu.networks.device import (
     pick_device,
     precision,
@@ -22,7 +22,6 @@ from drpu.networks.fit import RatioObjective, on_outputs
 from drpu.networks.loop import (
     HALVE_EVERY,
     Aim,
-    Batch,
     Pool,
     Settings,
     Stack,
@@ -251,29 +250,6 @@ def test_frozen_weights_stay_as_they_are():
     assert not torch.equal(outcome.module(0)[3].weight, module[3].weight.double())
 
 
-@pytest.mark.parametrize(("alpha", "corrected"), [(0.0, False), (0.9, True)])
-@pytest.mark.parametrize("generator", ["lsif", "ukl", "bkl"])
-def test_gradient_of_both_branches_is_that_of_the_objective(generator, alpha, corrected):
-    rng = np.random.default_rng(1)
-    module = nn.Linear(3, 1).double()
-    stack = Stack([module], device=CPU, dtype=torch.float64)
-    loss = on_outputs(objective_of(generator, "softplus", alpha).risk)
-    batch = Batch(torch.tensor(rng.normal(1, 1, (1, 6, 3))), torch.tensor(rng.normal(-1, 1, (1, 9, 3))))
-
-    def risk(weights: torch.Tensor) -> Risk:
-        return loss(lambda rows: stack(rows, weights), batch)
-
-    start = torch.tensor([[0.5, 0.4, 0.3, 0.1]], dtype=torch.float64, requires_grad=True)
-    at_start = risk(start)
-    assert (float(at_start.objective.detach()) != float(at_start.value.detach())) is corrected
-    (gradient,) = torch.autograd.grad(at_start.objective.sum(), start)
-    for i in range(4):
-        step = torch.zeros_like(start)
-        step[0, i] = 1e-6
-        slope = (risk(start + step).objective - risk(start - step).objective) / 2e-6
-        assert_allclose(float(gradient[0, i]), float(slope.detach()), rtol=1e-6)
-
-
 @pytest.mark.parametrize("ema", [None, 0.9])
 def test_a_stacked_run_equals_the_runs_alone(ema):
     modules = [small_net(seed) for seed in range(3)]
@@ -312,15 +288,6 @@ def test_without_a_holdout_the_last_epoch_stands():
     assert outcome.holdout_risk is None
     assert_array_equal(outcome.best_epoch, [3])
     assert torch.equal(outcome.weights, stack.weights)
-
-
-def test_accumulated_gradients_change_the_run():
-    stacks = [Stack([small_net()], device=CPU, dtype=torch.float64) for _ in range(2)]
-    plain, summed = (
-        training(stack, accumulate_gradients=flag).run()
-        for stack, flag in zip(stacks, (False, True), strict=True)
-    )
-    assert not torch.allclose(plain.weights, summed.weights)
 
 
 @pytest.mark.parametrize("head", ["softplus", "exp"])

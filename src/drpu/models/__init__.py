@@ -1,1 +1,4 @@
-"""Learners of density ratios, the functions that they return, and cross-fitting."""
+"""Models: learners of density ratios and scores, the functions that they return, cross-fitting.
+
+One file a model has the learner beside its function; :mod:`drpu.models.registry` lists them.
+"""

@@ -19,15 +19,18 @@ from drpu._progress import part, progress_bar
 from drpu._samples import Sample, SamplePair
 from drpu._typing import IntArray, Rows
 from drpu.exceptions import ParameterError
-from drpu.models.bregman import (
+from drpu.models.features import Scaling
+from drpu.models.risks import (
     Generator,
+    PUObjective,
     Risk,
+    ShiftedRisk,
+    VariationalRisk,
     bregman_risk,
     get_generator,
+    mixup_penalty,
     nonnegative_bregman_risk,
 )
-from drpu.models.features import Scaling
-from drpu.models.risks import PUObjective, ShiftedRisk, VariationalRisk, mixup_penalty
 from drpu.models.splits import hold_out
 from drpu.networks.device import private_random
 from drpu.networks.function import NetworkFunction, pixel_range

@@ -16,7 +16,7 @@ from drpu._optional import require
 from drpu._typing import FloatArray, Rows
 from drpu.exceptions import DataError, PixelScaleWarning
 from drpu.models.features import Scaling
-from drpu.models.function import Function
+from drpu.models.learner import Function
 
 if TYPE_CHECKING:
     from torch import nn

@@ -18,7 +18,7 @@ from torch.nn.modules.conv import _ConvNd
 from drpu._progress import progress, progress_bar
 from drpu._typing import FloatArray, IntArray, Rows
 from drpu.exceptions import ParameterError
-from drpu.models.bregman import Risk
+from drpu.models.risks import Risk
 from drpu.networks.augment import Augment
 from drpu.networks.device import Recorded, precision, private_random
 from drpu.networks.function import BRIGHTEST

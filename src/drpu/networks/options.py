@@ -27,7 +27,7 @@ from drpu._checks import (
 )
 from drpu._typing import Rows
 from drpu.exceptions import DataError, ParameterError
-from drpu.models.bregman import GENERATORS
+from drpu.models.risks import GENERATORS
 from drpu.networks.augment import fixed_views, make_augment
 from drpu.networks.device import PRECISIONS, pick_device, weight_dtype
 from drpu.networks.learner import NetworkRatio, NetworkScore, from_ratio

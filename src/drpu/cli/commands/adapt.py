@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from drpu.cli.options import Answers, By, Data, Decision, Level, Reading, Saved, Saving, refuse
+from drpu.cli.options import Answers, By, Data, Decision, Level, Reading, Saved, refuse
 from drpu.cli.show import Result, about, by_group, decision_lines, standing
-from drpu.report.texts import SHIFTS, prior_text
+from drpu.report.texts import prior_text, shift_text
 
 
 def adapt(
@@ -29,7 +29,6 @@ def adapt(
     decision: Decision,
     answers: Answers,
     reading: Reading,
-    saving: Saving,
 ) -> Result:
     """Estimate the share of positives in new rows and adapt the classifier to it.
 
@@ -47,10 +46,10 @@ def adapt(
         raise typer.BadParameter("--out writes one classifier, and --by makes several: give one of them.")
     if label is None:
         refuse({"--label-delay": label_delay}, "is about labels that have arrived: give --label, too.")
+    from drpu import save
     from drpu.cli.tables import check_out
 
     check_out(out, [saved.artifact, data, answers.audit])
-    saving.check(out)
     reading.check(data)
     cost, budget = decision.stated, decision.checked
     classifier = saved.load()
@@ -72,7 +71,8 @@ def adapt(
             adapted = classifier.adapt(X, y, audit=audit, **options)
             adapted = decision.on(adapted, X)
     if out is not None:
-        saving.save(adapted, out)
+        with about(out):
+            save(adapted, out)
     values = standing(adapted) | {
         "moved_columns": list(adapted.moved_columns_),
         "artifact": None if out is None else str(out),
@@ -82,7 +82,7 @@ def adapt(
         {
             "share of positives": prior_text(adapted.prior_),
             "in training": prior_text(adapted.train_prior_),
-            "what moved": SHIFTS[adapted.shift_],
+            "what moved": shift_text(adapted),
             "threshold": f"ratio above {adapted.threshold_:.3g} (in training {classifier.threshold_:.3g})",
         }
         | decision_lines(values)

@@ -23,15 +23,15 @@ pytest.importorskip("torch")
 SMOOTH, NET = KernelScore(50, ridge=1e-3), NetworkScore(hidden=(8,), epochs=2)
 GAME = {"steps": 3, "hidden": (8,), "batch_size": 8, "n_generated": 20}
 TINY = {
-    "upu": UPUClassifier(SMOOTH, prior=0.4),
-    "upu-squared": UPUClassifier(LinearScore(ridge=1e-3), loss="squared", prior=0.4),
-    "nnpu": NNPUClassifier(SMOOTH, prior=0.4),
-    "nnpu-network": NNPUClassifier(NET, loss="logistic", prior=0.4),
-    "pua": PUaClassifier(LinearScore(ridge=1e-3), prior=0.4, test_prior=0.3),
-    "vpu": VPUClassifier(NET),
-    "genpu": GenPUClassifier(KernelScore(20, ridge=1e-3), prior=0.4, **GAME),
-    "puld": PULDClassifier(KernelScore(50), rounds=2, prior=0.4),
-    "elkan-noto": ElkanNotoClassifier(LogisticRegression()),
+    "upu": UPUClassifier(SMOOTH, prior=0.4, scenario="case-control"),
+    "upu-squared": UPUClassifier(LinearScore(ridge=1e-3), loss="squared", prior=0.4, scenario="case-control"),
+    "nnpu": NNPUClassifier(SMOOTH, prior=0.4, scenario="case-control"),
+    "nnpu-network": NNPUClassifier(NET, loss="logistic", prior=0.4, scenario="case-control"),
+    "pua": PUaClassifier(LinearScore(ridge=1e-3), prior=0.4, test_prior=0.3, scenario="case-control"),
+    "vpu": VPUClassifier(NET, scenario="case-control"),
+    "genpu": GenPUClassifier(KernelScore(20, ridge=1e-3), prior=0.4, **GAME, scenario="case-control"),
+    "puld": PULDClassifier(KernelScore(50), rounds=2, prior=0.4, scenario="case-control"),
+    "elkan-noto": ElkanNotoClassifier(LogisticRegression(), scenario="case-control"),
 }
 REPEATED = dict.fromkeys(("upu-squared", "nnpu-network"), pytest.mark.slow)  # classes that are there twice
 rivals = pytest.mark.parametrize(
