@@ -4,15 +4,17 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+DIST_VENV := .venv-dist
+DIST_READY := $(DIST_VENV)/.ready
 
 # Tests start many processes. They read the compiled modules of the first one, also where Python is told not to
 # write them.
 PYTEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal
 
-.PHONY: help demo test test-all test-fast test-floor fuzz lint docs bench paper constraints clean
+.PHONY: help demo test test-all test-fast test-floor coverage fuzz lint docs links bench paper dist release-check release audit constraints clean
 
 help:  ## list the targets (the default)
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1|/' | awk -F'|' '{printf "  make %-12s %s\n", $$1, $$2}'
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1|/' | awk -F'|' '{printf "  make %-14s %s\n", $$1, $$2}'
 
 demo: $(READY)  ## train on digits, change the share of positives, adapt, show the result
 	$(BIN)/python -m drpu.demo
@@ -29,6 +31,10 @@ test-all: lint  ## the same with the tests marked "slow"
 test-fast: $(READY)  ## the tests of "make test" alone
 	$(PYTEST) -m "not slow"
 
+coverage: $(READY)  ## the tests of "make test" with the share of lines they run; fails below 90 %
+	$(PYTEST) -m "not slow" --cov --cov-fail-under=90 --cov-report=xml \
+	  --cov-report=markdown-append:$(or $(GITHUB_STEP_SUMMARY),coverage.md)
+
 lint: $(READY)  ## ruff, mypy --strict and import-linter
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -37,6 +43,9 @@ lint: $(READY)  ## ruff, mypy --strict and import-linter
 
 docs: $(READY)  ## build the documentation site in site/; a warning is an error
 	$(BIN)/mkdocs build --strict
+
+links:  ## ask every address in the documentation whether it still exists; needs the network
+	$(PYTHON) tools/links.py
 
 bench: $(READY)  ## run the benchmarks that need no tables, rewrite benchmarks/results
 	$(BIN)/python -m benchmarks
@@ -56,6 +65,18 @@ paper: $(READY)  ## run the experiments of the paper and rewrite its tables and 
 	$(BIN)/python -m paper tables
 	$(BIN)/python -m paper page
 
+dist: $(DIST_READY)  ## build sdist and wheel twice, compare, check, install and use them; writes dist/
+	$(DIST_VENV)/bin/python tools/dist.py
+
+release-check: dist  ## dry run of a release: builds, and says what would stop it
+	$(DIST_VENV)/bin/python tools/release.py --dry-run
+
+release: dist  ## the same, and fails if anything would stop it; RELEASING.md says what comes next
+	$(DIST_VENV)/bin/python tools/release.py
+
+audit: $(DIST_READY)  ## known vulnerabilities of the versions in constraints.txt; needs pypi.org
+	$(DIST_VENV)/bin/pip-audit --strict --no-deps --disable-pip --requirement constraints.txt
+
 constraints:  ## install the newest versions and rewrite constraints.txt
 	rm -rf $(VENV)
 	$(PYTHON) -m venv $(VENV)
@@ -66,9 +87,14 @@ constraints:  ## install the newest versions and rewrite constraints.txt
 	touch $(READY)
 
 clean:  ## remove .venv and everything that was built
-	rm -rf $(VENV) build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(DIST_VENV) build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[all,dev,docs]'
 	touch $(READY)
+
+$(DIST_READY): tools/requirements.txt
+	$(PYTHON) -m venv $(DIST_VENV)
+	$(DIST_VENV)/bin/pip install --quiet --disable-pip-version-check --requirement tools/requirements.txt
+	touch $(DIST_READY)

@@ -51,7 +51,7 @@ from drpu import (
 from drpu.audits.answers_file import audit_from_columns
 from drpu.audits.plan import DESIGN, LABEL, ROW, check_of
 from drpu.exceptions import ArtifactError, DataError, DRPUError
-from drpu.files import archive as form
+from drpu.files.archive import write_parts
 from drpu.files.store import inspect_file
 from drpu.models.forest import ForestRatio
 from drpu.models.fourier import FourierRatio
@@ -117,10 +117,11 @@ def _fitted() -> dict[str, Any]:
     fitted: dict[str, Any] = {}
     for name, model in _models().items():
         holdout = 0.3 if name == "auto" else 2  # one fold of the largest
-        fitted[name] = DRPUClassifier(model, holdout=holdout, random_state=0).fit(X, y)
+        clf = DRPUClassifier(model, holdout=holdout, scenario="case-control", random_state=0)
+        fitted[name] = clf.fit(X, y)
     kernel = _models()["centroids"]
-    options: dict[str, Any] = {"holdout": 2, "random_state": 0}
-    fitted["periods"] = DRPUClassifier(kernel, scenario="single-sample", **options).fit(
+    options: dict[str, Any] = {"holdout": 2, "scenario": "case-control", "random_state": 0}
+    fitted["periods"] = DRPUClassifier(kernel, **options | {"scenario": "single-sample"}).fit(
         X, y, periods=np.random.default_rng(3).integers(0, 4, len(y))
     )
     away = np.random.default_rng(4).normal(-2, 1, size=(60, COLUMNS))
@@ -150,12 +151,14 @@ def _joined(*frames: Any) -> Any:
 def _rivals(X: Any, y: Any) -> dict[str, Any]:
     network = NetworkRatio(hidden=(4,), epochs=1, device="cpu", random_state=0)
     generators: dict[str, Any] = {"steps": 2, "hidden": (4,), "device": "cpu"}
-    options: dict[str, Any] = {"prior": 0.4, "random_state": 0}
+    options: dict[str, Any] = {"prior": 0.4, "scenario": "case-control", "random_state": 0}
     return {
         "linear score": UPUClassifier("linear", **options).fit(X, y),
         "kernel score": UPUClassifier("kernel", **options).fit(X, y),
         "network score": NNPUClassifier(network, **options).fit(X, y),
-        "elkan-noto": ElkanNotoClassifier(LogisticRegression(), random_state=0).fit(X, y),
+        "elkan-noto": ElkanNotoClassifier(LogisticRegression(), scenario="case-control", random_state=0).fit(
+            X, y
+        ),
         "generators": GenPUClassifier("linear", **generators, **options).fit(X, y),
     }
 
@@ -167,8 +170,7 @@ def artifacts() -> dict[str, bytes]:
         path = Path(folder) / "a.drpu"
         found = {}
         for name, classifier in _fitted().items():
-            values = "hash" if name == "indicators" else "keep"
-            save(classifier, path, levels=20 if name == "features" else None, column_values=values)
+            save(classifier, path)
             found[name] = path.read_bytes()
         monitor = PriorMonitor(_monitored(), window=100)
         for seed in range(4):
@@ -185,7 +187,9 @@ def _planned() -> bytes:
 
 @cache
 def _monitored() -> Any:
-    return DRPUClassifier(_models()["centroids"], holdout=2, random_state=0).fit(*_data().X_y())
+    data = _data()
+    clf = DRPUClassifier(_models()["centroids"], holdout=2, random_state=0)
+    return clf.fit_pu(data.positive, data.unlabeled)
 
 
 # -- what becomes of an edited file --------------------------------------------------------------
@@ -326,12 +330,10 @@ def repacked(manifest: dict[str, Any], parts: Parts) -> bytes:
         for name, entry in manifest["parts"].items():
             if name in parts and isinstance(entry, dict) and entry.get("sha256") != "keep":
                 entry.update(sha256=hashlib.sha256(parts[name]).hexdigest(), bytes=len(parts[name]))
-    out, entries = bytearray(), []
-    for name, part in {"manifest.json": json.dumps(manifest, ensure_ascii=False).encode(), **parts}.items():
-        packed, method = form._pack(name, part)
-        entries.append(form._Entry(name, method, zlib.crc32(part), len(packed), len(part), len(out)))
-        out += entries[-1].header() + packed
-    return bytes(out + form._directory(entries, len(out)))
+    text = json.dumps(manifest, ensure_ascii=False).encode()
+    out = io.BytesIO()
+    write_parts(out, {"manifest.json": text, **parts})
+    return out.getvalue()
 
 
 _VALUES: list[Callable[[random.Random], Any]] = [

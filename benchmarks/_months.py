@@ -71,8 +71,8 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from benchmarks._results import command_line
 from benchmarks._tables import Table, draw, generator, read_tables, test_priors
 from drpu import DRPUClassifier, ScoreTails
-from drpu.models.folds import Folds
-from drpu.models.function import Function
+from drpu.models.crossfit import Folds
+from drpu.models.learner import Function
 from drpu.periods.columns import ColumnShift
 from drpu.periods.moves import LabelCount
 from drpu.priors.estimate import PriorEstimate

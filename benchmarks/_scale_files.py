@@ -44,7 +44,7 @@ def write_classifier(path: Path) -> None:
     names = [f"x{i}" for i in range(COLUMNS)]
     unlabeled = rng.normal(size=(3000, COLUMNS)) + 1.5 * (rng.random(3000) < 0.4)[:, None]
     samples = rng.normal(size=(800, COLUMNS)) + 1.5, unlabeled
-    clf = DRPUClassifier("kernel", random_state=0)
+    clf = DRPUClassifier("kernel", scenario="case-control", random_state=0)
     save(clf.fit_pu(*(pd.DataFrame(rows, columns=names) for rows in samples)), path)
 
 

@@ -92,8 +92,8 @@ def fitted(task: Task, X: Any, label: Any) -> tuple[Any, Task]:
 
 def _facts(clf: Any) -> Task:
     from drpu._codec import encode
-    from drpu.models.average import Average
-    from drpu.models.trees import BoostedFunction
+    from drpu.models.auto import Average
+    from drpu.models.boosted import BoostedFunction
 
     first = clf.model_.functions[0]
     members = first.members if isinstance(first, Average) else (first,)
@@ -115,7 +115,7 @@ class Scores:
     def members(self, rows: Any) -> dict[str, Any]:
         """Log-ratios of each member of an average that is in use, if it is one fit."""
         from drpu._codec import kind_of
-        from drpu.models.average import Average
+        from drpu.models.auto import Average
 
         first, *others = self.clf.model_.functions
         if others or not isinstance(first, Average):

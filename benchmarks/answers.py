@@ -259,7 +259,9 @@ def measure_training(draw: Draw) -> Row:
     base = draw.fit(label)
     rng = generator("answers", draw.table)
     rest, negative = rng.permutation(np.flatnonzero(~label))[:FAIR], np.flatnonzero(~draw.y)
-    supervised = DRPUClassifier(draw.model, random_state=0).fit(draw.X, draw.y.astype(int))
+    supervised = DRPUClassifier(draw.model, scenario="case-control", random_state=0).fit(
+        draw.X, draw.y.astype(int)
+    )
     found = {"none": draw.auc(base), "all": draw.auc(supervised)}
     found["fair"] = draw.auc(draw.fit(label, audits=[Audit.random(rest, draw.y[rest])]))
     rank = base.decision_function(draw.X)[negative].argsort().argsort() / len(negative)

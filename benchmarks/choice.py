@@ -39,7 +39,7 @@ def fit_choice(task: Task) -> Task:
     from sklearn.metrics import roc_auc_score
 
     from drpu import BoostedRatio
-    from drpu.models.trees import BoostedFunction
+    from drpu.models.boosted import BoostedFunction
 
     law, structure = task["law"], task["structure"]
     X, y = draw(law, task["rows"], 0, structure)

@@ -289,7 +289,7 @@ def _classifier() -> Any:
     model = KernelRatio(width=1.0, ridge=0.1, n_centres=10)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return DRPUClassifier(model, holdout=2, random_state=0).fit(*data.X_y())
+        return DRPUClassifier(model, holdout=2, scenario="case-control", random_state=0).fit(*data.X_y())
 
 
 # -- counts ----------------------------------------------------------------------------------

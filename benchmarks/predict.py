@@ -25,9 +25,8 @@ from benchmarks._scale_data import draw, first_labelled, labelled
 from drpu import DRPUClassifier
 from drpu.exceptions import DRPUWarning
 from drpu.models.auto import AutoRatio
-from drpu.models.function import Function
-from drpu.models.learner import RatioLearner
-from drpu.models.trees import BoostedFunction
+from drpu.models.boosted import BoostedFunction
+from drpu.models.learner import Function, RatioLearner
 
 ROWS = 5000  # of a large batch
 SINGLE, BLOCK, REPEATS = 100, 10, 7

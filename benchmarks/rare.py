@@ -43,7 +43,7 @@ def fit(model: str, separation: float, n_positive: int, seed: int) -> dict[str, 
     half = separation / 2
     points = np.linspace(-half - 5, half + 5, POINTS)
     shares = [np.exp(-((points - mean) ** 2) / 2) for mean in (-half, half)]
-    clf = DRPUClassifier(model, prior=PRIOR, random_state=seed).fit(*data.X_y())
+    clf = DRPUClassifier(model, prior=PRIOR, scenario="case-control", random_state=seed).fit(*data.X_y())
     return {
         "levels": clf.tails_.levels,
         "pos": clf.tails_.positive_counts,
@@ -146,7 +146,7 @@ def without_positives(model: str, seeds: int) -> Row:
         data = make_gaussian_pu(
             300, 1500, prior=PRIOR, separation=2 + seed % 2, test_prior=0.0, n_test=1000, random_state=seed
         )
-        clf = DRPUClassifier(model, random_state=seed).fit(*data.X_y())
+        clf = DRPUClassifier(model, scenario="case-control", random_state=seed).fit(*data.X_y())
         excluded.append(clf.adapt(data.test).prior_.low > 0)
     return {"model": model, "runs": seeds, "excludes_0": float(np.mean(excluded))}
 

@@ -143,39 +143,39 @@ class Method:
 
 METHODS: dict[str, Method] = {
     "DRPU": Method(
-        lambda pi, seed: drpu.DRPUClassifier(random_state=seed),
+        lambda pi, seed: drpu.DRPUClassifier(scenario="case-control", random_state=seed),
         "yes (LSIF)", "no", "yes: `adapt`, `at_prior`", "yes", "yes", "networks only",
     ),
     "uPU": Method(
-        lambda pi, seed: drpu.UPUClassifier(prior=pi, random_state=seed),
+        lambda pi, seed: drpu.UPUClassifier(prior=pi, scenario="case-control", random_state=seed),
         "yes", "yes", "no", "logistic, squared loss", "no", "networks only",
     ),
     "nnPU": Method(
-        lambda pi, seed: drpu.NNPUClassifier(prior=pi, random_state=seed),
+        lambda pi, seed: drpu.NNPUClassifier(prior=pi, scenario="case-control", random_state=seed),
         "yes", "yes", "no", "logistic, squared loss", "no", "networks only",
     ),
     "nnPU, network": Method(
-        lambda pi, seed: drpu.NNPUClassifier("network", prior=pi, random_state=seed),
+        lambda pi, seed: drpu.NNPUClassifier("network", prior=pi, scenario="case-control", random_state=seed),
         "yes", "yes", "no", "logistic, squared loss", "no", "yes",
     ),
     "PUa": Method(
-        lambda pi, seed: drpu.PUaClassifier(prior=pi, random_state=seed),
+        lambda pi, seed: drpu.PUaClassifier(prior=pi, scenario="case-control", random_state=seed),
         "no", "yes, both", "trained for each prior", "logistic, squared loss", "no", "networks only",
     ),
     "VPU": Method(
-        lambda pi, seed: drpu.VPUClassifier(random_state=seed),
+        lambda pi, seed: drpu.VPUClassifier(scenario="case-control", random_state=seed),
         "no", "no", "no", "up to scale", "no", "yes",
     ),
     "GenPU": Method(
-        lambda pi, seed: drpu.GenPUClassifier(prior=pi, random_state=seed),
+        lambda pi, seed: drpu.GenPUClassifier(prior=pi, scenario="case-control", random_state=seed),
         "no", "yes", "`at_prior`, classifier trained again", "yes", "no", "yes",
     ),
     "PULD": Method(
-        lambda pi, seed: drpu.PULDClassifier(prior=pi, random_state=seed),
+        lambda pi, seed: drpu.PULDClassifier(prior=pi, scenario="case-control", random_state=seed),
         "yes", "yes", "no", "no", "no", "no",
     ),
     "Elkan-Noto": Method(
-        lambda pi, seed: drpu.ElkanNotoClassifier(prior=pi, random_state=seed),
+        lambda pi, seed: drpu.ElkanNotoClassifier(prior=pi, scenario="case-control", random_state=seed),
         "no", "no", "no", "clipped", "no", "no",
     ),
 }  # fmt: skip
@@ -191,9 +191,11 @@ def paper_network() -> Any:
 # The methods for the largest sample, with the network of the paper.
 WITH_PAPER_NETWORK: dict[str, Make] = {
     "nnPU, paper's network": lambda pi, seed: drpu.NNPUClassifier(
-        paper_network(), prior=pi, random_state=seed
+        paper_network(), prior=pi, scenario="case-control", random_state=seed
     ),
-    "VPU, paper's network": lambda pi, seed: drpu.VPUClassifier(paper_network(), random_state=seed),
+    "VPU, paper's network": lambda pi, seed: drpu.VPUClassifier(
+        paper_network(), scenario="case-control", random_state=seed
+    ),
 }
 
 

@@ -1,6 +1,6 @@
 """Accuracy of the default under prior shift, without given priors.
 
-    python -m benchmarks.shift [--seeds 20] [--scenario single-sample]
+    python -m benchmarks.shift [--seeds 20]
 
 Digits (even = positive) and breast_cancer (malignant = positive): one training
 sample of prior 0.5 with 30 % of its positives labelled, unlabeled test samples of
@@ -24,6 +24,7 @@ from drpu.datasets.sampling import draw_at_prior
 from drpu.exceptions import DRPUWarning
 
 PRIORS = (0.2, 0.5, 0.8)
+SCENARIO = "single-sample"
 
 
 @dataclass(frozen=True)
@@ -49,14 +50,14 @@ def load(name: str) -> tuple[Any, Any]:
     return X, 1 - benign
 
 
-def trial(name: str, seed: int, scenario: str) -> Trial:
+def trial(name: str, seed: int) -> Trial:
     X, y = load(name)
     X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.3, stratify=y, random_state=seed)
-    train = make_pu(X_train, y_train, prior=0.5, labelled=0.3, scenario=scenario, random_state=seed)
+    train = make_pu(X_train, y_train, prior=0.5, labelled=0.3, scenario=SCENARIO, random_state=seed)
     start = time.process_time()
-    clf = DRPUClassifier(scenario=scenario, random_state=seed).fit(train.X, train.y)
+    clf = DRPUClassifier(scenario=SCENARIO, random_state=seed).fit(train.X, train.y)
     seconds = time.process_time() - start
-    told = DRPUClassifier(scenario=scenario, prior=train.prior, random_state=seed).fit(train.X, train.y)
+    told = DRPUClassifier(scenario=SCENARIO, prior=train.prior, random_state=seed).fit(train.X, train.y)
 
     samples = [draw_at_prior(X_test, y_test, prior, random_state=seed) for prior in PRIORS]
     adapted = [clf.adapt(rows) for rows, _ in samples]
@@ -96,18 +97,16 @@ def summary(trials: list[Trial]) -> dict[str, float]:
 def main() -> None:
     parser = command_line(__doc__)
     parser.add_argument("--seeds", type=int, default=20)
-    parser.add_argument("--scenario", choices=("single-sample", "case-control"), default="single-sample")
     options = parser.parse_args()
     warnings.simplefilter("ignore", DRPUWarning)  # few positives are intended here
 
     sets: dict[str, dict[str, Any]] = {}
     for name in ("digits", "breast_cancer"):
-        trials = [trial(name, seed, options.scenario) for seed in range(options.seeds)]
+        trials = [trial(name, seed) for seed in range(options.seeds)]
         sets[name] = {"summary": summary(trials), "trials": [asdict(t) for t in trials]}
         print(f"{name:14s}", "  ".join(f"{key} {value:.4f}" for key, value in sets[name]["summary"].items()))
-    suffix = "" if options.scenario == "single-sample" else "_case_control"
-    command = f"python -m benchmarks.shift --seeds {options.seeds} --scenario {options.scenario}"
-    print("wrote", write_results(f"shift{suffix}", command, scenario=options.scenario, sets=sets))
+    command = f"python -m benchmarks.shift --seeds {options.seeds}"
+    print("wrote", write_results("shift", command, scenario=SCENARIO, sets=sets))
 
 
 if __name__ == "__main__":

@@ -100,6 +100,21 @@ def intervals() -> str:
     return _table(head, lines, source)
 
 
+def shift_test() -> str:
+    """Shares of samples in which the test finds more than prior shift, by sizes of the samples."""
+    source = _read("intervals")
+    by_size: dict[str, dict[str, list[float]]] = {}
+    for row in source["shift_test"]:
+        change = "prior only" if row["kind"] == "size" else row["family"]
+        sizes = f"{row['n_positive']} / {row['n']:,} / {row['n_test']:,}"
+        by_size.setdefault(change, {}).setdefault(sizes, []).append(row["rejected"])
+    lines = []
+    for change, found in by_size.items():
+        shares = [sum(rejected) / len(rejected) for rejected in found.values()]
+        lines.append([change, *(f"{share:.0%}" for share in shares)])
+    return _table(["what changed", *by_size["prior only"]], lines, source)
+
+
 def network() -> str:
     """Seconds per epoch of the loop of drpu and of a simple one."""
     source = _read("network")
@@ -266,6 +281,22 @@ def mixed() -> str:
     return _table(head, lines, source)
 
 
+def text() -> str:
+    """AUC on tables of free text, by how a text is encoded."""
+    source = _read("text")
+    ways = {
+        "words": "a column for each word",
+        "directions_25": "25 directions",
+        "text": "50 directions, the default",
+        "directions_100": "100 directions",
+    }
+    lines = []
+    for name, part in source["tables"].items():
+        figures = [f"{part[way]['auc']:.3f} ({part[way]['seconds']:.1f} s)" for way in ways]
+        lines.append([name.replace("_", " "), f"{part['rows']:,}", *figures])
+    return _table(["texts", "rows", *ways.values()], lines, source)
+
+
 def choice() -> str:
     """Settings of boosted trees, compared with the default."""
     source = _read("choice")
@@ -419,12 +450,11 @@ def suspects() -> str:
 
 
 def effort() -> str:
-    """Cost and accuracy of the levels of effort on CIFAR-10; high is ``beyond`` without folds."""
-    files = {"low": "effort-low", "medium": "effort-medium", "high": "one-split/benchmark-beyond"}
+    """Cost and accuracy of the levels of effort on CIFAR-10; high is a candidate of ``beyond``."""
     lines = []
-    for level, name in files.items():
-        text = (RESULTS.parents[1] / "paper" / "results" / f"{name}.jsonl").read_text()
-        own = [r for r in map(json.loads, text.splitlines()) if r["dataset"] == "cifar10"]
+    for level in ("low", "medium", "high"):
+        text = (RESULTS.parents[1] / "paper" / "results" / f"effort-{level}.jsonl").read_text()
+        own = [json.loads(line) for line in text.splitlines()]
         accuracy = [sum(line["accuracy"] for line in r["tests"]) / len(r["tests"]) for r in own]
         seconds, memory = (sum(r[key] for r in own) / len(own) for key in ("seconds", "gibibytes"))
         mean = sum(accuracy) / len(own)
@@ -680,6 +710,7 @@ TABLES = {
     "hardening": hardening,
     "audit": audit,
     "mixed": mixed,
+    "text": text,
     "months": months,
     "more_months": more_months,
     "more_months_by_table": more_months_by_table,
@@ -688,6 +719,7 @@ TABLES = {
     "month_aims": month_aims,
     "moving_months": moving_months,
     "shift": shift,
+    "shift_test": shift_test,
     "teaching": teaching,
     "pretraining": pretraining,
     "intervals": intervals,

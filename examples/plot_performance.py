@@ -12,7 +12,7 @@ from drpu.plots import PerformanceDisplay
 data = make_gaussian_pu(
     300, 1500, prior=0.4, test_prior=0.15, separation=3, dimensions=2, random_state=0
 )
-clf = DRPUClassifier("classifier", random_state=0).fit(*data.X_y())
+clf = DRPUClassifier("classifier", random_state=0).fit_pu(data.positive, data.unlabeled)
 
 PerformanceDisplay.from_classifier(clf)
 pyplot.show()

@@ -13,7 +13,11 @@ from drpu.plots import PrecisionRecallDisplay
 data = make_gaussian_pu(
     300, 1500, prior=0.3, test_prior=0.1, n_test=3000, separation=2.5, random_state=0
 )
-june = DRPUClassifier("kernel", random_state=0).fit(*data.X_y()).adapt(data.test)
+june = (
+    DRPUClassifier("kernel", random_state=0)
+    .fit_pu(data.positive, data.unlabeled)
+    .adapt(data.test)
+)
 
 PrecisionRecallDisplay.from_classifier(june, data.test)
 pyplot.show()

@@ -12,7 +12,7 @@ from drpu.plots import PriorDisplay
 data = make_gaussian_pu(
     300, 1500, prior=0.4, test_prior=0.15, separation=3, dimensions=2, random_state=0
 )
-clf = DRPUClassifier("classifier", random_state=0).fit(*data.X_y())
+clf = DRPUClassifier("classifier", random_state=0).fit_pu(data.positive, data.unlabeled)
 
 priors = {"Jan": 0.4, "Feb": 0.3, "Mar": 0.15, "Apr": 0.1}
 months = {

@@ -13,7 +13,7 @@ from drpu import DRPUClassifier, PriorMonitor, make_gaussian_pu
 past = make_gaussian_pu(
     500, 2000, prior=0.3, separation=3, dimensions=2, random_state=0
 )
-clf = DRPUClassifier("kernel", random_state=0).fit(*past.X_y())
+clf = DRPUClassifier("kernel", random_state=0).fit_pu(past.positive, past.unlabeled)
 
 days = np.arange(60)
 truth = 0.2 + 0.1 * np.cos(days / 9)

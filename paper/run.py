@@ -60,7 +60,6 @@ class Options:
     out: Path = RESULTS
     device: str = "auto"
     stack: int = 10
-    keep_scores: Path | None = None
     epochs: int | None = None
     strategy: str | None = None
     candidates: Sequence[str] = ()
@@ -239,8 +238,6 @@ def conclude(
     options: Options,
 ) -> None:
     """Write the result of a trial, from scores of the held-out rows and of all test images."""
-    if options.keep_scores is not None:
-        _keep(held, scores, options.keep_scores / f"{job.key(trial).name}.npz")
     record(job, trial, outcome_of(job, images, part, held, scores), seconds, content, options)
 
 
@@ -272,16 +269,6 @@ def labelled_tests(
     """Scores and labels of every test set, from scores of all test images."""
     positive = np.isin(images.test_classes, data.positive)
     return {prior: (scores[rows], positive[rows]) for prior, rows in part.tests.items()}
-
-
-def _keep(held: tuple[Floats, Floats], scores: Floats, path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    np.savez_compressed(
-        path,
-        held_positive=held[0].astype(np.float32),
-        held_unlabeled=held[1].astype(np.float32),
-        test=scores.astype(np.float32),
-    )
 
 
 def outcome_of(job: Job, images: Images, part: Split, held: tuple[Floats, Floats], scores: Floats) -> Outcome:

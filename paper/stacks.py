@@ -19,19 +19,12 @@ from torch import Tensor
 from drpu import NetworkRatio
 from drpu.exceptions import ParameterError
 from drpu.models.risks import PUObjective, ShiftedRisk
-from drpu.networks.fit import (
-    Network,
-    Options,
-    check_options,
-    make_function,
-    network_seed,
-    ratio_aim,
-    score_options,
-)
+from drpu.networks.fit import Network, make_function, ratio_aim, score_aim
 from drpu.networks.function import NetworkFunction
 from drpu.networks.learner import NetworkScore
 from drpu.networks.loop import Pool, Stack, Training, TrainingRows
-from drpu.networks.objectives import log_ratio_of, score_aim
+from drpu.networks.modules import log_ratio_of
+from drpu.networks.options import Options, check_options, network_seed, score_options
 from paper.evaluate import Floats
 from paper.splits import Split
 
@@ -149,14 +142,12 @@ def _fit(
             pools.take(rows, [place.positive for place in places], [place.weight for place in places]),
             pools.take(rows, [place.unlabeled for place in places]),
         ),
-        aim.loss,
+        aim,
         options,
         seeds=[network.seed for network in networks],
         holdout=(pools.take(rows, [p for p, _ in held]), pools.take(rows, [u for _, u in held]))
         if held
         else None,
-        criterion=aim.criterion,
-        augment=options.augment,
     )
     if on_epoch is not None:
 

@@ -114,10 +114,12 @@ def _fit(key: Key) -> dict[str, Any]:
 def _ours(key: Key, data: PUData) -> tuple[Any, float, float | None]:
     """The fitted classifier and its two priors."""
     if key.method == "upu":
-        classifier = UPUClassifier("kernel", prior="km2", random_state=key.trial)
+        classifier = UPUClassifier("kernel", prior="km2", scenario="case-control", random_state=key.trial)
         classifier.fit_pu(data.positive, data.unlabeled)
         return classifier, classifier.prior_.value, None
-    fitted = DRPUClassifier(KernelRatio("rows"), holdout=1 / 3, random_state=key.trial)
+    fitted = DRPUClassifier(
+        KernelRatio("rows"), holdout=1 / 3, scenario="case-control", random_state=key.trial
+    )
     adapted = fitted.fit_pu(data.positive, data.unlabeled).adapt(data.test)
     return adapted, fitted.prior_.value, adapted.prior_.value
 

@@ -17,7 +17,7 @@ def toy():
 
 @pytest.fixture(scope="session")
 def fitted(toy):
-    return DRPUClassifier("classifier", random_state=0).fit(*toy.X_y())
+    return DRPUClassifier("classifier", scenario="case-control", random_state=0).fit(*toy.X_y())
 
 
 # -- audits: classes that overlap, so that labels are needed -----------------------------------------
@@ -36,7 +36,7 @@ def audit_data():
 def audit_clf(audit_data):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DRPUWarning)
-        return DRPUClassifier("classifier", random_state=0).fit(*audit_data.X_y())
+        return DRPUClassifier("classifier", scenario="case-control", random_state=0).fit(*audit_data.X_y())
 
 
 @pytest.fixture(scope="session")

@@ -27,13 +27,15 @@ runner = load_file("run_blocks")
 WITH_CODE = [page for page in PAGES if runner.BLOCK.search(page.read_text())]
 
 
+@pytest.mark.checkout
 def test_the_page_of_the_rivals_is_that_of_their_results():
     assert (ROOT / "docs" / "rivals.md").read_text() == rivals.docs()
 
 
-def test_the_code_of_the_readme_runs():
-    readme = ROOT / "README.md"
-    runner.run_page(readme.read_text(), str(readme))
+@pytest.mark.parametrize("name", ["README.md", "llms.txt"])
+def test_the_code_of_the_first_pages_runs(name):
+    page = ROOT / name
+    runner.run_page(page.read_text(), str(page))
 
 
 @pytest.mark.slow  # "make docs" runs them, too
@@ -156,6 +158,7 @@ def test_the_search_of_the_site_works_in_pages_that_are_opened_as_files():
     assert "window.Worker = " in (ROOT / "docs" / script).read_text()
 
 
+@pytest.mark.checkout
 def test_result_tables_come_from_result_files():
     results = load_file("results")
     pages = [path.read_text() for path in sorted((ROOT / "docs").rglob("*.md"))]

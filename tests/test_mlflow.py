@@ -48,7 +48,7 @@ def clf():
 
 
 def test_a_file_of_drpu_is_served_by_pyfunc(mlflow, clf, tmp_path):
-    save(clf, tmp_path / "fraud.drpu", column_values="keep")
+    save(clf, tmp_path / "fraud.drpu")
     new = rows(50, 0.2, 2)
     given = {"prior": 0.05, "cost": 0.8}
     signature = mlflow.models.infer_signature(new, outputs(clf, new), given)

@@ -42,7 +42,7 @@ STEPS = {
     "from drpu import UPUClassifier, NNPUClassifier, PUaClassifier, PULDClassifier": LATER,
     "from drpu import ElkanNotoClassifier, VPUClassifier, GenPUClassifier": LATER,
     "X, y = drpu.make_gaussian_pu(100, 200, separation=4, random_state=0).X_y()": LATER,
-    "DRPUClassifier(random_state=0).fit(X, y)": LATER,
+    "DRPUClassifier(scenario='case-control', random_state=0).fit(X, y)": LATER,
 }
 
 

@@ -1,8 +1,9 @@
 """The files of the repository agree with each other."""
 
 import re
-import tomllib
 from pathlib import Path
+
+import drpu
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "drpu"
@@ -22,10 +23,14 @@ def test_make_help_lists_every_target():
 
 
 def test_the_version_is_the_same_everywhere():
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    citation = (ROOT / "CITATION.cff").read_text()
-    assert f"\nversion: {project['version']}\n" in citation
-    assert f"\n## {project['version']} " in (ROOT / "CHANGELOG.md").read_text()
+    assert f"\nversion: {drpu.__version__}\n" in (ROOT / "CITATION.cff").read_text()
+    assert f"\n## {drpu.__version__} " in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_every_link_of_a_page_in_the_root_leads_somewhere():
+    for page in (*ROOT.glob("*.md"), ROOT / "llms.txt"):
+        for target in re.findall(r"[^!]\[[^\]]*\]\(([^)#:]+)[)#]", page.read_text()):
+            assert (ROOT / target).exists(), f"{page.name} links to {target}"
 
 
 def test_pre_commit_and_the_constraints_have_one_version_of_ruff():

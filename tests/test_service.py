@@ -34,7 +34,7 @@ def rows(n, share, seed):
 def classifier(tmp_path_factory):
     path = tmp_path_factory.mktemp("service") / "fraud.drpu"
     clf = DRPUClassifier("kernel", holdout=2, random_state=0).fit_pu(rows(150, 1, 0), rows(500, 0.3, 1))
-    save(clf, path, column_values="hash")
+    save(clf, path)
     return load(path)
 
 

@@ -10,22 +10,12 @@ from typing import Any
 
 import lazy_loader
 
+__version__ = "0.1.0"  # the build reads it here
+
 _attach, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 
 def __getattr__(name: str) -> Any:
-    if name == "__version__":
-        return _version()
     if name not in __all__:
         raise AttributeError(f"module 'drpu' has no attribute {name!r}")
     return _attach(name)
-
-
-def _version() -> str:
-    """The installed version; looked up on first use, because the look-up is slow."""
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version("drpu")
-    except PackageNotFoundError:  # run from a source tree that is not installed
-        return "0.1.0"

@@ -22,14 +22,11 @@ from .decisions.thresholds import Costs as Costs
 from .decisions.thresholds import ratio_threshold as ratio_threshold
 from .decisions.thresholds import shift_posterior as shift_posterior
 from .files.export import export_onnx as export_onnx
-from .files.signature import make_keys as make_keys
-from .files.signature import sign as sign
-from .files.store import Verified as Verified
 from .files.store import load as load
 from .files.store import save as save
 from .files.store import verify as verify
 from .models.boosted import BoostedRatio as BoostedRatio
-from .models.classifier import ClassifierRatio as ClassifierRatio
+from .models.estimators import ClassifierRatio as ClassifierRatio
 from .models.kernel import KernelRatio as KernelRatio
 from .models.learner import RatioLearner as RatioLearner
 from .networks.learner import NetworkRatio as NetworkRatio

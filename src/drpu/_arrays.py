@@ -19,7 +19,9 @@ def is_tensor(x: Any) -> bool:
 
 def namespace(x: Array) -> ModuleType:
     """The module, ``numpy`` or ``torch``, whose functions apply to ``x``."""
-    return sys.modules["torch"] if is_tensor(x) else np
+    if is_tensor(x):
+        return sys.modules["torch"]
+    return np
 
 
 def as_numpy(x: Any) -> Any:
@@ -28,7 +30,9 @@ def as_numpy(x: Any) -> Any:
         return x
     values = x.detach().cpu()
     # NumPy has no bfloat16. Every bfloat16 is exactly representable in float32.
-    return (values.float() if values.dtype == sys.modules["torch"].bfloat16 else values).numpy()
+    if values.dtype == sys.modules["torch"].bfloat16:
+        values = values.float()
+    return values.numpy()
 
 
 def softplus(x: Array) -> Array:

@@ -13,7 +13,8 @@ from drpu._arrays import as_numpy
 from drpu._typing import FloatArray
 from drpu.exceptions import DataError, DataTypeError, ParameterError, PriorError
 
-LARGEST = 1e100  # largest absolute value of data, so that sums and products of a few numbers are finite
+# largest absolute value of data, so that sums and products of a few numbers are finite
+LARGEST = 1e100
 
 
 def check_real(name: str, value: Any, *, low: float = -np.inf, high: float = np.inf) -> float:
@@ -22,8 +23,11 @@ def check_real(name: str, value: Any, *, low: float = -np.inf, high: float = np.
         raise ParameterError(f"{name} must be a number, got {value!r:.100}.")
     number = _as_float(value)
     if not low <= number <= high or (np.isinf(number) and np.isfinite(low)):
-        rule = f"lie between {low:g} and {high:g}" if np.isfinite(high) else f"be finite and at least {low:g}"
-        rule = rule if np.isfinite([low, high]).any() else "be a number"
+        rule = "be a number"
+        if np.isfinite(high):
+            rule = f"lie between {low:g} and {high:g}"
+        elif np.isfinite(low):
+            rule = f"be finite and at least {low:g}"
         raise ParameterError(f"{name} must {rule}, got {value!r}.")
     return number
 
@@ -69,8 +73,12 @@ def check_integer(name: str, value: Any, *, low: int) -> int:
 
 def check_jobs(value: Any) -> None:
     """Raise unless ``value`` is a number of processes as in scikit-learn."""
-    if value is not None and (not isinstance(value, Integral) or value == 0):
-        raise ParameterError(f"n_jobs must be None, a number of processes or -1, got {value!r:.100}.")
+    if value is None:
+        return
+    if not isinstance(value, Integral) or value == 0:
+        raise ParameterError(
+            f"n_jobs must be None, a number of processes or -1, got {value!r:.100}."
+        )
 
 
 def check_flag(name: str, value: Any) -> bool:
@@ -84,8 +92,12 @@ def check_rate(value: Any) -> float:
     """``value`` as the learning rate of a network."""
     rate = check_real("learning_rate", value)
     if not 1e-9 <= rate <= 1e9:  # a smaller step is lost in the rounding of 32 bits
-        why = "no weight would change in training" if 0 <= rate < 1 else "training cannot converge"
-        raise ParameterError(f"learning_rate must lie between 1e-09 and 1e+09, got {value!r}: {why}.")
+        reason = "training cannot converge"
+        if 0 <= rate < 1:
+            reason = "no weight would change in training"
+        raise ParameterError(
+            f"learning_rate must lie between 1e-09 and 1e+09, got {value!r}: {reason}."
+        )
     return rate
 
 
@@ -112,13 +124,15 @@ def check_random_state(random_state: Any) -> Any:
 
 
 SCENARIOS = ("case-control", "single-sample")  # how labelled rows were sampled
+SCENARIO_CHOICES = ("auto", *SCENARIOS)  # the parameter of classifiers
 
 
 def check_choice(name: str, value: Any, choices: Iterable[str]) -> str:
     """``value``, which must be one of the strings in ``choices``."""
     words = list(choices)
     if not isinstance(value, str) or value not in words:
-        raise ParameterError(f"{name} must be one of {', '.join(map(repr, words))}, got {value!r}.")
+        listing = ", ".join(map(repr, words))
+        raise ParameterError(f"{name} must be one of {listing}, got {value!r}.")
     return value
 
 
@@ -131,7 +145,9 @@ def check_scores(name: str, values: Any, *, allow_empty: bool = False) -> FloatA
     """``values`` as a one-dimensional float64 array without NaN; infinite scores are allowed."""
     scores = check_numbers(name, values)
     if scores.ndim != 1:
-        raise DataError(f"{name} must have one dimension, got shape {scores.shape}: pass one score per row.")
+        raise DataError(
+            f"{name} must have one dimension, got shape {scores.shape}: pass one score per row."
+        )
     if not allow_empty and scores.size == 0:
         raise DataError(f"{name} must hold at least one score, got none.")
     if np.isnan(scores).any():
@@ -151,14 +167,17 @@ def check_weights(name: str, values: Any, n: int, *, allow_zero: bool = False) -
     if n and not allow_zero and weight.sum() <= 0:
         raise DataError(f"{name} must not be zero for every row.")
     if 0 < weight.max(initial=0.0) < 1 / LARGEST:
-        raise DataError(f"{name} must have values of at least {1 / LARGEST:g}: multiply it by a constant.")
+        raise DataError(
+            f"{name} must have values of at least {1 / LARGEST:g}: multiply it by a constant."
+        )
     return weight
 
 
 def check_numbers(name: str, values: Any) -> FloatArray:
     """``values`` as an array of float64."""
     refuse_mask(name, values)
-    if getattr(getattr(values, "dtype", None), "kind", "f") in "cmM":  # of which NumPy would make floats
+    dtype = getattr(values, "dtype", None)
+    if getattr(dtype, "kind", "f") in "cmM":  # of which NumPy would make floats
         raise DataTypeError(f"{name} must hold numbers, got {values.dtype} values.")
     try:
         return np.asarray(as_numpy(values), dtype=np.float64)
@@ -169,33 +188,39 @@ def check_numbers(name: str, values: Any) -> FloatArray:
 def check_size(name: str, values: Any) -> None:
     """Raise if a number in an array or sparse matrix is extreme; missing values are none."""
     numbers: Any = values.data if sparse.issparse(values) else values  # type: ignore[attr-defined]
-    if numbers.dtype.kind == "f" and numbers.size:
-        most = max(-float(np.fmin.reduce(numbers, axis=None)), float(np.fmax.reduce(numbers, axis=None)))
-        if most > LARGEST:
-            raise DataError(
-                f"{name} must have values of at most {LARGEST:g}, got {most:.3g}: their squares cannot be "
-                "computed. Divide such a column by a constant, or leave it out."
-            )
+    if numbers.dtype.kind != "f" or not numbers.size:
+        return
+    lowest = float(np.fmin.reduce(numbers, axis=None))
+    highest = float(np.fmax.reduce(numbers, axis=None))
+    largest = max(-lowest, highest)
+    if largest > LARGEST:
+        raise DataError(
+            f"{name} must have values of at most {LARGEST:g}, got {largest:.3g}: their squares "
+            "cannot be computed. Divide such a column by a constant, or leave it out."
+        )
 
 
 def refuse_mask(name: str, values: Any) -> None:
     """Raise if ``values`` has masked entries, which would be read as if they were not masked."""
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
         raise DataError(
-            f"{name} has masked values, whose mask would be lost: pass {name}.filled(np.nan), which marks "
-            "them as missing."
+            f"{name} has masked values, whose mask would be lost: pass {name}.filled(np.nan), "
+            "which marks them as missing."
         )
 
 
 def unit_weights(weight: FloatArray) -> FloatArray:
-    """Weights with mean 1 over the rows of non-zero weight, so that a constant factor has no effect."""
+    """Weights with mean 1 over rows of non-zero weight, so that a constant factor has no effect."""
     mantissa, exponent = np.frexp(weight / weight.max())
-    # Rounded to 30 bits: a constant factor changes the last bits, which could decide a tie in a tree.
+    # Rounded to 30 bits: a constant factor changes the last bits, which could decide a tie in a
+    # tree.
     relative = np.ldexp(np.round(mantissa * 2.0**30), exponent - 30)
     return np.asarray(relative / relative[relative > 0].mean())
 
 
 def one_line(error: Exception) -> str:
-    """The message of an error of another library, without line breaks and without long lists of values."""
+    """The message of an error of another library, without line breaks and long lists of values."""
     text = " ".join(str(error).split())
-    return text if len(text) <= 500 else f"{text[:120]} ... {text[-200:]}"
+    if len(text) <= 500:
+        return text
+    return f"{text[:120]} ... {text[-200:]}"

@@ -1,7 +1,7 @@
 """Predictions in a forked process.
 
-LightGBM and torch compute with the threads of OpenMP. These do not exist in a forked child, and work that
-is given to them there never ends. So a child uses one thread. A new process
+LightGBM and torch compute with the threads of OpenMP. These do not exist in a forked child, and
+work that is given to them there never ends. So a child uses one thread. A new process
 (``multiprocessing.get_context("spawn")``) can use all of them.
 """
 
@@ -10,16 +10,23 @@ from __future__ import annotations
 import os
 import sys
 
-_STATE = {"forked": False, "torch": False}
+_STATE = {"forked": False, "torch": False}  # whether torch has been told to use one thread
+
+
+def _after_fork() -> None:
+    _STATE["forked"] = True
+    _STATE["torch"] = False
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=lambda: _STATE.update(forked=True, torch=False))
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def threads_here(threads: int) -> int:
     """``threads``, or one in a forked process."""
-    return 1 if _STATE["forked"] else threads
+    if _STATE["forked"]:
+        return 1
+    return threads
 
 
 def torch_threads_here() -> None:

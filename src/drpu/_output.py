@@ -10,9 +10,11 @@ Both guarantee the following.
 * Only regular files are written. A folder, device, pipe or socket is refused. A symbolic link
   is followed: the file that it points to is replaced, and the link stays.
 * An existing target keeps its permissions, and its owner if the system allows this.
-* An output that is also an input is refused, under any name.
 * Temporary files that killed writers left in the same folder are removed. A running writer
   holds a lock on its temporary file, so no writer removes the file of another.
+
+Commands give their inputs to :func:`check_output`, which refuses an output that is also an input, under any
+name.
 """
 
 from __future__ import annotations
@@ -39,10 +41,15 @@ StrPath = str | os.PathLike[str]
 # ".NAME.PID.RANDOM.drpu-part": hidden, named after its target, and not a name that users choose.
 _TEMPORARY = re.compile(r"^\..+\.\d+\.[0-9a-f]{16}\.drpu-part$")
 _KINDS = {
-    "d": "a folder", "c": "a character device", "b": "a block device", "p": "a pipe", "s": "a socket",
+    "d": "a folder",
+    "c": "a character device",
+    "b": "a block device",
+    "p": "a pipe",
+    "s": "a socket",
     "l": "a symbolic link to a missing file",
-}  # fmt: skip
-_NAME_PART = 40  # characters of the name of the target; each has at most 4 bytes, and a file name at most 255
+}
+# Characters of the name of the target; each has at most 4 bytes, and a file name at most 255.
+_NAME_PART = 40
 
 
 def path_of(path: StrPath) -> str:
@@ -55,42 +62,46 @@ def path_of(path: StrPath) -> str:
 def check_output(path: StrPath, *, inputs: Iterable[StrPath] = ()) -> Path:
     """The file that writing to ``path`` would create or replace, after symbolic links.
 
-    Call this before a long computation, so that a target that cannot be written is reported at once.
-    ``OutputError`` is raised if ``path`` is not a regular file, or is one of ``inputs``, the files that the
-    output is made from (under the same name, through a symbolic link or as a hard link).
+    Call this before a long computation, so that a target that cannot be written is reported at
+    once. ``OutputError`` is raised if ``path`` is not a regular file, or is one of ``inputs``, the
+    files that the output is made from (under the same name, through a symbolic link or as a hard
+    link).
     """
-    target = Path(os.path.realpath(path_of(path)))
+    name = path_of(path)
+    target = Path(os.path.realpath(name))
     try:
-        found = os.lstat(target)
+        existing = os.lstat(target)
     except FileNotFoundError:
-        found = None
-    if found is None and not target.parent.is_dir():
+        existing = None
+    if existing is None and not target.parent.is_dir():
         raise FileNotFoundError(
-            f"the output {os.fspath(path)!r} cannot be written: there is no folder {str(target.parent)!r}, "
+            f"the output {name!r} cannot be written: there is no folder {str(target.parent)!r}, "
             "create it first."
         )
-    if found is not None and not stat.S_ISREG(found.st_mode):
+    if existing is not None and not stat.S_ISREG(existing.st_mode):
+        letter = stat.filemode(existing.st_mode)[0]
+        kind = _KINDS.get(letter, "of an unknown kind")
         raise OutputError(
-            f"the output must be a regular file, got {os.fspath(path)!r}, which is "
-            f"{_KINDS.get(stat.filemode(found.st_mode)[0], 'of an unknown kind')}: choose another path."
+            f"the output must be a regular file, got {name!r}, which is {kind}: "
+            "choose another path."
         )
     for source in inputs:
-        if _same_file(target, found, source):
+        if _same_file(target, existing, source):
             raise OutputError(
-                f"the output must not be one of the inputs, got {os.fspath(path)!r}, which is the same file "
+                f"the output must not be one of the inputs, got {name!r}, which is the same file "
                 f"as {os.fspath(source)!r}: choose another path."
             )
-    if found is not None and not os.access(target, os.W_OK):
-        raise PermissionError(f"the output {os.fspath(path)!r} exists and may not be written.")
+    if existing is not None and not os.access(target, os.W_OK):
+        raise PermissionError(f"the output {name!r} exists and may not be written.")
     return target
 
 
 @contextmanager
-def output_file(path: StrPath, *, inputs: Iterable[StrPath] = ()) -> Iterator[IO[bytes]]:
+def output_file(path: StrPath) -> Iterator[IO[bytes]]:
     """A binary file to write the content of ``path`` to; the target changes when the block ends.
 
-    The file can also be read: what was written may be checked before the target is replaced. If the block
-    raises, the target is left as it was. ``inputs`` are those of :func:`check_output`.
+    The file can also be read: what was written may be checked before the target is replaced. If the
+    block raises, the target is left as it was.
 
     Examples
     --------
@@ -103,7 +114,7 @@ def output_file(path: StrPath, *, inputs: Iterable[StrPath] = ()) -> Iterator[IO
     >>> target.read_bytes()
     b'1,2,3'
     """
-    target = check_output(path, inputs=inputs)
+    target = check_output(path)
     _clear_stale(target.parent)
     temporary, file = _open_temporary(target)
     try:
@@ -122,17 +133,21 @@ def output_file(path: StrPath, *, inputs: Iterable[StrPath] = ()) -> Iterator[IO
     _sync_folder(target.parent)
 
 
-def write_output(path: StrPath, content: bytes | str, *, inputs: Iterable[StrPath] = ()) -> None:
+def write_output(path: StrPath, content: bytes | str) -> None:
     """Write ``content`` to ``path`` as :func:`output_file` does; text is encoded as UTF-8."""
-    with output_file(path, inputs=inputs) as file:
-        file.write(content.encode("utf-8", "backslashreplace") if isinstance(content, str) else content)
+    if isinstance(content, str):
+        content = content.encode("utf-8", "backslashreplace")
+    with output_file(path) as file:
+        file.write(content)
 
 
-def _same_file(target: Path, found: os.stat_result | None, source: StrPath) -> bool:
+def _same_file(target: Path, existing: os.stat_result | None, source: StrPath) -> bool:
     if os.path.realpath(source) == os.fspath(target):
         return True
+    if existing is None:
+        return False
     try:
-        return found is not None and os.path.samestat(found, os.stat(source))
+        return os.path.samestat(existing, os.stat(source))
     except OSError:  # an input that cannot be accessed is reported when it is read
         return False
 
@@ -160,7 +175,7 @@ def _clear_stale(folder: Path) -> None:
     """Remove the temporary files that no running writer has locked."""
     try:
         with os.scandir(folder) as entries:
-            names = [entry.path for entry in entries if _TEMPORARY.match(entry.name) and _is_ours(entry)]
+            names = [entry.path for entry in entries if _is_ours(entry)]
     except OSError:  # a folder that can be written but not listed
         return
     for name in names:
@@ -174,10 +189,15 @@ def _clear_stale(folder: Path) -> None:
 
 
 def _is_ours(entry: os.DirEntry[str]) -> bool:
-    with suppress(OSError):
-        found = entry.stat(follow_symlinks=False)
-        return stat.S_ISREG(found.st_mode) and (os.name == "nt" or found.st_uid == os.geteuid())
-    return False
+    """Whether an entry of a folder is a temporary file of this user."""
+    if not _TEMPORARY.match(entry.name):
+        return False
+    try:
+        status = entry.stat(follow_symlinks=False)
+    except OSError:
+        return False
+    of_this_user = os.name == "nt" or status.st_uid == os.geteuid()
+    return stat.S_ISREG(status.st_mode) and of_this_user
 
 
 def _take_permissions(descriptor: int, target: Path) -> None:
@@ -201,7 +221,8 @@ def _sync_folder(folder: Path) -> None:
     try:
         os.fsync(descriptor)
     except OSError as error:
-        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # some network file systems do not support it
+        # some network file systems do not support it
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
             raise
     finally:
         os.close(descriptor)

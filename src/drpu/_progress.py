@@ -1,8 +1,8 @@
 """One progress bar for a computation and all of its parts, and lines that are written above it.
 
-A fit consists of folds, these of members, these of epochs. :func:`progress_bar` shows one bar for the
-outermost of them, and :func:`part`, :func:`rest`, :func:`progress` and :class:`Step` move it by their
-share, in any thread. The bar is shown in terminals and in notebooks, and nowhere else.
+A fit consists of folds, these of members, these of epochs. :func:`progress_bar` shows one bar for
+the outermost of them, and :func:`part`, :func:`rest`, :func:`progress` and :class:`Step` move it by
+their share, in any thread. The bar is shown in terminals and in notebooks, and nowhere else.
 """
 
 from __future__ import annotations
@@ -35,7 +35,9 @@ class Step:
     current: ContextVar[Step | None] = ContextVar("step", default=None)
 
     def __init__(self, whole: Any, share: float) -> None:
-        self.whole, self.share, self.done = whole, share, 0.0
+        self.whole = whole
+        self.share = share
+        self.done = 0.0
 
     def advance(self, share: float) -> None:
         """Add a share of this part to what is done; nothing if no bar is shown."""
@@ -78,12 +80,19 @@ def part(share: float) -> AbstractContextManager[None]:
 def rest(share: float = 1.0) -> AbstractContextManager[None]:
     """Run the block as a share of what is not done yet in the current step."""
     whole = Step.current.get()
-    return part(share if whole is None else share * (1 - whole.done))
+    if whole is not None:
+        share *= 1 - whole.done
+    return part(share)
 
 
 def progress(items: Iterable[Item], *, total: int) -> Iterable[Item]:
-    """``items``, each of which is an equal part of the current step; also if they are computed one by one."""
-    return items if Step.current.get() is None or not total else _parts(iter(items), total)
+    """``items``, each of which is an equal part of the current step.
+
+    They may be computed one by one.
+    """
+    if Step.current.get() is None or not total:
+        return items
+    return _parts(iter(items), total)
 
 
 def _parts(items: Iterator[Item], total: int) -> Iterator[Item]:
@@ -99,10 +108,15 @@ def _parts(items: Iterator[Item], total: int) -> Iterator[Item]:
 
 @contextmanager
 def progress_bar(label: str, *, show: int) -> Iterator[None]:
-    """Show a bar while the block runs if ``show``, the verbose of the user, is above 0 and none is shown."""
+    """Show a bar while the block runs, unless one is shown already.
+
+    ``show`` is the ``verbose`` of the user, which must be above 0.
+    """
     if not isinstance(show, Integral):
         raise ParameterError(f"verbose must be an integer, got {show!r}.")
-    write = _place() if show > 0 and Step.current.get() is None else None
+    write = None
+    if show > 0 and Step.current.get() is None:
+        write = _place()
     if write is None:
         yield
         return
@@ -121,8 +135,11 @@ class _Bar:
     """A line with the share that is done and the time that is left."""
 
     def __init__(self, label: str, write: Callable[[str], None]) -> None:
-        self.label, self.write, self.done = label, write, 0.0
-        self.start = self.drawn = time.monotonic()
+        self.label = label
+        self.write = write
+        self.done = 0.0
+        self.start = time.monotonic()
+        self.drawn = self.start
         write(self.text())
 
     def advance(self, share: float) -> None:
@@ -147,15 +164,21 @@ _BARS: list[_Bar] = []
 def _clock(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+    if hours:
+        return f"{hours}:{minutes:02d}:{rest:02d}"
+    return f"{minutes}:{rest:02d}"
 
 
 def _place() -> Callable[[str], None] | None:
     """A function that replaces the line of a bar in a notebook or in a terminal; None elsewhere."""
-    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
-    if hasattr(shell, "kernel"):
-        handle = sys.modules["IPython"].display.display({"text/plain": ""}, raw=True, display_id=True)
-        return lambda text: handle.update({"text/plain": text}, raw=True)
+    ipython = sys.modules.get("IPython")
+    if ipython is not None and hasattr(ipython.get_ipython(), "kernel"):
+        handle = ipython.display.display({"text/plain": ""}, raw=True, display_id=True)
+
+        def update(text: str) -> None:
+            handle.update({"text/plain": text}, raw=True)
+
+        return update
     stream = sys.stderr
     if stream is None or not stream.isatty():
         return None

@@ -27,8 +27,10 @@ def without_repeats(X: Rows) -> Rows:
 
 
 def indexable(X: Any) -> Any:
-    """An array or a CSR matrix of rows that may be a list, a tensor or a sparse matrix of any format."""
-    return X.tocsr() if is_sparse(X) else np.asarray(as_numpy(X))
+    """An array or CSR matrix of rows that may be a list, a tensor or any sparse matrix."""
+    if is_sparse(X):
+        return X.tocsr()
+    return np.asarray(as_numpy(X))
 
 
 def n_rows(X: Rows) -> int:
@@ -63,17 +65,22 @@ class Sample:
     @property
     def total(self) -> float:
         """Sum of the weights, or the number of rows if there are none."""
-        return float(len(self)) if self.weight is None else float(self.weight.sum())
+        if self.weight is None:
+            return float(len(self))
+        return float(self.weight.sum())
 
     @property
     def n_independent(self) -> int:
         """Number of groups, or the number of rows if there are no groups."""
-        return len(self) if self.groups is None else len(np.unique(self.groups))
+        if self.groups is None:
+            return len(self)
+        return len(np.unique(self.groups))
 
     def take(self, index: Any) -> Sample:
         """The rows at ``index`` with their weights and groups."""
-        parts = (None if values is None else values[index] for values in (self.weight, self.groups))
-        return Sample(self.rows[index], *parts)
+        weight = None if self.weight is None else self.weight[index]
+        groups = None if self.groups is None else self.groups[index]
+        return Sample(self.rows[index], weight, groups)
 
     def joined(self, other: Sample) -> Sample:
         """The rows of both; those of ``other`` are independent if there are groups."""
@@ -82,7 +89,9 @@ class Sample:
         weight = None
         if self.weight is not None or other.weight is not None:
             weight = np.concatenate([self.weights(), other.weights()])
-        groups = None if self.groups is None else np.append(self.groups, -1 - np.arange(len(other)))
+        groups = self.groups
+        if groups is not None:
+            groups = np.append(groups, -1 - np.arange(len(other)))
         return Sample(stack_rows(self.rows, other.rows), weight, groups)
 
     def at_most(self, n: int, rng: np.random.Generator) -> Sample:
@@ -93,7 +102,9 @@ class Sample:
 
     def weights(self) -> FloatArray:
         """One weight per row; ones if there are no weights."""
-        return np.ones(len(self)) if self.weight is None else self.weight
+        if self.weight is None:
+            return np.ones(len(self))
+        return self.weight
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,8 +153,13 @@ class SamplePair:
     def unit_weights(self) -> FloatArray | None:
         """Weights with mean 1, because the minimum size of a tree leaf refers to rows."""
         weight = self.weights()
-        return None if weight is None else np.asarray(weight / weight.mean())
+        if weight is None:
+            return None
+        return np.asarray(weight / weight.mean())
 
     def log_odds(self) -> float:
-        """Log of the total positive over the total unlabeled weight: ratio = odds / exp(log_odds)."""
+        """Log of the total positive over the total unlabeled weight.
+
+        A ratio is the odds divided by its exponential.
+        """
         return float(np.log(self.positive.total / self.unlabeled.total))

@@ -19,7 +19,7 @@ from sklearn.model_selection import train_test_split
 
 from drpu._optional import require
 from drpu.classifier.drpu import DRPUClassifier
-from drpu.datasets.sampling import draw_at_prior, make_pu
+from drpu.datasets.sampling import PUSample, draw_at_prior, make_pu
 from drpu.files.store import load, save
 from drpu.plots import PriorDisplay
 from drpu.priors.estimate import PriorEstimate
@@ -29,8 +29,9 @@ PRIORS = (0.2, 0.5, 0.8)
 SEED = 0
 
 INTRO = """\
-Even or odd? {labelled} digits are labelled as even, {unlabeled} are not labelled, none is labelled as odd.
-Share of even digits in training: {truth:.2f}; estimated: {found}
+Even or odd? {labelled} digits are labelled as even, {unlabeled} are not labelled, \
+none is labelled as odd.
+Share of even digits in training: {truth:.2f}; estimated: {estimate}
 """
 HEAD = """\
   share of even digits                        accuracy
@@ -45,40 +46,45 @@ class Row(NamedTuple):
     """Results at one share of positives."""
 
     truth: float
-    found: PriorEstimate
+    estimate: PriorEstimate
     as_trained: float
     adapted: float
     known: float
 
     def __str__(self) -> str:
-        found = f"{self.found.value:5.3f}   [{self.found.low:5.3f}, {self.found.high:5.3f}]"
+        interval = f"[{self.estimate.low:5.3f}, {self.estimate.high:5.3f}]"
+        estimate = f"{self.estimate.value:5.3f}   {interval}"
         accuracies = f"{self.as_trained:10.1%}   {self.adapted:7.1%}   {self.known:10.1%}"
-        return f"  {self.truth:4.2f}   {found}      {accuracies}"
+        return f"  {self.truth:4.2f}   {estimate}      {accuracies}"
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Train, change the prior, adapt, save, load, adapt again; print a table and draw it."""
     parser = argparse.ArgumentParser(prog="python -m drpu.demo", description=__doc__)
-    parser.add_argument("--out", type=Path, default=Path("demo"), help="folder for the files (default: demo)")
+    parser.add_argument(
+        "--out", type=Path, default=Path("demo"), help="folder for the files (default: demo)"
+    )
     parser.add_argument("--again", type=Path, help=argparse.SUPPRESS)  # the second process
     options = parser.parse_args(arguments)
-    if options.again:  # adapt with the file and new rows only, as on another machine
-        clf = load(options.again)
-        for X, y in _test_samples(*_data()[1]):
-            adapted = clf.adapt(X)
-            accuracy = float(np.mean(adapted.predict(X) == y))
-            print(f"  share of even digits {adapted.prior_}, accuracy {accuracy:.1%}")
+    if options.again:
+        _adapt_again(options.again)
         return
 
     options.out.mkdir(parents=True, exist_ok=True)
-    train, test = _data()
+    train, X_test, y_test = _data()
     clf = DRPUClassifier(scenario="single-sample", random_state=SEED).fit(train.X, train.y)
-    unlabeled = int((train.y == 0).sum())
-    print(INTRO.format(labelled=train.y.sum(), unlabeled=unlabeled, truth=train.prior, found=clf.prior_))
+    n_labelled = train.y.sum()
+    n_unlabeled = int((train.y == 0).sum())
+    print(
+        INTRO.format(
+            labelled=n_labelled, unlabeled=n_unlabeled, truth=train.prior, estimate=clf.prior_
+        )
+    )
 
-    told = DRPUClassifier(scenario="single-sample", prior=train.prior, random_state=SEED)
-    told.fit(train.X, train.y)
-    rows = [_row(clf, told, *sample) for sample in _test_samples(*test)]
+    knows_prior = DRPUClassifier(scenario="single-sample", prior=train.prior, random_state=SEED)
+    knows_prior.fit(train.X, train.y)
+    samples = _test_samples(X_test, y_test)
+    rows = [_row(clf, knows_prior, X, y) for X, y in samples]
     print(HEAD, *rows, OUTRO, sep="\n")
 
     artifact = options.out / "digits.drpu"
@@ -87,30 +93,53 @@ def main(arguments: list[str] | None = None) -> None:
     print(f"Saved to {artifact} ({size}). In a new process:", flush=True)
     subprocess.run([sys.executable, "-m", "drpu.demo", "--again", str(artifact)], check=True)
 
-    picture, page = options.out / "shift.png", options.out / "report.html"
+    picture = options.out / "shift.png"
     _draw(rows, picture)
     print(f"\nPicture: {picture}")
-    write_report(clf, _test_samples(*test)[0][0], page, title="Even digits, rarer than in training")
+    page = options.out / "report.html"
+    X_rarer, _ = samples[0]
+    write_report(clf, X_rarer, page, title="Even digits, rarer than in training")
     print(f"Page:    {page}, with sliders. Open it in a browser; it needs no network.")
 
 
-def _data() -> tuple[Any, tuple[Any, Any]]:
+def _adapt_again(artifact: Path) -> None:
+    """Adapt with the file and new rows only, as on another machine."""
+    clf = load(artifact)
+    _, X_test, y_test = _data()
+    for X, y in _test_samples(X_test, y_test):
+        adapted = clf.adapt(X)
+        accuracy = float(np.mean(adapted.predict(X) == y))
+        print(f"  share of even digits {adapted.prior_}, accuracy {accuracy:.1%}")
+
+
+def _data() -> tuple[PUSample, Any, Any]:
+    """The training sample, and the rows and labels for tests."""
     X, digit = load_digits(return_X_y=True)
     y = (digit % 2 == 0).astype(int)
-    X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.3, stratify=y, random_state=SEED)
-    return make_pu(X_train, y_train, prior=0.5, labelled=0.3, random_state=SEED), (X_test, y_test)
+    X_train, X_test, y_train, y_test = train_test_split(
+        X, y, test_size=0.3, stratify=y, random_state=SEED
+    )
+    train = make_pu(X_train, y_train, prior=0.5, labelled=0.3, random_state=SEED)
+    return train, X_test, y_test
 
 
 def _test_samples(X: Any, y: Any) -> list[tuple[Any, Any]]:
     return [draw_at_prior(X, y, prior, random_state=SEED) for prior in PRIORS]
 
 
-def _row(clf: DRPUClassifier, told: DRPUClassifier, X: Any, y: Any) -> Row:
+def _row(clf: DRPUClassifier, knows_prior: DRPUClassifier, X: Any, y: Any) -> Row:
     def accuracy(classifier: Any) -> float:
         return float(np.mean(classifier.predict(X) == y))
 
-    adapted, truth = clf.adapt(X), float(y.mean())
-    return Row(truth, adapted.prior_, accuracy(clf), accuracy(adapted), accuracy(told.at_prior(truth)))
+    truth = float(y.mean())
+    adapted = clf.adapt(X)
+    return Row(
+        truth,
+        adapted.prior_,
+        accuracy(clf),
+        accuracy(adapted),
+        accuracy(knows_prior.at_prior(truth)),
+    )
 
 
 def _draw(rows: list[Row], path: Path) -> None:
@@ -118,12 +147,13 @@ def _draw(rows: list[Row], path: Path) -> None:
     module = require("matplotlib.figure", extra="report", for_="the picture of the demo")
     figure = module.Figure(figsize=(9, 3.6), layout="constrained")
     left, right = figure.subplots(1, 2)
-    PriorDisplay({f"true {row.truth:.0%}": row.found for row in rows}).plot(left)
-    left.plot(range(len(rows)), [row.truth for row in rows], "kx", label="true share")
+    truths = [row.truth for row in rows]
+    PriorDisplay({f"true {row.truth:.0%}": row.estimate for row in rows}).plot(left)
+    left.plot(range(len(rows)), truths, "kx", label="true share")
     left.legend(frameon=False)
-    for label, style in (("as_trained", "o--"), ("adapted", "o-"), ("known", "o:")):
-        values = [getattr(row, label) for row in rows]
-        right.plot([row.truth for row in rows], values, style, label=label.replace("_", " "))
+    right.plot(truths, [row.as_trained for row in rows], "o--", label="as trained")
+    right.plot(truths, [row.adapted for row in rows], "o-", label="adapted")
+    right.plot(truths, [row.known for row in rows], "o:", label="known")
     right.set(xlabel="true share of positives", ylabel="accuracy", ylim=(0.85, 1))
     right.legend(frameon=False)
     figure.savefig(path, dpi=150)

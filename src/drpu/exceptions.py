@@ -24,16 +24,18 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from types import FrameType
 from typing import ClassVar
 
 __all__ = [
     "AlphaWarning", "ArtifactError", "BacktestWarning", "ClusterError", "CollectedWarning",
     "ContradictionWarning", "CopiedPositivesWarning", "DRPUError", "DRPUWarning", "DataError",
     "DataTypeError", "ExtraColumnsWarning", "FewNegativesWarning", "FewPositivesWarning",
-    "FewRowsWarning", "IdColumnWarning", "ImputationWarning", "IndexWarning", "KeptValuesWarning",
-    "LabelError", "LabelledSampleWarning", "LateLabelsWarning", "MissingAnswersWarning", "MissingExtraError",
-    "MissingValuesError", "MixedPeriodsWarning", "MorePositivesWarning", "OutputError", "ParameterError",
-    "PixelScaleWarning", "PositiveLabelWarning", "PriorBoundaryWarning", "PriorError",
+    "FewRowsWarning", "IdColumnWarning", "ImputationWarning", "IndexWarning",
+    "LabelError", "LabelledSampleWarning", "LateLabelsWarning", "MissingAnswersWarning",
+    "MissingExtraError", "MissingValuesError", "MixedPeriodsWarning", "MorePositivesWarning",
+    "OutputError", "ParameterError", "PixelScaleWarning", "PositiveLabelWarning",
+    "PriorBoundaryWarning", "PriorError", "ScenarioWarning",
     "SeenPositivesWarning", "SeparationWarning", "ShiftWarning", "TrainingTableWarning",
     "UnseenLevelsWarning",
 ]  # fmt: skip
@@ -121,17 +123,22 @@ class DRPUWarning(UserWarning):
     assumption: ClassVar[bool] = True  # False where a choice was made for the user
 
     def __init_subclass__(cls, *, code: str | None = None, assumption: bool = True) -> None:
-        cls.code, cls.assumption = code or cls.code, assumption
+        cls.code = code or cls.code
+        cls.assumption = assumption
 
     def __init__(
         self, finding: str = "", *, advice: str = "", command: str | None = None, **shares: float
     ) -> None:
-        self.finding, self.shares = finding, shares
-        self.advice, self.command = advice, advice if command is None else command
+        self.finding = finding
+        self.shares = shares
+        self.advice = advice
+        self.command = advice if command is None else command
         super().__init__(self._text(advice, "{:.3f}".format))
 
     @classmethod
-    def issue(cls, finding: str, *, advice: str = "", command: str | None = None, **shares: float) -> None:
+    def issue(
+        cls, finding: str, *, advice: str = "", command: str | None = None, **shares: float
+    ) -> None:
         """Issue a warning of this class."""
         warn(cls(finding, advice=advice, command=command, **shares))
 
@@ -143,8 +150,11 @@ class DRPUWarning(UserWarning):
         return f"[{self.code}] {self._text(self.command, share)}"
 
     def _text(self, advice: str, share: Callable[[float], str]) -> str:
-        shown = {name: share(value) for name, value in self.shares.items()}
-        return f"{self.finding.format(**shown) if shown else self.finding} {advice}".strip()
+        finding = self.finding
+        if self.shares:
+            numbers = {name: share(value) for name, value in self.shares.items()}
+            finding = finding.format(**numbers)
+        return f"{finding} {advice}".strip()
 
 
 _SILENT: ContextVar[bool] = ContextVar("silent", default=False)
@@ -153,7 +163,10 @@ _HEARD: ContextVar[list[DRPUWarning] | None] = ContextVar("heard", default=None)
 
 @contextmanager
 def silent() -> Iterator[None]:
-    """Issue no warnings of drpu inside the block, in this thread only; no global filter is changed."""
+    """Issue no warnings of drpu inside the block, in this thread only.
+
+    No global filter is changed.
+    """
     token = _SILENT.set(True)
     try:
         yield
@@ -163,11 +176,11 @@ def silent() -> Iterator[None]:
 
 @contextmanager
 def heard() -> Iterator[list[DRPUWarning]]:
-    """Collect the warnings of drpu inside the block, in this thread only, instead of issuing them."""
-    found: list[DRPUWarning] = []
-    token = _HEARD.set(found)
+    """Collect the warnings of drpu inside the block, in this thread only; none is issued."""
+    collected: list[DRPUWarning] = []
+    token = _HEARD.set(collected)
     try:
-        yield found
+        yield collected
     finally:
         _HEARD.reset(token)
 
@@ -176,14 +189,22 @@ def warn(warning: DRPUWarning) -> None:
     """Issue a warning that points to the first line outside of drpu, which is the caller's."""
     if _SILENT.get():
         return
-    listening = _HEARD.get()
-    if listening is not None:
-        listening.append(warning)
+    collected = _HEARD.get()
+    if collected is not None:
+        collected.append(warning)
         return
-    frame, level = sys._getframe(1), 2
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "drpu":
-        frame, level = frame.f_back, level + 1
+    frame = sys._getframe(1)
+    level = 2
+    while frame.f_back is not None and _is_ours(frame):
+        frame = frame.f_back
+        level += 1
     warnings.warn(warning, stacklevel=level)
+
+
+def _is_ours(frame: FrameType) -> bool:
+    """Whether a call was made by a module of drpu."""
+    package, _, _ = frame.f_globals.get("__name__", "").partition(".")
+    return bool(package == "drpu")
 
 
 class FewPositivesWarning(DRPUWarning, code="few-positives"):
@@ -211,7 +232,7 @@ class PriorBoundaryWarning(DRPUWarning, code="prior-boundary"):
 
 
 class SeparationWarning(DRPUWarning, code="weak-separation"):
-    """The score hardly separates the classes, so the prior is not identified and its value a central one."""
+    """The score hardly separates the classes; the prior is not identified and a central value."""
 
 
 class ShiftWarning(DRPUWarning, code="not-prior-shift"):
@@ -223,7 +244,7 @@ class MixedPeriodsWarning(DRPUWarning, code="mixed-periods"):
 
 
 class ContradictionWarning(DRPUWarning, code="contradiction"):
-    """A prior is far from what answers said about earlier rows, or above what the training rows allow."""
+    """A prior is far from answers about earlier rows, or above what the training rows allow."""
 
 
 class AlphaWarning(DRPUWarning, code="alpha-above-prior"):
@@ -251,7 +272,7 @@ class MorePositivesWarning(DRPUWarning, code="more-positives"):
 
 
 class IndexWarning(DRPUWarning, code="index-order", assumption=False):
-    """Labels, weights or other values have the index of X in another order; they are matched by position."""
+    """Labels or other values have the index of X in another order; they are matched by position."""
 
 
 class IdColumnWarning(DRPUWarning, code="id-column", assumption=False):
@@ -259,7 +280,11 @@ class IdColumnWarning(DRPUWarning, code="id-column", assumption=False):
 
 
 class TrainingTableWarning(DRPUWarning, code="training-table"):
-    """The training table has columns or rows that may make the classifier worthless for later rows."""
+    """Columns or rows of the training table may make the classifier worthless for later rows."""
+
+
+class ScenarioWarning(DRPUWarning, code="scenario", assumption=False):
+    """The rows of one table were taken as two samples, because labelled rows reappear as unlabeled ones."""
 
 
 class ExtraColumnsWarning(DRPUWarning, code="extra-columns", assumption=False):
@@ -267,15 +292,11 @@ class ExtraColumnsWarning(DRPUWarning, code="extra-columns", assumption=False):
 
 
 class UnseenLevelsWarning(DRPUWarning, code="unseen-levels"):
-    """Many rows have levels of a category that training or a file did not keep."""
+    """Many rows have levels of a category that training did not keep."""
 
 
 class PixelScaleWarning(DRPUWarning, code="pixel-scale"):
     """The pixels of new images are on another scale than those of the training images."""
-
-
-class KeptValuesWarning(DRPUWarning, code="kept-values", assumption=False):
-    """A file contains values of columns: the levels of categories."""
 
 
 class CollectedWarning(DRPUWarning, code="collected", assumption=False):

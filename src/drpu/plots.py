@@ -1,9 +1,9 @@
 """Display objects: plots of priors, scores, calibration and expected performance.
 
-Each display holds values that were computed from counts, and ``plot`` draws them, like the displays of
-scikit-learn. ``from_classifier`` computes, draws and returns a display; ``ax_`` and ``figure_`` are the axes
-and the figure. The HTML report shows the same figures. Drawing needs matplotlib, which the extra ``report``
-installs.
+Each display holds values that were computed from counts, and ``plot`` draws them, like the displays
+of scikit-learn. ``from_classifier`` computes, draws and returns a display; ``ax_`` and ``figure_``
+are the axes and the figure. The HTML report shows the same figures. Drawing needs matplotlib, which
+the extra ``report`` installs.
 """
 
 from __future__ import annotations
@@ -47,7 +47,11 @@ __all__ = [
     "TailRatioDisplay",
 ]
 
-POSITIVE, UNLABELED, NEW, DECISION, EVEN = "#d55e00", "#6b7680", "#0072b2", "#8a1c7c", "#b3b3b3"
+POSITIVE = "#d55e00"
+UNLABELED = "#6b7680"
+NEW = "#0072b2"
+DECISION = "#8a1c7c"
+EVEN = "#b3b3b3"
 FIGURES = ("accuracy", "precision", "recall", "flagged", "cost")
 LETTERS = 50  # characters that fit below an axis; with longer names some are omitted
 
@@ -56,7 +60,9 @@ def fitted_of(classifier: Any) -> FittedRatio:
     """The fitted state of a classifier that can be adapted; raises if it is none, or not fitted."""
     if not isinstance(classifier, (DRPUClassifier, AdaptedClassifier)):
         kind = type(classifier).__name__
-        raise DataTypeError(f"classifier must be a fitted DRPUClassifier or AdaptedClassifier, got {kind}.")
+        raise DataTypeError(
+            f"classifier must be a fitted DRPUClassifier or AdaptedClassifier, got {kind}."
+        )
     return classifier.fitted_
 
 
@@ -68,7 +74,8 @@ def level_ratios(fitted: FittedRatio) -> FloatArray:
 def prepared_counts(fitted: FittedRatio) -> PreparedCounts:
     """Counts of a fitted classifier, for the rates of many thresholds."""
     labelled = None if fitted.calibration is None else fitted.labelled_fraction
-    return PreparedCounts.of(fitted.tails, fitted.unlabeled_prior.value, labelled, fitted.level_offsets)
+    prior = fitted.unlabeled_prior.value
+    return PreparedCounts.of(fitted.tails, prior, labelled, fitted.level_offsets)
 
 
 class Display(ABC):
@@ -82,7 +89,8 @@ class Display(ABC):
         if ax is None:
             pyplot = require("matplotlib.pyplot", extra="report", for_=type(self).__name__)
             _, ax = pyplot.subplots(layout="constrained")
-        self.ax_, self.figure_ = ax, ax.figure
+        self.ax_ = ax
+        self.figure_ = ax.figure
         self._draw(ax)
         return self
 
@@ -101,7 +109,12 @@ def _in_percent(*axes: Any) -> None:
 def _round_top(value: float) -> float:
     """A round number above ``value`` for the end of an axis of shares, 1 at most."""
     size = 10.0 ** math.floor(math.log10(max(value, 1e-6)))
-    return min(1.0, next(size * k for k in (1.2, 1.5, 2, 3, 4, 5, 6, 8, 10, 12) if size * k >= 1.08 * value))
+    top = size
+    for factor in (1.2, 1.5, 2, 3, 4, 5, 6, 8, 10, 12):
+        top = size * factor
+        if top >= 1.08 * value:
+            break
+    return min(1.0, top)
 
 
 def _mark(ax: Any, point: tuple[float, float], colour: str, name: str, label: str) -> None:
@@ -120,8 +133,8 @@ class PriorDisplay(Display):
     whole : PriorEstimate, optional
         Prior of all samples together, drawn as a dashed line.
     shifted : collection of str
-        Names of samples in which more than the prior has changed: a cross marks them. Open circles mark
-        priors that are not identified.
+        Names of samples in which more than the prior has changed: a cross marks them. Open circles
+        mark priors that are not identified.
 
     Examples
     --------
@@ -137,48 +150,62 @@ class PriorDisplay(Display):
     shifted: Collection[str] = ()
 
     @classmethod
-    def from_classifier(cls, classifier: Any, samples: Mapping[str, Rows], *, ax: Any = None) -> Self:
+    def from_classifier(
+        cls, classifier: Any, samples: Mapping[str, Rows], *, ax: Any = None
+    ) -> Self:
         """Priors of the training rows and of each sample of new rows, by name."""
         priors = {"training": fitted_of(classifier).train_prior}
-        adapted = {name: classifier.adapt(rows) for name, rows in samples.items()}
-        shifted = [name for name, there in adapted.items() if there.shift_ == "other"]
-        return cls(priors | {name: there.prior_ for name, there in adapted.items()}, None, shifted).plot(ax)
+        shifted = []
+        for name, rows in samples.items():
+            adapted = classifier.adapt(rows)
+            priors[name] = adapted.prior_
+            if adapted.shift_ == "other":
+                shifted.append(name)
+        return cls(priors, None, shifted).plot(ax)
 
     def _draw(self, ax: Any) -> None:
-        names, values = [_short_name(name) for name in self.priors], list(self.priors.values())
-        middle = np.array([prior.value for prior in values])
-        errors = [middle - [prior.low for prior in values], [prior.high for prior in values] - middle]
-        ax.errorbar(range(len(names)), middle, errors, fmt="none", capsize=4, color=NEW)
-        states = [
-            "more has changed" if name in self.shifted else "" if prior.identified else "not identified"
-            for name, prior in self.priors.items()
-        ]
+        priors = list(self.priors.values())
+        values = np.array([prior.value for prior in priors])
+        lows = np.array([prior.low for prior in priors])
+        highs = np.array([prior.high for prior in priors])
+        places = np.arange(len(priors))
+        errors = [values - lows, highs - values]
+        ax.errorbar(places, values, errors, fmt="none", capsize=4, color=NEW)
+
+        states = np.array([self._state(name) for name in self.priors])
         for state, style in _STATES.items():
-            places = [k for k, found in enumerate(states) if found == state]
-            if places:
-                ax.plot(places, middle[places], linestyle="none", label=state or None, **style)
+            marked = states == state
+            if marked.any():
+                label = state or None
+                ax.plot(places[marked], values[marked], linestyle="none", label=label, **style)
         if self.whole is not None:
             ax.axhline(self.whole.value, linestyle="--", color=UNLABELED, label="all together")
         if self.whole is not None or any(states):
             ax.legend(frameon=False)
-        if len(values) <= 4:
-            for x, prior in enumerate(values):
-                ax.annotate(
-                    f"{100 * prior.value:.3g}%", (x, prior.value), (8, -3), textcoords="offset points"
-                )
+        if len(priors) <= 4:
+            for x, value in zip(places, values, strict=True):
+                text = f"{100 * value:.3g}%"
+                ax.annotate(text, (x, value), (8, -3), textcoords="offset points")
+
+        names = [_short_name(name) for name in self.priors]
         step = -(-len(names) * (max(map(len, names)) + 1) // LETTERS)
-        ax.set_xticks(range(len(names))[::step], names[::step])
-        levels = sorted({f"{prior.level:.0%}" for prior in values})
-        top = _round_top(max(prior.high for prior in values))
-        ax.set(
-            ylabel=f"share of positives, {'/'.join(levels)} interval",
-            ylim=(0, top),
-            xlim=(-0.5, len(names) - 0.5),
-        )
+        ax.set_xticks(places[::step], names[::step])
+        levels = sorted({f"{prior.level:.0%}" for prior in priors})
+        ax.set_ylabel(f"share of positives, {'/'.join(levels)} interval")
+        ax.set(ylim=(0, _round_top(float(highs.max()))), xlim=(-0.5, len(names) - 0.5))
         _in_percent(ax.yaxis)
 
+    def _state(self, name: str) -> str:
+        """What the mark of a sample says, a key of ``_STATES``."""
+        if name in self.shifted:
+            return "more has changed"
+        if not self.priors[name].identified:
+            return "not identified"
+        return ""
 
-# Marks of samples whose prior is read as usual, not identified, or in which more than the prior has changed.
+
+# Marks of samples whose prior is read as usual, is not identified, or in which more than the prior
+# has changed.
 _STATES: dict[str, dict[str, Any]] = {
     "": {"marker": "o", "color": NEW},
     "not identified": {"marker": "o", "color": NEW, "markerfacecolor": "#ffffff"},
@@ -188,8 +215,11 @@ _STATES: dict[str, dict[str, Any]] = {
 
 def _short_name(name: str) -> str:
     """A name for an axis: the ends of a long one, where most names differ; it is no formula."""
-    name = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in name)
-    return (name if len(name) <= 12 else f"{name[:5]}…{name[-6:]}").replace("$", r"\$")
+    letters = [c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in name]
+    name = "".join(letters)
+    if len(name) > 12:
+        name = f"{name[:5]}…{name[-6:]}"
+    return name.replace("$", r"\$")
 
 
 @dataclass
@@ -199,8 +229,8 @@ class ScoreDisplay(Display):
     Parameters
     ----------
     edges : ndarray
-        Ends of ranges of the score. The first range includes everything below it, so its left edge is for
-        drawing only.
+        Ends of ranges of the score. The first range includes everything below it, so its left edge
+        is for drawing only.
     positive, unlabeled : ndarray
         Mass of held-out positives and of unlabeled training rows in each range.
     new : ndarray, optional
@@ -225,23 +255,24 @@ class ScoreDisplay(Display):
         threshold: float | None = None,
     ) -> Self:
         """Distributions of counts; ranges end at scores of held-out positives, as the counts do."""
-        levels, b = tails.levels, tails.positive_survival
+        levels = tails.levels
+        b = tails.positive_survival
         inner = levels[(b <= 0.99) & (b >= 0.01)]
         if len(inner) < 2:
             inner = levels
         cuts = np.linspace(inner[0], inner[-1], bins)[:-1]
-        first = np.unique(np.searchsorted(levels, cuts, side="left"))  # the level each range starts at
+        # the level each range starts at
+        first = np.unique(np.searchsorted(levels, cuts, side="left"))
         width = max(float(inner[-1] - inner[0]) / bins, 1e-9)
-        edges = np.concatenate(
-            ([levels[first[0]] - 2 * width], levels[first], [max(inner[-1], levels[first[-1]] + width)])
-        )
+        left = levels[first[0]] - 2 * width
+        right = max(inner[-1], levels[first[-1]] + width)
+        edges = np.concatenate(([left], levels[first], [right]))
 
         def mass(survival: FloatArray) -> FloatArray:
             return -np.diff(np.concatenate(([1.0], survival[first], [0.0])))
 
-        return cls(
-            edges, mass(b), mass(tails.survival), None if new is None else mass(new.survival), threshold
-        )
+        mass_of_new = None if new is None else mass(new.survival)
+        return cls(edges, mass(b), mass(tails.survival), mass_of_new, threshold)
 
     @classmethod
     def from_classifier(cls, classifier: Any, X: Rows | None = None, *, ax: Any = None) -> Self:
@@ -252,27 +283,33 @@ class ScoreDisplay(Display):
         return cls.from_counts(fitted.tails, new, threshold=threshold).plot(ax)
 
     def _draw(self, ax: Any) -> None:
-        samples = [("training rows", UNLABELED, self.unlabeled), ("positives", POSITIVE, self.positive)]
+        self._draw_density(ax, self.unlabeled, UNLABELED, "training rows")
+        self._draw_density(ax, self.positive, POSITIVE, "positives")
         if self.new is not None:
-            samples.append(("new rows", NEW, self.new))
-        for name, colour, mass in samples:
-            density = mass / np.diff(self.edges)
-            ax.stairs(density, self.edges, fill=True, alpha=0.15, color=colour)
-            ax.stairs(density, self.edges, label=name, color=colour)
-        ends = float(self.edges[0]), float(self.edges[-1])
+            self._draw_density(ax, self.new, NEW, "new rows")
+        left = float(self.edges[0])
+        right = float(self.edges[-1])
         if self.threshold is not None:
-            place = min(max(self.threshold, ends[0]), ends[1])
-            ax.axvline(place, color=DECISION, label="flagged from here on", gid="cut", clip_on=False)
-        ax.set(xlabel="score (log of the ratio before calibration)", ylabel="density", xlim=ends)
+            place = min(max(self.threshold, left), right)
+            label = "flagged from here on"
+            ax.axvline(place, color=DECISION, label=label, gid="cut", clip_on=False)
+        ax.set_xlabel("score (log of the ratio before calibration)")
+        ax.set(ylabel="density", xlim=(left, right))
         ax.legend(frameon=False)
+
+    def _draw_density(self, ax: Any, mass: FloatArray, colour: str, label: str) -> None:
+        density = mass / np.diff(self.edges)
+        ax.stairs(density, self.edges, fill=True, alpha=0.15, color=colour)
+        ax.stairs(density, self.edges, label=label, color=colour)
 
 
 @dataclass
 class TailRatioDisplay(Display):
     """The tail ratio as a function of recall, and the estimated prior.
 
-    The tail ratio is the fraction of unlabeled rows above a threshold, divided by that of positives. The
-    curve is never below the prior, except for noise, and its low, flat part shows it.
+    The tail ratio is the fraction of unlabeled rows above a threshold, divided by that of
+    positives. The curve is never below the prior, except for noise, and its low, flat part shows
+    it.
 
     Parameters
     ----------
@@ -292,10 +329,13 @@ class TailRatioDisplay(Display):
     @classmethod
     def from_counts(cls, tails: ScoreTails, prior: PriorEstimate) -> Self:
         """The curve of counts."""
-        b, a = tails.positive_survival, tails.survival
+        b = tails.positive_survival
+        a = tails.survival
         keep = b * tails.n_positive >= min(3, tails.n_positive) - 1e-9
-        at = int(np.argmin(np.abs(b - ratio_limits(tails, prior.level).recall)))
-        return cls(b[keep], a[keep] / b[keep], (float(b[at]), float(a[at] / b[at])), prior)
+        decisive_recall = ratio_limits(tails, prior.level).recall
+        k = int(np.argmin(np.abs(b - decisive_recall)))
+        decisive_point = (float(b[k]), float(a[k] / b[k]))
+        return cls(b[keep], a[keep] / b[keep], decisive_point, prior)
 
     @classmethod
     def from_classifier(cls, classifier: Any, *, ax: Any = None) -> Self:
@@ -304,9 +344,11 @@ class TailRatioDisplay(Display):
         return cls.from_counts(fitted.tails, fitted.unlabeled_prior).plot(ax)
 
     def _draw(self, ax: Any) -> None:
-        prior, interval = self.prior, f"{self.prior.level:.0%} interval"
+        prior = self.prior
+        interval = f"{prior.level:.0%} interval"
+        label = f"prior {100 * prior.value:.3g}%"
         ax.axhspan(prior.low, prior.high, color=UNLABELED, alpha=0.15, linewidth=0, label=interval)
-        ax.axhline(prior.value, color=UNLABELED, linestyle="--", label=f"prior {100 * prior.value:.3g}%")
+        ax.axhline(prior.value, color=UNLABELED, linestyle="--", label=label)
         ax.plot(self.recall, self.ratio, color=NEW)
         ax.plot(*self.read, "o", color=POSITIVE, label="decides the upper limit")
         ax.set(
@@ -344,20 +386,27 @@ class RocDisplay(Display):
     ) -> Self:
         """The curve without labelled negatives.
 
-        ``prior`` is that of the rows counted in ``tails``. The distribution of the negatives is that of the
-        unlabeled rows minus the positives. Where noise would make the rate decrease, neighbours are pooled.
+        ``prior`` is that of the rows counted in ``tails``. The distribution of the negatives is
+        that of the unlabeled rows minus the positives. Where noise would make the rate decrease,
+        neighbours are pooled.
         """
         b = np.concatenate(([1.0], tails.positive_survival, [0.0]))
         a = np.concatenate(([1.0], tails.survival, [0.0]))
-        wrong = (a - prior * b) / (1 - prior) if prior < 1 else a
-        wrong = np.clip(isotonic_regression(wrong[::-1]).x, 0, 1)
-        wrong[0], wrong[-1], recall = 0.0, 1.0, b[::-1]
-        return cls(wrong, recall, float(np.trapezoid(recall, wrong)), point)
+        negative_survival = a
+        if prior < 1:
+            negative_survival = (a - prior * b) / (1 - prior)
+        false_positive_rate = np.clip(isotonic_regression(negative_survival[::-1]).x, 0, 1)
+        false_positive_rate[0] = 0.0
+        false_positive_rate[-1] = 1.0
+        recall = b[::-1]
+        area = float(np.trapezoid(recall, false_positive_rate))
+        return cls(false_positive_rate, recall, area, point)
 
     @classmethod
     def from_classifier(cls, classifier: Any, *, ax: Any = None) -> Self:
         """The curve of a classifier, with its current decision on it."""
-        fitted, expected = fitted_of(classifier), classifier.expected_performance()
+        fitted = fitted_of(classifier)
+        expected = classifier.expected_performance()
         point = (float(expected.false_positive_rate), float(expected.recall))
         return cls.from_counts(fitted.tails, fitted.unlabeled_prior.value, point=point).plot(ax)
 
@@ -391,24 +440,38 @@ class CalibrationDisplay(Display):
     @classmethod
     def from_fitted(cls, fitted: FittedRatio, *, bins: int = 10) -> Self:
         """Probabilities and proportions from the counts, for the training population."""
-        tails, fraction, pi = fitted.tails, fitted.labelled_fraction, fitted.train_prior.value
+        tails = fitted.tails
+        fraction = fitted.labelled_fraction
+        pi = fitted.train_prior.value
         positive = tails.positive_counts / tails.positive_counts.sum()
         unlabeled = tails.counts / tails.counts.sum()
+        mass = fraction * positive + (1 - fraction) * unlabeled
+        ratio = level_ratios(fitted)
+        ratio = np.concatenate((ratio[:1], ratio))
+
+        # ranges of equal mass
         below = np.concatenate(([0.0], (positive + unlabeled).cumsum()[:-1]))
         start = np.searchsorted(below, np.linspace(0, 2, bins + 1)[:-1], side="left")
-        start = np.unique(start.clip(0, len(below) - 1))  # ranges of equal mass
-        b, a = np.add.reduceat(positive, start), np.add.reduceat(unlabeled, start)
-        ratio = level_ratios(fitted)
-        mass = fraction * positive + (1 - fraction) * unlabeled
+        start = np.unique(start.clip(0, len(below) - 1))
         population = np.add.reduceat(mass, start)
         use = population > 0
-        weighted = np.add.reduceat(mass * np.concatenate((ratio[:1], ratio)), start)
-        predicted = np.minimum(pi * weighted[use] / population[use], 1)
-        observed = pi * b[use] / population[use]
-        b, a = np.maximum(b[use], 0.5 / tails.n_positive), np.maximum(a[use], 0.5 / tails.n)
+        population = population[use]
+        b = np.add.reduceat(positive, start)[use]
+        a = np.add.reduceat(unlabeled, start)[use]
+        predicted = pi * np.add.reduceat(mass * ratio, start)[use] / population
+        observed = pi * b / population
+
+        b = np.maximum(b, 0.5 / tails.n_positive)
+        a = np.maximum(a, 0.5 / tails.n)
         spread = 2 * np.sqrt((1 - b) / (tails.n_positive * b) + (1 - a) / (tails.n * a))
-        shares = (observed, observed * np.exp(-spread), observed * np.exp(spread))
-        return cls(predicted, *(np.minimum(share, 1) for share in shares))
+        low = observed * np.exp(-spread)
+        high = observed * np.exp(spread)
+        return cls(
+            predicted=np.minimum(predicted, 1),
+            observed=np.minimum(observed, 1),
+            low=np.minimum(low, 1),
+            high=np.minimum(high, 1),
+        )
 
     @classmethod
     def from_classifier(cls, classifier: Any, *, ax: Any = None) -> Self:
@@ -419,8 +482,10 @@ class CalibrationDisplay(Display):
         errors = [self.observed - self.low, self.high - self.observed]
         top = _round_top(float(max(self.predicted.max(), self.high.max())))
         ax.plot([0, top], [0, top], "--", color=EVEN, linewidth=1, label="predicted = observed")
-        ax.errorbar(self.predicted, self.observed, errors, fmt="o", color=NEW, label="two standard errors")
-        ax.set(xlabel="predicted probability", ylabel="observed share", xlim=(0, top), ylim=(0, 1.01 * top))
+        label = "two standard errors"
+        ax.errorbar(self.predicted, self.observed, errors, fmt="o", color=NEW, label=label)
+        ax.set(xlabel="predicted probability", ylabel="observed share")
+        ax.set(xlim=(0, top), ylim=(0, 1.01 * top))
         _in_percent(ax.xaxis, ax.yaxis)
         ax.legend(frameon=False, loc="upper left")
 
@@ -459,50 +524,67 @@ class PerformanceDisplay(Display):
         points: int = 99,
         top: float = 1.0,
         prepared: PreparedCounts | None = None,
-        **shown: Any,
+        **drawn: Any,
     ) -> Self:
-        """Performance at ``points`` priors below ``top``, that of ``at_prior(prior).at_cost(cost)``."""
-        prepared = prepared_counts(fitted) if prepared is None else prepared
-        priors, pi = np.linspace(0, top, points + 2)[1:-1], fitted.train_prior.value
+        """Performance at ``points`` priors below ``top``, that of ``at_prior(prior).at_cost(cost)``.
+
+        ``drawn`` are the fields ``figure`` and ``prior``.
+        """
+        if prepared is None:
+            prepared = prepared_counts(fitted)
+        unlabeled_prior = fitted.unlabeled_prior
 
         def expected(threshold: float, prior: float) -> Performance:
             decision = fitted.decision_above(threshold)
-            rates = decision_rates(decision, fitted.unlabeled_prior.value, prepared)
-            given = PriorEstimate.given(prior)
-            return expect(decision, fitted.unlabeled_prior, given, cost=cost, rates=rates)[0]
+            rates = decision_rates(decision, unlabeled_prior.value, prepared)
+            test_prior = PriorEstimate.given(prior)
+            return expect(decision, unlabeled_prior, test_prior, cost=cost, rates=rates)[0]
 
-        kept = ratio_threshold(pi, pi, cost=cost)
-        adapted = [expected(ratio_threshold(pi, q, cost=cost), q) for q in priors.tolist()]
-        as_trained = [expected(kept, q) for q in priors.tolist()]
-        return cls(priors, _stacked(adapted), _stacked(as_trained), **shown)
+        pi = fitted.train_prior.value
+        trained_threshold = ratio_threshold(pi, pi, cost=cost)
+        priors = np.linspace(0, top, points + 2)[1:-1]
+        adapted = []
+        as_trained = []
+        for prior in priors.tolist():
+            adapted.append(expected(ratio_threshold(pi, prior, cost=cost), prior))
+            as_trained.append(expected(trained_threshold, prior))
+        return cls(priors, _stacked(adapted), _stacked(as_trained), **drawn)
 
     @classmethod
     def from_classifier(cls, classifier: Any, *, figure: str = "accuracy", ax: Any = None) -> Self:
         """Expected performance of a classifier at its cost."""
-        fitted, prior = fitted_of(classifier), classifier.test_prior_.value
-        return cls.from_fitted(fitted, cost=float(classifier.cost_), figure=figure, prior=prior).plot(ax)
+        fitted = fitted_of(classifier)
+        cost = float(classifier.cost_)
+        prior = classifier.test_prior_.value
+        return cls.from_fitted(fitted, cost=cost, figure=figure, prior=prior).plot(ax)
 
     def _draw(self, ax: Any) -> None:
-        moved, kept = getattr(self.adapted, self.figure), getattr(self.as_trained, self.figure)
-        ax.plot(self.priors, kept, color=UNLABELED, linestyle="--", label="threshold as trained")
-        ax.plot(self.priors, moved, color=NEW, label="threshold follows the share")
+        adapted = getattr(self.adapted, self.figure)
+        as_trained = getattr(self.as_trained, self.figure)
+        ax.plot(
+            self.priors, as_trained, color=UNLABELED, linestyle="--", label="threshold as trained"
+        )
+        ax.plot(self.priors, adapted, color=NEW, label="threshold follows the share")
         if self.prior is not None:
             ax.axvline(self.prior, color=DECISION, label="current share", gid="cut", clip_on=False)
         top = float(self.priors[-1] + self.priors[0])
-        ax.set(xlabel="share of positives in new rows", ylabel=f"expected {self.figure}", xlim=(0, top))
+        ax.set(xlabel="share of positives in new rows", xlim=(0, top))
+        ax.set_ylabel(f"expected {self.figure}")
         if self.figure == "cost":
-            ax.set_ylim(0, 1.1 * max(float(moved.max()), float(kept.max()), 1e-9))
+            ax.set_ylim(0, 1.1 * max(float(adapted.max()), float(as_trained.max()), 1e-9))
         else:
             _in_percent(ax.yaxis)
         _in_percent(ax.xaxis)
         ax.legend(frameon=False)
 
 
-def _stacked(each: list[Performance]) -> Performance:
+def _stacked(performances: list[Performance]) -> Performance:
     """One performance whose figures are arrays."""
-    return Performance(
-        *(np.array([getattr(one, field.name) for one in each]) for field in fields(Performance))
-    )
+    figures = {}
+    for field in fields(Performance):
+        values = [getattr(performance, field.name) for performance in performances]
+        figures[field.name] = np.array(values)
+    return Performance(**figures)
 
 
 def _gain_of(classifier: Any, X: Rows | None) -> Gain:
@@ -519,15 +601,16 @@ class GainDisplay(Display):
     gain : Gain
         The curve with its limits.
     flagged, checked : tuple of float, optional
-        Share of the rows, and share of the positives among them, for the rows that are flagged and for
-        those of a budget.
+        Share of the rows, and share of the positives among them, for the rows that are flagged and
+        for those of a budget.
 
     Examples
     --------
     >>> from drpu import DRPUClassifier, make_gaussian_pu
     >>> from drpu.plots import GainDisplay
     >>> data = make_gaussian_pu(200, 500, prior=0.3, test_prior=0.1, separation=3, random_state=0)
-    >>> june = DRPUClassifier("kernel", random_state=0).fit(*data.X_y()).adapt(data.test)
+    >>> clf = DRPUClassifier("kernel", random_state=0).fit_pu(data.positive, data.unlabeled)
+    >>> june = clf.adapt(data.test)
     >>> display = GainDisplay.from_classifier(june, data.test)
     >>> display.ax_.get_ylabel()
     'positives found'
@@ -540,7 +623,8 @@ class GainDisplay(Display):
     @classmethod
     def from_classifier(cls, classifier: Any, X: Rows | None = None, *, ax: Any = None) -> Self:
         """The curve at the prior of the classifier; depths refer to new rows if they are given."""
-        gain, expected = _gain_of(classifier, X), classifier.expected_performance()
+        gain = _gain_of(classifier, X)
+        expected = classifier.expected_performance()
         return cls(gain, (float(expected.flagged), float(expected.recall))).plot(ax)
 
     def _draw(self, ax: Any) -> None:
@@ -548,15 +632,15 @@ class GainDisplay(Display):
         ax.fill_between(gain.share, gain.low, gain.high, color=POSITIVE, alpha=0.15, linewidth=0)
         ax.plot(gain.share, gain.recall, color=POSITIVE, label="highest scores first")
         ax.plot([0, 1], [0, 1], "--", color=EVEN, label="at random")
-        for name, colour, point, label in (
-            ("cut", DECISION, self.flagged, "the rows flagged"),
-            ("checked", NEW, self.checked, "the rows to check"),
-        ):
-            if point is not None:
-                _mark(ax, point, colour, name, label)
-        shares = [point[0] for point in (self.flagged, self.checked) if point is not None]
-        reach = float(gain.share[int(np.searchsorted(gain.recall, 0.9))])
-        end = _round_top(min(1.0, max(reach, 2 * gain.prior, *(1.5 * share for share in shares), 1e-4)))
+        nine_of_ten = int(np.searchsorted(gain.recall, 0.9))
+        reach = max(float(gain.share[nine_of_ten]), 2 * gain.prior, 1e-4)
+        if self.flagged is not None:
+            _mark(ax, self.flagged, DECISION, "cut", "the rows flagged")
+            reach = max(reach, 1.5 * self.flagged[0])
+        if self.checked is not None:
+            _mark(ax, self.checked, NEW, "checked", "the rows to check")
+            reach = max(reach, 1.5 * self.checked[0])
+        end = _round_top(min(1.0, reach))
         ax.set(xlabel="rows checked", ylabel="positives found", xlim=(0, end), ylim=(0, 1.02))
         _in_percent(ax.xaxis, ax.yaxis)
         ax.legend(frameon=False, loc="lower right")
@@ -587,18 +671,28 @@ class PrecisionRecallDisplay(Display):
 
     @classmethod
     def from_gain(
-        cls, gain: Gain, n_positive: float, prior: PriorEstimate, *, point: tuple[float, float] | None = None
+        cls,
+        gain: Gain,
+        n_positive: float,
+        prior: PriorEstimate,
+        *,
+        point: tuple[float, float] | None = None,
     ) -> Self:
-        """The curve of at most 200 of the thresholds of a gain curve, as ``at_budget`` gives them."""
-        some = np.flatnonzero((gain.share > 0) & (gain.recall > 0))
-        some = some[np.unique(np.linspace(0, len(some) - 1, 200).astype(int))]
-        found = [gain.outlook(float(gain.share[k]), n_positive, prior, math.nan) for k in some]
-        precision = [(b.precision.value, b.precision.low, b.precision.high) for b in found]
-        recall = np.array([b.recall.value for b in found])
-        value, low, high = np.array(precision).T
+        """The curve at no more than 200 thresholds of a gain curve, as in ``at_budget``."""
+        positions = np.flatnonzero((gain.share > 0) & (gain.recall > 0))
+        positions = positions[np.unique(np.linspace(0, len(positions) - 1, 200).astype(int))]
+        shares = gain.share[positions].tolist()
+        outlooks = [gain.outlook(share, n_positive, prior, math.nan) for share in shares]
         if point is not None and math.isnan(point[1]):  # nothing is flagged
-            point = point[0], 1.0
-        return cls(recall, value, low, high, prior.value, point)
+            point = (point[0], 1.0)
+        return cls(
+            recall=np.array([outlook.recall.value for outlook in outlooks]),
+            precision=np.array([outlook.precision.value for outlook in outlooks]),
+            low=np.array([outlook.precision.low for outlook in outlooks]),
+            high=np.array([outlook.precision.high for outlook in outlooks]),
+            prior=prior.value,
+            point=point,
+        )
 
     @classmethod
     def from_classifier(cls, classifier: Any, X: Rows | None = None, *, ax: Any = None) -> Self:
@@ -606,9 +700,11 @@ class PrecisionRecallDisplay(Display):
 
         With new rows, precision is that of their counts; otherwise it follows from the prior.
         """
-        gain, expected = _gain_of(classifier, X), classifier.expected_performance()
-        point, n = (float(expected.recall), float(expected.precision)), classifier.fitted_.tails.n_positive
-        return cls.from_gain(gain, n, classifier.test_prior_, point=point).plot(ax)
+        gain = _gain_of(classifier, X)
+        expected = classifier.expected_performance()
+        point = (float(expected.recall), float(expected.precision))
+        n_positive = classifier.fitted_.tails.n_positive
+        return cls.from_gain(gain, n_positive, classifier.test_prior_, point=point).plot(ax)
 
     def _draw(self, ax: Any) -> None:
         ax.fill_between(self.recall, self.low, self.high, color=POSITIVE, alpha=0.15, linewidth=0)
@@ -616,10 +712,9 @@ class PrecisionRecallDisplay(Display):
         ax.axhline(self.prior, linestyle="--", color=EVEN, label="at random")
         if self.point is not None:
             _mark(ax, self.point, DECISION, "cut", "the rows flagged")
-        ax.set(
-            xlabel="positives found (recall)", ylabel="checked rows that are positive (precision)",
-            xlim=(0, 1), ylim=(0, 1.02),
-        )  # fmt: skip
+        ax.set_xlabel("positives found (recall)")
+        ax.set_ylabel("checked rows that are positive (precision)")
+        ax.set(xlim=(0, 1), ylim=(0, 1.02))
         _in_percent(ax.xaxis, ax.yaxis)
         ax.legend(frameon=False, loc="lower left")
 
@@ -639,7 +734,10 @@ class BacktestDisplay(Display):
     --------
     >>> from drpu.periods.moves import PastPeriod, backtest_of
     >>> from drpu.plots import BacktestDisplay
-    >>> past = [PastPeriod(f"2026-0{k}", 500, 40, 0.02 * k, 0.0001, 0.02 * k, 0.03 * k) for k in range(1, 6)]
+    >>> past = [
+    ...     PastPeriod(f"2026-0{k}", 500, 40, 0.02 * k, 0.0001, 0.02 * k, 0.03 * k)
+    ...     for k in range(1, 6)
+    ... ]
     >>> BacktestDisplay(backtest_of(past)).plot().ax_.get_ylabel()
     'odds of a positive, by a factor of'
     """
@@ -649,28 +747,41 @@ class BacktestDisplay(Display):
     @classmethod
     def from_classifier(cls, classifier: Any, *, ax: Any = None) -> Self:
         """The backtest of a classifier."""
-        found = fitted_of(classifier).backtest
-        if found is None:
+        backtest = fitted_of(classifier).backtest
+        if backtest is None:
             raise ParameterError("classifier must have a backtest: fit it with periods.")
-        return cls(found).plot(ax)
+        return cls(backtest).plot(ax)
 
     def _draw(self, ax: Any) -> None:
-        periods, at = self.backtest.periods, np.arange(len(self.backtest.periods))
+        periods = self.backtest.periods
         seen = np.array([period.seen for period in periods])
-        error = 2 * np.sqrt([period.noise for period in periods])
-        read = np.array([self.backtest.reading(period).move for period in periods])
+        noise = np.array([period.noise for period in periods])
         used = np.array([period.used for period in periods])
+        read = np.array([self.backtest.reading(period).move for period in periods])
+        error_seen = 2 * np.sqrt(noise)
+        error_read = 2 * self.backtest.spread
+        places = np.arange(len(periods))
+        left = places - 0.1
+        right = places + 0.1
         ax.axhline(0, color=EVEN, linewidth=0.8)
-        ax.errorbar(at - 0.1, seen, error, fmt="o", capsize=4, color=POSITIVE, label="by the labels")
         ax.errorbar(
-            at + 0.1, read, 2 * self.backtest.spread, fmt="s", capsize=4, color=NEW, label="read without them"
+            left, seen, error_seen, fmt="o", capsize=4, color=POSITIVE, label="by the labels"
+        )
+        ax.errorbar(
+            right, read, error_read, fmt="s", capsize=4, color=NEW, label="read without them"
         )
         if not used.all():
-            ax.plot(at[~used] - 0.1, seen[~used], "x", color=DECISION, label="not used")
-        ax.set_xticks(at, [_short_name(period.name) for period in periods], rotation=30, ha="right")
+            ax.plot(left[~used], seen[~used], "x", color=DECISION, label="not used")
+        names = [_short_name(period.name) for period in periods]
+        ax.set_xticks(places, names, rotation=30, ha="right")
         ax.set_ylabel("odds of a positive, by a factor of")
-        ax.yaxis.set_major_formatter(lambda move, _: f"{math.exp(min(move, 700)):.2g}")
+        ax.yaxis.set_major_formatter(_factor)
         ax.legend(frameon=False)
+
+
+def _factor(log_odds: float, _position: int) -> str:
+    """A tick of log-odds as a factor of odds."""
+    return f"{math.exp(min(log_odds, 700)):.2g}"
 
 
 class LiftDisplay(GainDisplay):
@@ -678,13 +789,14 @@ class LiftDisplay(GainDisplay):
 
     def _draw(self, ax: Any) -> None:
         gain = self.gain
-        some = gain.share > 0
-        share = gain.share[some]
-        ax.fill_between(
-            share, gain.low[some] / share, gain.high[some] / share, color=POSITIVE, alpha=0.15, linewidth=0
-        )
-        ax.plot(share, gain.lift[some], color=POSITIVE)
+        checked = gain.share > 0
+        share = gain.share[checked]
+        lift = gain.lift[checked]
+        low = gain.low[checked] / share
+        high = gain.high[checked] / share
+        ax.fill_between(share, low, high, color=POSITIVE, alpha=0.15, linewidth=0)
+        ax.plot(share, lift, color=POSITIVE)
         ax.axhline(1, linestyle="--", color=EVEN)
-        top = 1.1 * min(float(gain.lift[some].max()), 1 / max(gain.prior, 1e-6))
+        top = 1.1 * min(float(lift.max()), 1 / max(gain.prior, 1e-6))
         ax.set(xlabel="rows checked", ylabel="lift", xlim=(0, 1), ylim=(0, max(top, 1.2)))
         _in_percent(ax.xaxis)

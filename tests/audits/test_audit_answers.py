@@ -144,7 +144,7 @@ def test_a_file_belongs_to_its_rows_and_its_classifier(audit_clf, audit_data, co
         audit_from_columns(audit_clf, audit_data.test[::-1], columns)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DRPUWarning)
-        other = DRPUClassifier("classifier", random_state=1).fit(*audit_data.X_y())
+        other = DRPUClassifier("classifier", scenario="case-control", random_state=1).fit(*audit_data.X_y())
     with pytest.raises(DataError, match="another classifier"):
         audit_from_columns(other, audit_data.test, columns)
 
@@ -217,7 +217,9 @@ def test_groups_of_a_table_are_read_from_a_file():
     truth = rng.random(900) < np.where(frame["kind"] == "x", 0.6, 0.2)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DRPUWarning)
-        clf = DRPUClassifier("boosted", random_state=0).fit(frame, truth & (rng.random(900) < 0.4))
+        clf = DRPUClassifier("boosted", scenario="case-control", random_state=0).fit(
+            frame, truth & (rng.random(900) < 0.4)
+        )
         frame["month"] = np.repeat([1, 2, 3], 300)
         plans = clf.plan_audit_by(frame, by="month", n=20, random_state=0)
         columns = plans.to_columns() | {LABEL: ["yes" if truth[row] else "no" for row in plans.rows]}
@@ -312,7 +314,7 @@ def test_bad_audits_are_refused(audit_clf, audit_data, plan, audit):
         audit_clf.adapt(audit_data.test, audit=audit, sample_weight=np.ones(len(audit_data.test)))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DRPUWarning)
-        other = DRPUClassifier("classifier", random_state=1).fit(*audit_data.X_y())
+        other = DRPUClassifier("classifier", scenario="case-control", random_state=1).fit(*audit_data.X_y())
     with pytest.raises(DataError, match="another classifier"):
         other.adapt(audit_data.test, audit=audit)
     foreign = other.plan_audit(audit_data.test, n=10, random_state=0)

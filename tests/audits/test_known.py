@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from sklearn.metrics import roc_auc_score
 
-from drpu.audits.labelling import answer_weights, negative_share, ranking
+from drpu.audits.labelling import answer_weights
+from drpu.models.crossfit import negative_share, ranking
 
 
 def samples(seed: int, n: int = 3000, prior: float = 0.3, rate: float = 0.3):

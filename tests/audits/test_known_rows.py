@@ -18,7 +18,7 @@ from drpu.exceptions import (
     FewNegativesWarning,
     LabelError,
 )
-from drpu.models.folds import Blend
+from drpu.models.crossfit import Blend
 
 pytestmark = pytest.mark.filterwarnings("ignore::drpu.exceptions.DRPUWarning")
 

@@ -99,6 +99,7 @@ def test_naming_the_contenders_of_a_peer_imports_nothing(library, monkeypatch):
     assert all(c.library == library for c in peers.PEERS[library]())
 
 
+@pytest.mark.checkout
 def test_the_page_names_every_contender_of_the_file():
     path = Path(__file__).parents[2] / "docs" / "results.py"
     spec = importlib.util.spec_from_file_location("results", path)

@@ -6,7 +6,7 @@ from numpy.testing import assert_array_equal
 
 from drpu import DRPUClassifier, make_gaussian_pu
 from drpu.exceptions import DataError
-from drpu.models.folds import Folds
+from drpu.models.crossfit import Folds
 
 DATA = make_gaussian_pu(200, 600, prior=0.4, test_prior=0.15, n_test=500, separation=3, random_state=0)
 

@@ -66,7 +66,7 @@ def test_prior_and_ratio_refer_to_the_population_in_both_scenarios(scenario):
 
 
 def test_case_control_draws_are_met_by_the_default(toy):
-    clf = DRPUClassifier(random_state=0).fit(*toy.X_y())
+    clf = DRPUClassifier(scenario="case-control", random_state=0).fit(*toy.X_y())
     adapted = clf.adapt(toy.test)
     assert abs(clf.prior_.value - 0.5) < 0.08
     assert abs(adapted.prior_.value - toy.test_labels.mean()) < 0.08
@@ -139,7 +139,11 @@ def test_the_last_of_several_operating_points_decides(toy, fitted):
 @pytest.mark.parametrize("train_prior", [0.3, 1.0])
 @pytest.mark.parametrize("test_prior", [0.2, 0.8])
 def test_labels_and_probabilities_agree(toy, train_prior, test_prior):
-    clf = DRPUClassifier("classifier", prior=train_prior, random_state=0).fit(*toy.X_y()).at_prior(test_prior)
+    clf = (
+        DRPUClassifier("classifier", prior=train_prior, scenario="case-control", random_state=0)
+        .fit(*toy.X_y())
+        .at_prior(test_prior)
+    )
     probability = clf.predict_proba(toy.test)[:, 1]
     apart = np.abs(probability - 0.5) > 1e-9
     assert_array_equal(clf.predict(toy.test)[apart] == 1, (probability > 0.5)[apart])
@@ -157,7 +161,9 @@ def test_a_given_prior_above_what_the_rows_allow_is_named(scenario, prior):
 
 def test_a_small_prior_with_a_narrow_interval_is_no_reason_to_warn():
     data = make_gaussian_pu(400, 60_000, prior=0.003, separation=8, random_state=0)
-    clf = DRPUClassifier("classifier", random_state=0).fit(*data.X_y())  # warnings are errors
+    clf = DRPUClassifier("classifier", scenario="case-control", random_state=0).fit(
+        *data.X_y()
+    )  # warnings are errors
     assert 0.001 < clf.train_prior_.value < 0.005
     assert clf.train_prior_.low > 0
 
@@ -167,7 +173,7 @@ def test_a_small_prior_with_a_narrow_interval_is_no_reason_to_warn():
 
 def test_an_adaptation_is_frozen(toy):
     X, y = toy.X_y()
-    clf = DRPUClassifier("classifier", random_state=0).fit(X, y)
+    clf = DRPUClassifier("classifier", scenario="case-control", random_state=0).fit(X, y)
     adapted = clf.adapt(toy.test)
     before = adapted.predict_proba(toy.test)
     clf.set_params(cost=0.9).fit(X[::-1] + 1, y[::-1])
@@ -204,7 +210,7 @@ def test_weights_of_two_count_like_rows_seen_twice(toy, fitted):
 
 
 def test_a_known_training_prior_is_used_as_it_is(toy):
-    clf = DRPUClassifier("classifier", prior=0.5, random_state=0).fit(*toy.X_y())
+    clf = DRPUClassifier("classifier", prior=0.5, scenario="case-control", random_state=0).fit(*toy.X_y())
     assert clf.prior_ == PriorEstimate.given(0.5)
     assert abs(clf.adapt(toy.test).prior_.value - toy.test_labels.mean()) < 0.03
 
@@ -315,4 +321,4 @@ def test_a_handful_of_positives_fit_without_a_split(toy, n):
 def test_a_correction_above_the_prior_is_noticed(toy):
     network = NetworkRatio(hidden=(8,), epochs=3, alpha=0.95)
     with pytest.warns(AlphaWarning, match=r"alpha = 0\.95"):
-        DRPUClassifier(network, holdout=0.5, random_state=0).fit(*toy.X_y())
+        DRPUClassifier(network, holdout=0.5, scenario="case-control", random_state=0).fit(*toy.X_y())

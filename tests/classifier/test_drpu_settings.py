@@ -29,7 +29,10 @@ from drpu.exceptions import (
 
 def test_the_same_seed_gives_the_same_classifier(toy):
     X, y = toy.X_y()
-    a, b = (DRPUClassifier("boosted", holdout=2, random_state=3).fit(X, y) for _ in range(2))
+    a, b = (
+        DRPUClassifier("boosted", holdout=2, scenario="case-control", random_state=3).fit(X, y)
+        for _ in range(2)
+    )
     assert a.prior_ == b.prior_
     assert a.tails_ == b.tails_
     assert_array_equal(a.decision_function(X), b.decision_function(X))
@@ -37,7 +40,10 @@ def test_the_same_seed_gives_the_same_classifier(toy):
 
 def test_parallel_folds_change_nothing(toy):
     X, y = toy.X_y()
-    one, two = (DRPUClassifier("classifier", random_state=0, n_jobs=n).fit(X, y) for n in (1, 2))
+    one, two = (
+        DRPUClassifier("classifier", scenario="case-control", random_state=0, n_jobs=n).fit(X, y)
+        for n in (1, 2)
+    )
     assert one.tails_ == two.tails_
 
 
@@ -55,18 +61,18 @@ def test_parallel_folds_change_nothing(toy):
 )
 @pytest.mark.filterwarnings("ignore::drpu.exceptions.SeparationWarning")
 def test_models_come_as_names_ratios_or_classifiers(toy, model):
-    clf = DRPUClassifier(model, holdout=0.3, random_state=0).fit(*toy.X_y())
+    clf = DRPUClassifier(model, holdout=0.3, scenario="case-control", random_state=0).fit(*toy.X_y())
     assert clf.adapt(toy.test).score(toy.test, toy.test_labels) > 0.85  # the majority class has 0.84
 
 
 def test_a_share_kept_out_scores_each_row_once(toy):
-    clf = DRPUClassifier("classifier", holdout=0.25, random_state=0).fit(*toy.X_y())
+    clf = DRPUClassifier("classifier", holdout=0.25, scenario="case-control", random_state=0).fit(*toy.X_y())
     assert (clf.tails_.n_positive, clf.tails_.n) == (75, 225)
     assert len(clf.model_.functions) == 1
 
 
 def test_folds_score_every_row_once_in_training_and_with_each_model_later(toy):
-    clf = DRPUClassifier("classifier", holdout=4, random_state=0).fit(*toy.X_y())
+    clf = DRPUClassifier("classifier", holdout=4, scenario="case-control", random_state=0).fit(*toy.X_y())
     assert (clf.tails_.n_positive, clf.tails_.n) == (300, 900)
     counted = clf.fitted_.count(toy.test)
     assert counted.counts.sum() == 4 * len(toy.test)
@@ -74,7 +80,9 @@ def test_folds_score_every_row_once_in_training_and_with_each_model_later(toy):
 
 
 def test_without_calibration_the_model_speaks_for_itself(toy):
-    clf = DRPUClassifier("classifier", holdout=0.3, calibrate=False, random_state=0).fit(*toy.X_y())
+    clf = DRPUClassifier(
+        "classifier", holdout=0.3, calibrate=False, scenario="case-control", random_state=0
+    ).fit(*toy.X_y())
     ratio, model = clf.ratio(toy.test), clf.model_.ratio(toy.test)
     assert_allclose(ratio, np.minimum(model, 1 / clf.prior_.value))
 
@@ -83,7 +91,7 @@ def test_without_calibration_the_model_speaks_for_itself(toy):
     ("parameters", "message"),
     [
         ({"cost": 1.0}, "cost must lie strictly between 0 and 1, got 1.0"),
-        ({"scenario": "both"}, "scenario must be one of 'case-control', 'single-sample', got 'both'"),
+        ({"scenario": "both"}, "scenario must be one of 'auto', 'case-control', 'single-sample', got 'both'"),
         ({"prior": "magic"}, "prior must be one of 'auto'"),
         ({"prior": "matching"}, "prior must be one of 'auto'"),
         ({"prior": 30}, "a prior is the share of positives, not a percentage"),
@@ -114,10 +122,10 @@ def test_a_wrong_setting_is_named_before_any_work(toy, parameters, message):
 @pytest.mark.parametrize("method", ["predict", "predict_proba", "decision_function", "ratio", "adapt"])
 def test_nothing_works_before_fit(toy, method):
     with pytest.raises(NotFittedError, match="call fit"):
-        getattr(DRPUClassifier(), method)(toy.test)
+        getattr(DRPUClassifier(scenario="case-control"), method)(toy.test)
     for attribute in ("prior_", "threshold_", "tails_", "model_"):
         with pytest.raises(NotFittedError):
-            getattr(DRPUClassifier(), attribute)
+            getattr(DRPUClassifier(scenario="case-control"), attribute)
 
 
 # -- scikit-learn's tools ----------------------------------------------------------------
@@ -125,7 +133,9 @@ def test_nothing_works_before_fit(toy, method):
 
 def test_it_lives_in_a_pipeline(toy):
     X, y = toy.X_y()
-    pipe = make_pipeline(StandardScaler(), DRPUClassifier("classifier", random_state=0)).fit(X, y)
+    pipe = make_pipeline(
+        StandardScaler(), DRPUClassifier("classifier", scenario="case-control", random_state=0)
+    ).fit(X, y)
     assert_array_equal(pipe.predict(X), pipe[-1].predict(pipe[:-1].transform(X)))
 
 
@@ -133,7 +143,10 @@ def test_it_lives_in_a_pipeline(toy):
 def test_grid_search_needs_no_true_labels(toy):
     X, y = toy.X_y()
     pipe = make_pipeline(
-        StandardScaler(), DRPUClassifier(KernelRatio(ridge=0.1, n_centres=50), holdout=0.3, random_state=0)
+        StandardScaler(),
+        DRPUClassifier(
+            KernelRatio(ridge=0.1, n_centres=50), holdout=0.3, scenario="case-control", random_state=0
+        ),
     )
     grid = {"drpuclassifier__model__width": [0.02, 1.0]}
     search = GridSearchCV(pipe, grid, scoring=ratio_risk_scorer, cv=2, error_score="raise").fit(X, y)
@@ -155,7 +168,7 @@ def test_the_scorer_prefers_the_true_ratio(toy, fitted):
 
 
 def test_clone_and_parameters_round_trip():
-    clf = DRPUClassifier(KernelRatio(width=2.0), cost=0.3, prior="paper")
+    clf = DRPUClassifier(KernelRatio(width=2.0), cost=0.3, prior="paper", scenario="case-control")
     assert clone(clf).get_params()["model__width"] == 2.0
     assert clf.set_params(model__width=3.0).model.width == 3.0
 
@@ -163,7 +176,7 @@ def test_clone_and_parameters_round_trip():
 def test_true_labels_are_scored_in_the_users_coding(toy):
     X, y = toy.X_y()
     words = np.where(y == 1, "yes", "no")
-    clf = DRPUClassifier("classifier", pos_label="yes", random_state=0).fit(X, words)
+    clf = DRPUClassifier("classifier", pos_label="yes", scenario="case-control", random_state=0).fit(X, words)
     truth = np.where(toy.test_labels == 1, "yes", "no")
     assert clf.score(toy.test, truth) > 0.85
 
@@ -179,7 +192,7 @@ def test_a_test_set_at_another_prior_is_recognised_at_every_prior(toy, fitted):
 
 def test_the_default_says_what_it_did(toy, caplog):
     with caplog.at_level("INFO", logger="drpu"):
-        clf = DRPUClassifier(holdout=2, random_state=0, verbose=1).fit(*toy.X_y())
+        clf = DRPUClassifier(holdout=2, scenario="case-control", random_state=0, verbose=1).fit(*toy.X_y())
     members = "log-ratio of 0.5 x a forest of 100 trees + 0.25 x 100 boosted trees"
     assert clf.model_.describe().startswith(f"2 folds of {members}")
     said = caplog.text

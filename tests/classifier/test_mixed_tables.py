@@ -60,7 +60,13 @@ def train():
     return pd.concat([positive, unlabeled], ignore_index=True), np.repeat([1, 0], [150, 600])
 
 
-@pytest.mark.parametrize("classifier", [DRPUClassifier("boosted"), NNPUClassifier("linear", prior=0.4)])
+@pytest.mark.parametrize(
+    "classifier",
+    [
+        DRPUClassifier("boosted", scenario="case-control"),
+        NNPUClassifier("linear", prior=0.4, scenario="case-control"),
+    ],
+)
 def test_a_fit_that_fails_leaves_no_old_model_beside_new_columns(train, classifier):
     # The levels of a category have other codes in another table: labels would be wrong without an error.
     X, y = train
@@ -81,7 +87,7 @@ def june():
 
 
 def small(model="classifier", **options):
-    return DRPUClassifier(model, holdout=2, random_state=0, **options)
+    return DRPUClassifier(model, holdout=2, scenario="case-control", random_state=0, **options)
 
 
 MODELS = {
@@ -176,7 +182,7 @@ def test_positions_of_categories_cannot_be_given_beside_a_table(train):
 
 
 def test_other_classifiers_take_mixed_tables(train, june):
-    clf = NNPUClassifier(prior=0.4, random_state=0).fit(*train)
+    clf = NNPUClassifier(prior=0.4, scenario="case-control", random_state=0).fit(*train)
     assert np.mean(clf.predict(june[0][["day", "ward", "smoker", "temperature"]]) == june[1]) > 0.75
 
 
@@ -190,7 +196,7 @@ def test_free_text_is_learnt_from_and_kept_in_files(tmp_path):
     assert clf.table_.columns[0].kind == "text"
     assert roc_auc_score(truth[120:], clf.decision_function(X[120:])) > 0.9
     assert clf.contributions(X[:9]).shape == (9, 3)
-    save(clf, tmp_path / "text.drpu", column_values="hash")
+    save(clf, tmp_path / "text.drpu")
     assert_array_equal(load(tmp_path / "text.drpu").predict_proba(X), clf.predict_proba(X))
     with pytest.raises(ArtifactError, match="'note' is free text"):
         export_onnx(clf, tmp_path / "text.onnx")

@@ -10,7 +10,7 @@ from drpu import NetworkRatio
 from drpu.exceptions import ParameterError
 from drpu.models.auto import AutoRatio
 from drpu.models.boosted import BoostedRatio
-from drpu.models.classifier import ClassifierRatio
+from drpu.models.estimators import ClassifierRatio
 from drpu.models.kernel import KernelRatio
 from drpu.models.learner import RatioLearner, ScoreLearner, seeded
 from drpu.models.registry import RATIOS, SCORES, resolve_model, resolve_score

@@ -31,7 +31,7 @@ def world():
     settings = {"prior": PRIOR, "test_prior": PRIOR, "separation": 2, "dimensions": 2}
     train = make_gaussian_pu(400, 1000, random_state=0, **settings)
     fresh = make_gaussian_pu(4000, 4000, n_test=8000, random_state=1, **settings)
-    clf = DRPUClassifier("classifier", prior=PRIOR, random_state=0).fit(*train.X_y())
+    clf = DRPUClassifier("classifier", prior=PRIOR, scenario="case-control", random_state=0).fit(*train.X_y())
     return clf, fresh.X_y(), (fresh.test, fresh.test_labels)
 
 
@@ -60,7 +60,9 @@ def test_amounts_give_the_cost_in_their_unit(world):
 def test_search_and_importance_work_without_true_labels():
     X, y = make_gaussian_pu(220, 500, prior=0.3, separation=3, random_state=0).X_y()
     X = np.column_stack([X, np.random.default_rng(0).normal(size=len(X))])
-    pipeline = make_pipeline(StandardScaler(), DRPUClassifier("classifier", random_state=0))
+    pipeline = make_pipeline(
+        StandardScaler(), DRPUClassifier("classifier", scenario="case-control", random_state=0)
+    )
     search = GridSearchCV(
         pipeline, {"drpuclassifier__calibrate": [True, False]}, scoring=CostScorer(0.3), cv=2
     ).fit(X, y)
@@ -75,7 +77,7 @@ def test_search_and_importance_work_without_true_labels():
 @pytest.mark.filterwarnings("ignore::drpu.exceptions.MorePositivesWarning")
 def test_rivals_are_scored_by_the_labels_that_they_give(world):
     _, (X, y), _ = world
-    rival = ElkanNotoClassifier(random_state=0).fit(X[:4500], y[:4500])
+    rival = ElkanNotoClassifier(scenario="case-control", random_state=0).fit(X[:4500], y[:4500])
     assert -0.5 < CostScorer(PRIOR)(rival, X, y) < 0
 
 
@@ -107,8 +109,12 @@ CODINGS = {
 def test_a_missing_label_is_scored_as_not_positive(world, coding):
     _, (X, y), _ = world
     labels = CODINGS[coding](y)
-    same = DRPUClassifier("classifier", prior=PRIOR, random_state=0).fit(X[3600:5000], labels[3600:5000])
-    plain = DRPUClassifier("classifier", prior=PRIOR, random_state=0).fit(X[3600:5000], y[3600:5000])
+    same = DRPUClassifier("classifier", prior=PRIOR, scenario="case-control", random_state=0).fit(
+        X[3600:5000], labels[3600:5000]
+    )
+    plain = DRPUClassifier("classifier", prior=PRIOR, scenario="case-control", random_state=0).fit(
+        X[3600:5000], y[3600:5000]
+    )
     assert same.score(X, labels) == plain.score(X, y)
     weight = np.arange(len(X))
     assert same.score(X, labels, weight) == pytest.approx(plain.score(X, y, weight))
@@ -122,7 +128,7 @@ def test_a_missing_label_is_scored_as_not_positive(world, coding):
 def test_a_search_works_with_missing_labels_and_no_scoring(cv):
     X, y = make_gaussian_pu(240, 400, prior=0.3, separation=3, random_state=0).X_y()
     labels = CODINGS["yes or None"](y)
-    clf = DRPUClassifier("classifier", random_state=0)
+    clf = DRPUClassifier("classifier", scenario="case-control", random_state=0)
     search = GridSearchCV(clf, {"calibrate": [True, False]}, cv=cv, error_score="raise").fit(X, labels)
     assert 0.5 < search.best_score_ <= 1
     assert np.isfinite(cross_val_score(clf, X, labels, cv=cv, scoring=AUCScorer(), error_score="raise")).all()

@@ -39,7 +39,7 @@ def planted(seed, wrong=WRONG, separation=4):
 @pytest.fixture(scope="module")
 def world():
     X, y, truth = planted(0)
-    return DRPUClassifier("classifier", random_state=0).fit(X, y), X, y, truth
+    return DRPUClassifier("classifier", scenario="case-control", random_state=0).fit(X, y), X, y, truth
 
 
 def test_wrong_labels_come_first_and_have_high_probabilities(world):
@@ -59,7 +59,9 @@ def test_the_expected_number_is_that_of_the_planted_rows(wrong):
     numbers = []
     for seed in range(4):
         X, y, _ = planted(seed, wrong)
-        expected = suspects(DRPUClassifier("classifier", random_state=0).fit(X, y), X, y).expected
+        expected = suspects(
+            DRPUClassifier("classifier", scenario="case-control", random_state=0).fit(X, y), X, y
+        ).expected
         assert expected.low <= wrong <= expected.high
         numbers.append(expected.value)
     # each number is a count in the lowest quarter of the scores times four: deviation 2 sqrt(wrong + 1)
@@ -79,7 +81,7 @@ def test_rows_are_judged_by_fits_that_did_not_see_them(world):
     """A model that remembers its rows cannot tell wrong labels from right ones, and suspects can."""
     _, X, y, truth = world
     learner = BoostedRatio(n_rounds=150, leaves=60, min_leaf=1)
-    boosted = DRPUClassifier(learner, holdout=2, random_state=0).fit(X, y)
+    boosted = DRPUClassifier(learner, holdout=2, scenario="case-control", random_state=0).fit(X, y)
     found = suspects(boosted, X, y)
     assert np.mean(truth[found.positions[:WRONG]] == 0) > 0.5
 
@@ -101,8 +103,8 @@ def test_tables_files_adaptations_and_missing_labels_are_accepted(world, tmp_pat
     _, X, y, truth = world
     frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(word=np.where(truth == 1, "x", "y"))
     labels = np.where(y == 1, "yes", None)
-    clf = DRPUClassifier("boosted", holdout=2, random_state=0).fit(frame, labels)
-    save(clf, tmp_path / "c.drpu", column_values="keep")
+    clf = DRPUClassifier("boosted", holdout=2, scenario="case-control", random_state=0).fit(frame, labels)
+    save(clf, tmp_path / "c.drpu")
     loaded = load(tmp_path / "c.drpu")
     first = suspects(clf, frame, labels)
     np.testing.assert_array_equal(first.positions, suspects(loaded, frame, labels).positions)
@@ -119,7 +121,9 @@ def test_a_table_is_judged_without_its_pipeline(world, tmp_path):
     X, y, truth = (values[::2] for values in world[1:])
     frame = pd.DataFrame({"a": X[:, 0], "word": np.where(truth == 1, "x", "y"), "id": range(len(y))})
     encode = make_column_transformer((OneHotEncoder(), ["word"]), ("passthrough", ["a"]))
-    clf = DRPUClassifier(make_pipeline(encode, LogisticRegression()), holdout=2, random_state=0)
+    clf = DRPUClassifier(
+        make_pipeline(encode, LogisticRegression()), holdout=2, scenario="case-control", random_state=0
+    )
     clf.fit(frame, y)
     save(clf, tmp_path / "c.drpu", keep_rows=True)
     for one in (clf.at_prior(0.2), load(tmp_path / "c.drpu", trusted=True)):
@@ -138,7 +142,7 @@ def test_images_are_judged_with_their_network_or_with_the_default_one(monkeypatc
     X = np.clip(rng.normal(60, 20, bright.shape) + bright, 0, 255).astype(np.uint8)
     X[-1] = X[59]
     options = {"hidden": (8,), "epochs": 20, "batch_size": 25, "alpha": 0.2}
-    clf = DRPUClassifier(NetworkRatio(**options), holdout=2, random_state=0)
+    clf = DRPUClassifier(NetworkRatio(**options), holdout=2, scenario="case-control", random_state=0)
     with pytest.warns(FewPositivesWarning):
         clf.fit(X, y)
     fit = NetworkRatio.fit_checked  # the default network takes as long as all other tests of this file
@@ -168,7 +172,7 @@ def test_rows_that_cannot_be_judged_are_refused(world):
     with pytest.raises(ParameterError, match="n_jobs must be None"):
         suspects(clf, X, y, n_jobs=0)
     with pytest.raises(DataTypeError, match=r"classifier must be a DRPUClassifier .*, got UPUClassifier"):
-        suspects(UPUClassifier(), X, y)
+        suspects(UPUClassifier(scenario="case-control"), X, y)
     with pytest.raises(DataError, match="at least 4 labelled positives"):
         suspects(clf, X[380:500], np.r_[1, np.zeros(119, dtype=int)])
     with pytest.raises(DataError, match="same number of rows"):

@@ -45,7 +45,7 @@ from drpu.exceptions import (
 
 
 def light(**parameters):
-    return DRPUClassifier("classifier", holdout=0.3, random_state=0, **parameters)
+    return DRPUClassifier("classifier", holdout=0.3, scenario="case-control", random_state=0, **parameters)
 
 
 # -- rows in every container -------------------------------------------------------------
@@ -86,7 +86,7 @@ def single_sample(X=None, y=None, **columns):
 )
 def test_rows_mean_the_same_in_every_container(toy, fitted, container):
     X, y = toy.X_y()
-    clf = DRPUClassifier("classifier", random_state=0).fit(container(X), y)
+    clf = DRPUClassifier("classifier", scenario="case-control", random_state=0).fit(container(X), y)
     assert_allclose(clf.ratio(container(toy.test)), fitted.ratio(toy.test), rtol=1e-6)
     assert_allclose(
         clf.adapt(container(toy.test)).prior_.value, fitted.adapt(toy.test).prior_.value, rtol=1e-6
@@ -139,8 +139,8 @@ MATRICES = [pytest.param(kind, marks=pytest.mark.slow) for kind in (sparse.csr_m
 def test_sparse_rows_mean_the_same_as_dense_ones(toy, container):
     X, y = toy.X_y()
     model = KernelRatio(width=1.0, ridge=0.1, n_centres=50)
-    dense = DRPUClassifier(model, random_state=0).fit(X, y)
-    clf = DRPUClassifier(model, random_state=0).fit(container(X), y)
+    dense = DRPUClassifier(model, scenario="case-control", random_state=0).fit(X, y)
+    clf = DRPUClassifier(model, scenario="case-control", random_state=0).fit(container(X), y)
     assert_allclose(clf.ratio(container(toy.test)), dense.ratio(toy.test), atol=1e-6)
 
 
@@ -207,7 +207,7 @@ def test_sparse_rows_are_never_filled(model, monkeypatch):
         monkeypatch.setattr(kind, "todense", refuse)
     y = (np.arange(400) < 30).astype(int)
     with pytest.warns(FewPositivesWarning, match="30 labelled positives"):
-        clf = DRPUClassifier(model, holdout=2, random_state=0).fit(X, y)
+        clf = DRPUClassifier(model, holdout=2, scenario="case-control", random_state=0).fit(X, y)
     assert clf.predict_proba(X).shape == (400, 2)
 
 
@@ -221,7 +221,7 @@ def test_sparse_rows_are_never_filled(model, monkeypatch):
 def test_any_two_labels_will_do_and_come_back(toy, fitted, positive, rest):
     X, y = toy.X_y()
     labels = np.array([positive if flag else rest for flag in y])
-    clf = DRPUClassifier("classifier", random_state=0).fit(X, labels)
+    clf = DRPUClassifier("classifier", scenario="case-control", random_state=0).fit(X, labels)
     assert clf.classes_.tolist() == [rest, positive]
     answer = clf.predict(toy.test)
     assert answer.dtype == labels.dtype
@@ -256,7 +256,7 @@ TEXTS = getattr(np.dtypes, "StringDType", lambda: object)()  # strings of any le
 )
 def test_labels_of_rarer_types_come_back_in_a_plain_one_also_from_a_file(toy, tmp_path, kind, expected):
     X, y = toy.X_y()
-    clf = DRPUClassifier("kernel", holdout=0.3, random_state=0).fit(X, kind(y))
+    clf = DRPUClassifier("kernel", holdout=0.3, scenario="case-control", random_state=0).fit(X, kind(y))
     save(clf, tmp_path / "labels.drpu")
     for labels in (clf.classes_, load(tmp_path / "labels.drpu").predict(X)):
         assert labels.dtype == expected.dtype
@@ -354,7 +354,10 @@ def test_rows_and_labels_with_one_index_in_two_orders_are_warned_of(toy):
     light().fit(X[::-1], y[::-1])
 
 
-RIVALS = [UPUClassifier("kernel", prior=0.3), PUaClassifier("kernel", prior=0.3, test_prior=0.4)]
+RIVALS = [
+    UPUClassifier("kernel", prior=0.3, scenario="case-control"),
+    PUaClassifier("kernel", prior=0.3, test_prior=0.4, scenario="case-control"),
+]
 
 
 @pytest.fixture(scope="module")
@@ -531,7 +534,7 @@ def test_infinite_values_are_refused_by_every_model(toy):
     X[3, 1] = np.inf
     for model in ("auto", "kernel", "boosted", "classifier"):
         with pytest.raises(DataError, match="infinity"):
-            DRPUClassifier(model).fit(X, y)
+            DRPUClassifier(model, scenario="case-control").fit(X, y)
 
 
 @pytest.mark.filterwarnings("error::RuntimeWarning")
@@ -540,7 +543,7 @@ def test_infinite_values_are_refused_by_every_model(toy):
 def test_new_rows_of_both_precisions_are_scored_and_infinite_ones_refused(toy, model, dtype):
     X, y = toy.X_y()
     X = X.astype(dtype)
-    clf = DRPUClassifier(model, holdout=0.3, random_state=0).fit(X, y)
+    clf = DRPUClassifier(model, holdout=0.3, scenario="case-control", random_state=0).fit(X, y)
     assert len(clf.predict(X[:2])) == 2
     X[1, 1] = np.inf
     with pytest.raises(DataError, match="infinity"):
@@ -552,16 +555,16 @@ def test_missing_values_go_where_they_are_welcome(toy):
     X = X.copy()
     X[::7, 0] = np.nan
     with pytest.warns(ImputationWarning, match="column medians"):
-        clf = DRPUClassifier(holdout=2, random_state=0).fit(X, y)
+        clf = DRPUClassifier(holdout=2, scenario="case-control", random_state=0).fit(X, y)
     assert np.isfinite(clf.decision_function(X)).all()
-    DRPUClassifier(BoostedRatio(n_rounds=10), holdout=2, random_state=0).fit(X, y)
+    DRPUClassifier(BoostedRatio(n_rounds=10), holdout=2, scenario="case-control", random_state=0).fit(X, y)
     with pytest.raises(DataError, match="NaN"):
-        DRPUClassifier(KernelRatio()).fit(X, y)
+        DRPUClassifier(KernelRatio(), scenario="case-control").fit(X, y)
 
 
 def test_missing_values_in_new_rows_are_filled_with_a_warning(toy):
     X, y = toy.X_y()
-    clf = DRPUClassifier(holdout=2, random_state=0).fit(X, y)
+    clf = DRPUClassifier(holdout=2, scenario="case-control", random_state=0).fit(X, y)
     gap = np.array([[np.nan, 1.0]])
     with pytest.warns(ImputationWarning):
         assert np.isfinite(clf.predict_proba(gap)).all()
@@ -601,7 +604,7 @@ def test_messages_do_not_list_the_data(toy):
 def test_a_model_that_needs_dense_rows_says_so(toy):
     X, y = toy.X_y()
     with pytest.raises(DataTypeError, match="NetworkRatio does not support") as caught:
-        DRPUClassifier(NetworkRatio()).fit(sparse.csr_matrix(X), y)
+        DRPUClassifier(NetworkRatio(), scenario="case-control").fit(sparse.csr_matrix(X), y)
     assert isinstance(caught.value, TypeError)
 
 
@@ -643,7 +646,10 @@ def test_repeated_entries_of_sparse_rows_are_their_sum():
     repeated = sparse.csr_matrix((np.ones(repeats.sum()), np.repeat(columns, repeats), ends), shape=(360, 6))
     summed = sparse.csr_matrix(counts.astype(float))
     y, n = np.repeat([1, 0], [120, 240]), repeated.nnz
-    fits = [DRPUClassifier("boosted", random_state=0).fit(X, y) for X in (repeated, summed)]
+    fits = [
+        DRPUClassifier("boosted", scenario="case-control", random_state=0).fit(X, y)
+        for X in (repeated, summed)
+    ]
     assert fits[0].prior_ == fits[1].prior_
     assert_array_equal(fits[0].decision_function(repeated), fits[1].decision_function(summed))
     assert repeated.nnz == n  # the matrix of the user is unchanged

@@ -14,7 +14,7 @@ from cli_answers import answer
 from drpu import load, make_gaussian_pu
 from drpu.cli import main
 from drpu.cli.tables import read
-from drpu.models.folds import Folds
+from drpu.models.crossfit import Folds
 
 
 @pytest.fixture(scope="module")
@@ -35,6 +35,7 @@ def folder(tmp_path_factory, truth):
     pa.csv.write_csv(pa.table(june | {"true": truth.test_labels}), folder / "checked.csv")
     at = str(folder)
     words = ["fit", f"{at}/train.csv", "--label", "y", "--model", "kernel", "--out", f"{at}/toy.drpu"]
+    words += ["--scenario", "case-control"]
     assert main(words) == 0
     words = ["audit", f"{at}/toy.drpu", f"{at}/june.csv", "--n", "80", "--keep", "id"]
     assert main([*words, "--out", f"{at}/to-label.csv"]) == 0

@@ -51,7 +51,7 @@ class Tags(HTMLParser):
 
 @pytest.mark.usefixtures("few_trees")
 def test_hostile_texts_harm_no_output(run, folder):
-    words = "all.parquet --label label --drop group --model boosted --prior 0.5 --column-values keep"
+    words = "all.parquet --label label --drop group --model boosted --prior 0.5"
     shown = [run(f"fit {words} --out h.drpu"), run("inspect h.drpu")]
     shown += [run(f"{command} h.drpu all.parquet --by group --quiet") for command in ("prior", "adapt")]
     shown += [run("evaluate h.drpu all.parquet --label label --by group")]

@@ -155,7 +155,10 @@ def test_the_page_shows_answers_by_period_and_suspicious_labels(run, folder):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("fit one.csv --label truth --label-delay 1 --out x.drpu", "--label-delay needs --scenario single-"),
+        (
+            "fit one.csv --label truth --scenario case-control --label-delay 1 --out x.drpu",
+            "--label-delay needs --scenario single-",
+        ),
         ("fit one.csv --unlabeled new.csv --period month --out x.drpu", "--period needs a column of labels"),
         ("audit toy.drpu new.csv --by month --n 5 --population training --out x.csv", "without --by"),
     ],

@@ -128,7 +128,7 @@ def test_a_file_is_verified_without_making_a_classifier(run, folder):
         code, _, err = run(f"{command} damaged.drpu")
         assert code == 1
         assert err.startswith("error: damaged.drpu")
-    save(load(folder / "claims.drpu"), folder / "again.drpu", column_values="keep")
+    save(load(folder / "claims.drpu"), folder / "again.drpu")
     _, out, _ = run("verify again.drpu")
     assert "sha256" in out
 
@@ -142,24 +142,13 @@ def levels_in(path):
         ]
 
 
-@pytest.mark.usefixtures("few_trees")
-def test_levels_of_categories_are_kept_hashed_or_left_out(run, folder):
-    words = "fit claims.csv --label status --pos-label fraud --model boosted --json"
-    priors = []
-    for option, kept in (("keep", ["web", "desk", "post"]), ("hash", [])):
-        result = answer(run(f"{words} --column-values {option} --out {option}.drpu"))
-        assert levels_in(folder / f"{option}.drpu") == kept
-        priors.append(answer(run(f"adapt {option}.drpu june.csv --json"))["prior"])
-        assert result["artifact"] == f"{option}.drpu"
-    assert priors[0] == priors[1]
-    answer(run(f"{words} --column-values keep --rare-values 5000 --out rare.drpu"))
-    assert levels_in(folder / "rare.drpu") == []
-    for option in ("--column-values encrypt", "--rare-values 0"):
-        code, out, err = run(f"{words} {option} --out x.drpu".replace(" --json", ""))
-        assert (code, out) == (1, "")
-        assert err.count("\n") == 1
-        assert option.split()[0].strip("-").replace("-", "_") in err
-        assert not (folder / "x.drpu").exists()
+def test_a_file_names_its_levels_and_says_so(run, folder):
+    assert levels_in(folder / "claims.drpu") == ["web", "desk", "post"]
+    levels = answer(run("inspect claims.drpu --json"))["contents"]["category_levels"]
+    _, out, _ = run("inspect claims.drpu")
+    (line,) = (line for line in out.splitlines() if line.startswith("names levels"))
+    assert all(f"{n} of {name}" in line for name, n in levels.items())
+    assert "at least five training rows" in line
 
 
 @pytest.mark.usefixtures("few_trees")
@@ -171,8 +160,7 @@ def test_advice_names_options_of_the_command(run):
     code, _, err = run(f"{words} --model boosted --out x.drpu")
     assert code == 0
     assert "name it in --drop" in err
-    assert "--column-values keep" in err
-    code, _, err = run(f"{words} --model boosted --drop claim --column-values keep --out x.drpu")
+    code, _, err = run(f"{words} --model boosted --drop claim --out x.drpu")
     assert (code, err) == (0, "")
 
 
@@ -222,7 +210,7 @@ def test_times_and_categories_mean_the_same_in_every_format(run, folder):
     typed.write_ipc(folder / "times.arrow")  # texts are views there
     found = []
     for fitted in ("csv", "parquet", "arrow"):
-        run(f"fit times.{fitted} --label y --model boosted --column-values keep --out times.drpu")
+        run(f"fit times.{fitted} --label y --model boosted --out times.drpu")
         for ending in ("csv", "parquet", "arrow"):
             code, out, err = run(f"predict times.drpu times.{ending} --keep x")
             assert code == 0, err
@@ -242,9 +230,7 @@ def test_two_files_are_read_as_one_would_be(run, folder, labelled, others):
     lines = [f"{word},{x:.6f},{int(k < 60)}\n" for k, (word, x) in enumerate(rows)]
     for name, part in (("one", lines), ("labelled", lines[:60]), ("others", lines[60:])):
         (folder / f"{name}.csv").write_text("word,x,y\n" + "".join(part))
-    run("fit one.csv --label y --model boosted --column-values keep --out one.drpu")
-    run(
-        "fit labelled.csv --unlabeled others.csv --drop y --model boosted --column-values keep --out two.drpu"
-    )
+    run("fit one.csv --label y --scenario case-control --model boosted --out one.drpu")
+    run("fit labelled.csv --unlabeled others.csv --drop y --model boosted --out two.drpu")
     one, two = (run(f"predict {name}.drpu one.csv")[1] for name in ("one", "two"))
     assert one == two != ""

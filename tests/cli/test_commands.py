@@ -69,6 +69,23 @@ def test_positives_and_unlabeled_rows_may_come_in_two_files(run, folder):
     words = "fit positive.feather --unlabeled unlabeled.feather --model kernel --out two.drpu --json"
     result = answer(run(words))
     assert (result["positives"], result["unlabeled"]) == (200, 600)
+    assert result["scenario"] == "case-control"
+
+
+def test_the_scenario_of_one_file_is_that_of_its_rows(run, folder):
+    words = "--label y --model kernel --out scenario.drpu"
+    table = pa.parquet.read_table(folder / "train.parquet").drop(["id"])
+    labelled = table.filter(pa.compute.equal(table["y"], 1))
+    everything = table.set_column(2, "y", pa.array(np.zeros(len(table), dtype=np.int64)))
+    pa.parquet.write_table(pa.concat_tables([labelled, everything]), folder / "copied.parquet")
+    for file, scenario in (("train.parquet --drop id", "single-sample"), ("copied.parquet", "case-control")):
+        fitted = answer(run(f"fit {file} {words} --json"))
+        assert fitted["scenario"] == answer(run("inspect scenario.drpu --json"))["scenario"] == scenario
+        assert any("[scenario]" in line for line in fitted["warnings"]) == (scenario == "case-control")
+        assert f"{scenario}: " in run("inspect scenario.drpu")[1]
+    code, _, err = run(f"fit copied.parquet {words} --period b")
+    assert code == 1
+    assert "--scenario single-sample" in err
 
 
 @pytest.mark.parametrize("file", ["june.csv", "june.arrow", "june.parquet"])
@@ -293,8 +310,6 @@ def test_wrong_usage_is_exit_code_two(run, line):
     ("line", "said"),
     [
         ("adapt toy.drpu june.csv --audit-label y", "--audit-label is a column of a file with answers"),
-        ("adapt toy.drpu june.csv --column-values hash", "--column-values is about the file that is written"),
-        ("adapt toy.drpu june.csv --rare-values 0", "--rare-values is about the file that is written"),
         ("adapt toy.drpu june.parquet --sep ;", "--sep is about files that end in .csv"),
         ("prior toy.drpu june.parquet june.arrow --decimal ,", "--decimal is about files that end in .csv"),
         ("predict toy.drpu june.parquet --encoding utf-8", "--encoding is about files that end in .csv"),
@@ -304,7 +319,6 @@ def test_wrong_usage_is_exit_code_two(run, line):
         ("fit train.csv --unlabeled june.csv --pos-label 1 --out x.drpu", "--pos-label needs a column"),
         ("report toy.drpu --level 0.9", "--level is that of the share in new rows"),
         ("report toy.drpu --drop id", "--drop needs a file of rows"),
-        ("verify toy.drpu --signature toy.sig", "--public-key must be given"),
         ("fit train.csv --unlabeled ./train.csv --out x.drpu", "--unlabeled must be another file"),
         ("predict toy.drpu june.csv --budget 5000", "--budget must not exceed the number of all rows"),
     ],

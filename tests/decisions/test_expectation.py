@@ -4,20 +4,15 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from drpu.decisions.performance import Decision, PreparedCounts, _parts, _whole, decision_rates, expect
+from drpu.decisions.performance import Decision, PreparedCounts, decision_rates, expect
 from drpu.decisions.thresholds import ratio_threshold
 from drpu.priors.calibration import calibrate
 from drpu.priors.estimate import PriorEstimate
 from drpu.priors.tails import ScoreTails
+from tails_data import drawn
 
 given = PriorEstimate.given
 FIGURES = ("accuracy", "precision", "recall")
-
-
-def drawn(seed, n_positive, n, prior, separation=2.0):
-    rng = np.random.default_rng(seed)
-    label = rng.random(n) < prior
-    return ScoreTails(rng.normal(separation, 1, n_positive)).update(rng.normal(separation * label, 1))
 
 
 def decide(tails, train_prior, test_prior, rows=None):
@@ -103,17 +98,7 @@ def test_figures_repeat():
     assert expect(decision, given(0.3), given(0.2)) == expect(decision, given(0.3), given(0.2))
 
 
-def test_folds_share_the_counts_out():
-    counts = np.array([3, 0, 40, 7, 1])
-    parts = list(_parts(counts, 5, np.random.default_rng(0)))
-    assert (sum(parts) == counts).all()
-    assert max(part.sum() for part in parts) - min(part.sum() for part in parts) <= 1
-
-
-def test_weighted_counts_become_whole_ones_of_the_effective_size():
-    whole = _whole(np.array([0.0, 1.5, 2.5, 6.0]), 20.0)
-    assert whole.sum() == 20
-    assert np.abs(whole - np.array([0, 3, 5, 12])).max() <= 1
+def test_figures_of_weighted_counts_lie_inside_their_limits():
     weighted = ScoreTails([1.0, 2.0, 3.0], [1.0, 2.0, 1.0]).update([0.0, 1.5, 2.5], [1.0, 0.5, 2.0])
     value, low, high = expect(Decision(weighted, 2.0, 1.0), given(0.4), given(0.4))
     assert low.accuracy <= value.accuracy <= high.accuracy

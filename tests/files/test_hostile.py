@@ -48,7 +48,7 @@ from drpu import (
 from drpu.exceptions import ArtifactError, DRPUError
 from drpu.models import estimators
 from drpu.models.estimators import kept_values, read_estimators, write_estimators
-from drpu.state.record import LearntElsewhere
+from drpu.models.registry import LearntElsewhere
 from hostile_texts import HOSTILE
 
 pytestmark = [
@@ -249,7 +249,7 @@ def test_no_value_of_one_row_is_in_the_file(model, tmp_path):
         frame = frame[["income", "count"]]
     frame["income"] += 2 * labels * (frame["income"] != number)
     clf = DRPUClassifier(model, holdout=2, random_state=0).fit(frame, labels)
-    save(clf, tmp_path / "a.drpu", column_values="keep")
+    save(clf, tmp_path / "a.drpu")
     content = all_bytes(tmp_path / "a.drpu")
     days = float((pd.Timestamp("1931-05-17") - pd.Timestamp("1970-01-01")).days)
     for form in [*secrets(number), np.float64(days).tobytes(), np.float64(days * 86400).tobytes()]:
@@ -259,13 +259,12 @@ def test_no_value_of_one_row_is_in_the_file(model, tmp_path):
 
 def test_the_threshold_of_a_saved_budget_is_no_score_of_a_row(clf, data, tmp_path):
     for budget in (clf.at_budget(20, of=data.unlabeled), clf.at_budget(share=0.1)):
-        save(budget, tmp_path / "a.drpu", levels=20)
+        save(budget, tmp_path / "a.drpu")
         tree = json.loads(zipfile.ZipFile(tmp_path / "a.drpu").read("manifest.json"))["tree"]
         kept = tree["fields"]["findings"]["fields"]["budget"]["fields"].values()
         assert max(len(repr(value)) for value in kept) < 10
         assert not set(kept) & set(clf.tails_.levels.tolist())
-        save(budget, tmp_path / "b.drpu")
-        back = load(tmp_path / "b.drpu")
+        back = load(tmp_path / "a.drpu")
         near = np.abs(np.log(budget.ratio(data.unlabeled)) - np.log(budget.threshold_)) < 1e-4
         same = back.predict(data.unlabeled) == budget.predict(data.unlabeled)
         assert (same if budget.budget_.rows else same | near).all()
@@ -437,8 +436,7 @@ def test_no_call_on_extreme_cells_ends_in_an_untyped_error(cells, library, tmp_p
     for call in (
         lambda: clf.predict(frame),
         lambda: clf.adapt(frame)._repr_html_(),
-        lambda: save(clf, tmp_path / "a.drpu", column_values="keep"),
-        lambda: save(clf, tmp_path / "a.drpu", column_values="hash"),
+        lambda: save(clf, tmp_path / "a.drpu"),
         lambda: load(tmp_path / "a.drpu").predict(frame),
         lambda: export_onnx(clf, tmp_path / "a.onnx"),
     ):
@@ -484,7 +482,7 @@ def test_extreme_arguments_end_in_a_typed_error_or_work(value, clf, data, tmp_pa
         lambda: PriorMonitor(clf, window=value, alpha=value),
         lambda: PriorEstimate(value, 0, 1, 0.95, "x"),
         lambda: Costs(value, 1),
-        lambda: save(clf, tmp_path / "a.drpu", levels=value),
+        lambda: save(clf, tmp_path / "a.drpu", keep_rows=value),
         lambda: load(tmp_path / "a.drpu", max_bytes=value),
         lambda: load(tmp_path / "a.drpu", expected_sha256=value),
     ):

@@ -19,9 +19,8 @@ from drpu._codec import KINDS, Array, Items, Kept, Number, encode, kept, rules_o
 from drpu._typing import FloatArray
 from drpu.exceptions import ArtifactError, DataError, DataTypeError, MissingExtraError, ParameterError
 from drpu.files.archive import write_archive
-from drpu.files.signature import make_keys, sign
 from drpu.files.store import KIND_MODULES, inspect_file, load, save, verify
-from drpu.state.record import Record, Reduction, record_of
+from drpu.state.record import Record, record_of
 
 
 @kept("test-lines")
@@ -66,9 +65,6 @@ class LinesRecord(Record):
     def trial(self, classifier):
         return classifier.decision_function(np.stack([np.zeros(2), np.ones(2)]))
 
-    def reduced(self, reduction):
-        return self if reduction.column_values != "hash" else replace(self, names=("?",) * len(self.names))
-
 
 class LinesClassifier:
     def __init__(self, record):
@@ -100,13 +96,6 @@ def foreign(path):
     return path
 
 
-@pytest.fixture(scope="module")
-def keys(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("keys")
-    make_keys(folder / "key.pem", folder / "key.pub.pem")
-    return folder / "key.pem", folder / "key.pub.pem"
-
-
 def digest(path):
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
@@ -130,7 +119,7 @@ def test_a_saved_classifier_comes_back_as_it_was(path):
 def test_verify_and_inspect_decode_the_same_record(path):
     save(classifier(), path)
     found = verify(path)
-    assert (found.kind, found.schema, found.estimators, found.signed) == ("test-classifier", 1, False, False)
+    assert (found.kind, found.schema, found.estimators) == ("test-classifier", 1, False)
     assert (found.sha256, found.bytes) == (digest(path), path.stat().st_size)
     assert found.contents == {"values_of_rows": {}, "columns": 2}
     assert found.as_dict()["versions"]["drpu"] == drpu.__version__
@@ -203,20 +192,10 @@ def test_models_that_keep_rows_are_refused_unless_asked_for(path):
     assert verify(path).contents["values_of_rows"] == {"Neighbours": "training rows"}
 
 
-def test_options_reduce_the_record(path):
-    save(classifier(), path, column_values="hash")
-    assert load(path).record().names == ("?", "?")
-
-
-@pytest.mark.parametrize(
-    "option",
-    [{"column_values": "x"}, {"rare_values": 0}, {"column_profiles": 1}, {"levels": 0}, {"levels": 1.5}],
-)
-def test_options_that_do_not_exist_are_refused(option, path):
-    with pytest.raises(ParameterError, match=next(iter(option))):
-        save(classifier(), path, **option)
-    with pytest.raises(ParameterError):
-        Reduction(**option)
+def test_the_permission_to_keep_rows_is_true_or_false(path):
+    with pytest.raises(ParameterError, match="keep_rows must be True or False"):
+        save(classifier(), path, keep_rows="no")
+    assert not path.exists()
 
 
 def test_a_file_that_does_not_reproduce_the_scores_is_not_written(path, monkeypatch):
@@ -233,33 +212,24 @@ def test_a_file_that_does_not_reproduce_the_scores_is_not_written(path, monkeypa
 
 def test_estimators_of_others_need_trust_and_the_error_names_the_ways(foreign):
     for read in (load, verify):
-        with pytest.raises(ArtifactError, match=r"expected_sha256=.*public_key=.*trusted=True"):
+        with pytest.raises(ArtifactError, match=r"expected_sha256=.*trusted=True"):
             read(foreign)
 
 
-def test_trust_is_a_word_a_digest_or_a_signature(foreign, keys):
-    sign(foreign, keys[0])
+def test_trust_is_a_word_or_a_digest(foreign):
     steps = Steps(b"PK" * 100)
-    for way in ({"trusted": True}, {"expected_sha256": digest(foreign)}, {"public_key": keys[1]}):
+    for way in ({"trusted": True}, {"expected_sha256": digest(foreign)}):
         assert same(load(foreign, **way).record().steps, steps)
-        found = verify(foreign, **way)
-        assert found.estimators
-        assert found.signed == ("public_key" in way)
+        assert verify(foreign, **way).estimators
     with pytest.raises(ParameterError, match="trusted must be True or False"):
         load(foreign, trusted=1)
 
 
-def test_a_wrong_digest_or_signature_is_no_trust(foreign, keys, tmp_path):
+def test_a_wrong_digest_is_no_trust(foreign):
     with pytest.raises(ArtifactError, match="not the file that was expected"):
         load(foreign, expected_sha256="0" * 64)
     with pytest.raises(ParameterError, match="expected_sha256"):
         load(foreign, expected_sha256="é" * 64)
-    with pytest.raises(ParameterError, match="public_key must be given"):
-        load(foreign, signature=sign(foreign, keys[0]))
-    other = sign(foreign, keys[0], signature=tmp_path / "other.sig")
-    save(classifier(steps=Steps(b"other")), foreign)
-    with pytest.raises(ArtifactError, match="does not belong to this file"):
-        load(foreign, signature=other, public_key=keys[1])
 
 
 def test_without_trust_estimators_are_not_even_read(foreign):
@@ -270,7 +240,7 @@ def test_without_trust_estimators_are_not_even_read(foreign):
     found, record = inspect_file(foreign)
     assert found.estimators
     assert record.steps.archive == b""
-    with pytest.raises(ArtifactError, match="checksum"):
+    with pytest.raises(ArtifactError, match="cannot be read"):
         load(foreign, trusted=True)
 
 
@@ -286,9 +256,8 @@ def test_bytes_of_any_name_need_trust_and_belong_to_their_place(path):
 # -- files -------------------------------------------------------------------------------------
 
 
-def test_the_file_is_read_once(path, monkeypatch, keys):
+def test_the_file_is_read_once(path, monkeypatch):
     save(classifier(), path)
-    sign(path, keys[0])
     opened = []
     real = open
 
@@ -297,9 +266,8 @@ def test_the_file_is_read_once(path, monkeypatch, keys):
         return real(name, *args, **options)
 
     monkeypatch.setattr("drpu.files.archive.open", counted, raising=False)
-    monkeypatch.setattr("drpu.files.signature.open", counted, raising=False)
-    load(path, expected_sha256=digest(path), public_key=keys[1])
-    assert opened.count(str(path)) == 1
+    load(path, expected_sha256=digest(path))
+    assert opened == [str(path)]
 
 
 def test_sizes_are_bounded(path):
@@ -319,16 +287,6 @@ def test_loading_in_threads_leaves_the_filters_of_warnings_alone(path):
     for thread in threads:
         thread.join()
     assert warnings.filters == before
-
-
-def test_a_pair_of_keys_is_two_files(tmp_path):
-    with pytest.raises(ParameterError, match="two files"):
-        make_keys(tmp_path / "key.pem", tmp_path / "key.pem")
-    with pytest.raises(ParameterError, match="two files"):
-        make_keys(tmp_path / "key.pem", tmp_path / "x" / ".." / "key.pem")
-    with pytest.raises(FileNotFoundError):
-        make_keys(tmp_path / "key.pem", tmp_path / "missing" / "key.pub.pem")
-    assert list(tmp_path.iterdir()) == []
 
 
 # -- kinds -------------------------------------------------------------------------------------

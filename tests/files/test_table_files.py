@@ -17,13 +17,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 import drpu
 from codec_laws import same
 from drpu import DRPUClassifier, count_batches, load, save, score_batches
-from drpu.exceptions import (
-    ArtifactError,
-    DataTypeError,
-    KeptValuesWarning,
-    ParameterError,
-    UnseenLevelsWarning,
-)
+from drpu.exceptions import ArtifactError, DataTypeError
 
 # The samples are small, so drpu warns that the prior is not identified; this is not tested here.
 pytestmark = pytest.mark.filterwarnings("ignore::drpu.exceptions.SeparationWarning")
@@ -63,65 +57,26 @@ def manifest(path):
 
 def test_a_saved_table_is_read_as_before_and_the_values_kept_are_named(clf, tmp_path):
     path = tmp_path / "visits.drpu"
-    with pytest.warns(KeptValuesWarning, match=r"'ward' \(4\)"):
-        save(clf, path)
+    save(clf, path)
     again = load(path)
     assert same(again.table_, clf.table_)
     for rows in (JUNE, JUNE.drop(columns="visit")[["day", "ward", "temperature"]]):
         assert_array_equal(again.predict_proba(rows), clf.predict_proba(JUNE))
     assert "V0-" not in manifest(path)
     assert "north" in manifest(path)
+    assert drpu.verify(path).contents["category_levels"] == {"ward": 4}
 
 
-def test_values_can_be_hashed_or_left_out(clf, tmp_path):
-    save(clf, tmp_path / "hashed.drpu", column_values="hash")
-    assert "north" not in manifest(tmp_path / "hashed.drpu")
-    hashed = load(tmp_path / "hashed.drpu")
-    assert_array_equal(hashed.predict_proba(JUNE), clf.predict_proba(JUNE))
-    save(hashed, tmp_path / "again.drpu")  # no value is kept, so there is no warning
-    with pytest.warns(UnseenLevelsWarning, match=r"fewer than 10000 training rows .* in 'ward' \(100%\)"):
-        save(clf, tmp_path / "few.drpu", column_values="keep", rare_values=10_000)
-    assert load(tmp_path / "few.drpu").table_.kept_values() == {}
-    assert clf.table_.kept_values() == {"ward": 4}
-
-
-@pytest.mark.filterwarnings("ignore::drpu.exceptions.ShiftWarning")
-@pytest.mark.parametrize("model", ["boosted", "kernel"])  # codes of levels, and indicators
-def test_levels_that_were_left_out_have_not_moved(model, tmp_path):
-    # Two of the four levels, with about 160 rows each, are left out. June has as many of them as training.
-    least = int(X["ward"].value_counts().iloc[1])
-    own, june = X[["temperature", "ward"]], visits(1000, 0.4, 3)[["temperature", "ward"]]
-    clf = DRPUClassifier(model, holdout=2, random_state=0).fit(own, Y)
-    plan = clf.plan_audit(june, n=50, random_state=0)
-    hot = june["temperature"].to_numpy()[plan.rows] > 37.7
-    for fitted in (clf, clf.adapt(june, audit=plan.answer(hot))):
-        with pytest.warns(UnseenLevelsWarning, match=r"'ward' \(4\d%\): .* Lower rare_values"):
-            save(fitted, tmp_path / "few.drpu", column_values="keep", rare_values=least)
-        few = load(tmp_path / "few.drpu")
-        assert list(few.table_.kept_values().values()) == [2]
-        assert few.adapt(june).moved_columns_ == ()
-        warm = june.assign(temperature=june["temperature"] + 3.0)  # other columns are still compared
-        assert [shift.name for shift in few.adapt(warm).moved_columns_] == ["temperature"]
-
-
-@pytest.mark.parametrize("model", ["auto", "boosted", "kernel", "classifier"])
-def test_rows_with_levels_that_were_left_out_are_scored_like_unseen_ones(model, tmp_path):
-    own, june = X[["temperature", "ward"]].copy(), JUNE[["temperature", "ward"]].copy()
-    own.loc[::20, "ward"] = june.loc[::20, "ward"] = "annex"  # 33 training rows
-    clf = DRPUClassifier(model, holdout=2, random_state=0).fit(own, Y)
-    save(clf, tmp_path / "few.drpu", column_values="keep", rare_values=34)
-    few = load(tmp_path / "few.drpu", trusted=True)
-    left_out = june["ward"] == "annex"
-    assert_array_equal(few.ratio(june), clf.ratio(june.replace({"ward": {"annex": "elsewhere"}})))
-    assert_array_equal(few.ratio(june)[~left_out], clf.ratio(june)[~left_out])
-    assert (few.ratio(june) != clf.ratio(june))[left_out].any()
-
-
-@pytest.mark.parametrize("options", [{"column_values": "all"}, {"rare_values": 0}, {"rare_values": "few"}])
-def test_other_options_are_refused_and_nothing_is_written(clf, tmp_path, options):
-    with pytest.raises(ParameterError, match=next(iter(options))):
-        save(clf, tmp_path / "x.drpu", **options)
-    assert not list(tmp_path.iterdir())
+def test_a_file_names_only_levels_of_at_least_five_rows(tmp_path):
+    own = X[["temperature", "ward"]].copy()
+    own.loc[:4, "ward"], own.loc[5:8, "ward"] = "annex", "Zeugin-4711"  # five rows, and four
+    for model in ("boosted", "kernel"):  # codes of levels, and indicators
+        clf = DRPUClassifier(model, holdout=2, random_state=0).fit(own, Y)
+        save(clf, tmp_path / "few.drpu")
+        assert "annex" in manifest(tmp_path / "few.drpu")
+        assert "Zeugin" not in manifest(tmp_path / "few.drpu")
+        unseen = own.replace({"ward": {"Zeugin-4711": "elsewhere"}})
+        assert_array_equal(load(tmp_path / "few.drpu").ratio(own), clf.ratio(unseen))
 
 
 def test_missing_labels_survive(tmp_path):
@@ -152,13 +107,6 @@ def test_a_graph_takes_the_columns_of_a_table(model, tmp_path):
     }
     (probability,) = session.run(["probability"], feed)
     assert_allclose(probability, clf.at_prior(0.2).predict_proba(new)[:, 1], atol=1e-5)
-
-
-def test_digests_cannot_be_exported(clf, tmp_path):
-    pytest.importorskip("onnx", reason="part of the onnx extra")
-    save(clf, tmp_path / "hashed.drpu", column_values="hash")
-    with pytest.raises(ArtifactError, match="digests"):
-        drpu.export_onnx(load(tmp_path / "hashed.drpu"), tmp_path / "visits.onnx")
 
 
 # -- batches ------------------------------------------------------------------------------------------

@@ -56,7 +56,9 @@ def fit(*recorded: Any, model: Any = "auto", clf: Any = None, rows: Any = None, 
 
     def results() -> dict[str, Any]:
         X, y, new, given = (rows or sized())()
-        made = DRPUClassifier(model, **options) if clf is None else clone(clf)
+        made = DRPUClassifier(model, **{"scenario": "case-control"} | options) if clf is None else clone(clf)
+        if clf is not None and clf.scenario == "auto":  # the rows are two samples
+            made.set_params(scenario="case-control")
         made.set_params(random_state=0).fit(X, y, **given)
         return {name: value for part in recorded for name, value in part(made, new).items()}
 

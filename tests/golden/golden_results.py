@@ -357,7 +357,9 @@ def at_another_prior(clf: Any, X: Any) -> dict[str, Any]:
 
 def fitted(model: Any = "auto", data: Any = None, **options: Any) -> Any:
     """A classifier of the toy data with seed 0."""
-    return DRPUClassifier(model, random_state=0, **options).fit(*(data or toy()).X_y())
+    return DRPUClassifier(model, scenario="case-control", random_state=0, **options).fit(
+        *(data or toy()).X_y()
+    )
 
 
 def fit_pu_with_weights() -> dict[str, Any]:
@@ -387,7 +389,9 @@ def boosted_sparse() -> dict[str, Any]:
 
 def pipeline_around() -> dict[str, Any]:
     """A pipeline that ends in the classifier, adapted by the functions of the package."""
-    pipe = make_pipeline(StandardScaler(), DRPUClassifier("kernel", random_state=0)).fit(*toy().X_y())
+    pipe = make_pipeline(
+        StandardScaler(), DRPUClassifier("kernel", scenario="case-control", random_state=0)
+    ).fit(*toy().X_y())
     june = drpu.adapt(pipe, toy().test)
     known = pipe[-1].at_prior(0.1).at_cost(0.7)
     return {
@@ -513,7 +517,7 @@ def prior_monitor(window: Any) -> dict[str, Any]:
 
 def parquet_batches() -> dict[str, Any]:
     X, y, new = frames()
-    clf = DRPUClassifier("boosted", random_state=0).fit(X, y)
+    clf = DRPUClassifier("boosted", scenario="case-control", random_state=0).fit(X, y)
     with tempfile.TemporaryDirectory() as folder:
         for i in range(3):
             new[i * 100 : (i + 1) * 100].to_parquet(Path(folder) / f"part{i}.parquet")
@@ -527,7 +531,9 @@ def parquet_batches() -> dict[str, Any]:
 
 def scorers() -> dict[str, Any]:
     clf, (X, y) = fitted("classifier"), toy(150, 400).X_y()
-    rival_clf = drpu.ElkanNotoClassifier(LogisticRegression(), random_state=0).fit(*toy().X_y())
+    rival_clf = drpu.ElkanNotoClassifier(LogisticRegression(), scenario="case-control", random_state=0).fit(
+        *toy().X_y()
+    )
     return {
         "ratio risk": drpu.ratio_risk_scorer(clf, X, y),
         "area": [

@@ -1,4 +1,3 @@
-import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -8,12 +7,12 @@ from scipy import sparse
 
 from codec_laws import check_kept, round_trip
 from drpu import make_gaussian_pu
-from drpu._codec import encode
-from drpu.exceptions import DataError, ImputationWarning
-from drpu.models.auto import FEW, AutoRatio
-from drpu.models.boosted import BoostedRatio
-from drpu.models.features import FourierFunction, LinearFunction
-from drpu.models.trees import BoostedFunction, ForestFunction
+from drpu.exceptions import ImputationWarning
+from drpu.models.auto import AutoRatio
+from drpu.models.boosted import BoostedFunction, BoostedRatio
+from drpu.models.choices import AUTO
+from drpu.models.forest import ForestFunction
+from drpu.models.fourier import FourierFunction, LinearFunction
 
 
 @pytest.fixture(scope="module")
@@ -45,15 +44,7 @@ def test_three_kinds_of_models_are_averaged(data, model):
     assert (weights > 0.1).all()
 
 
-def test_a_gaussian_ratio_is_learnt():
-    train = make_gaussian_pu(1000, 3000, prior=0.4, separation=3, random_state=1)
-    new = make_gaussian_pu(1, 3000, prior=0.4, separation=3, random_state=2).unlabeled
-    model = AutoRatio(random_state=0).fit_ratio(train.positive, train.unlabeled)
-    # A constant ratio of 1 has a mean error of 1.1.
-    assert np.mean(np.abs(model.ratio(new) - train.ratio(new))) < 0.2
-
-
-@pytest.mark.parametrize("n", [1, 2, FEW - 1])
+@pytest.mark.parametrize("n", [1, 2, AUTO.few_positives - 1])
 def test_below_ten_positives_the_smooth_fit_answers_alone(data, n):
     model = AutoRatio(random_state=0).fit_ratio(data.positive[:n], data.unlabeled)
     assert [type(member) for member in model.members] == [FourierFunction]
@@ -61,20 +52,10 @@ def test_below_ten_positives_the_smooth_fit_answers_alone(data, n):
 
 
 def test_ten_positives_are_enough_for_trees(data):
-    assert len(AutoRatio(random_state=0).fit_ratio(data.positive[:FEW], data.unlabeled).members) == 3
-
-
-def test_equal_seeds_give_equal_models(data, model):
-    again, other = (AutoRatio(random_state=s).fit_ratio(data.positive, data.unlabeled) for s in (0, 1))
-    assert_array_equal(again.log_ratio(data.unlabeled), model.log_ratio(data.unlabeled))
-    assert not np.array_equal(other.log_ratio(data.unlabeled), model.log_ratio(data.unlabeled))
-
-
-def test_each_row_is_scored_alone(data, model):
-    order = np.random.default_rng(3).permutation(len(data.unlabeled))
-    scores = model.log_ratio(data.unlabeled)
-    assert_allclose(model.log_ratio(data.unlabeled[order]), scores[order], rtol=1e-9)
-    assert_allclose(model.log_ratio(data.unlabeled[:1]), scores[:1], rtol=1e-9)
+    assert (
+        len(AutoRatio(random_state=0).fit_ratio(data.positive[: AUTO.few_positives], data.unlabeled).members)
+        == 3
+    )
 
 
 def test_weights_reach_every_member(data):
@@ -147,22 +128,7 @@ def test_gaps_in_sparse_rows_are_zeros_for_the_smooth_member(data):
     assert_array_equal(gaps.data, before)  # the rows of the user are unchanged
 
 
-def test_without_missing_values_there_is_no_warning(data):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        AutoRatio(random_state=0).fit_ratio(data.positive, data.unlabeled).log_ratio(data.unlabeled)
-
-
 # -- files --------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("n", [5, 150])
-def test_a_function_comes_back_from_a_file(data, n):
-    model = AutoRatio(random_state=0).fit_ratio(data.positive[:n], data.unlabeled)
-    again = round_trip(model)
-    assert_array_equal(again.log_ratio(data.unlabeled), model.log_ratio(data.unlabeled))
-    assert again.n_columns == 4
-    assert model.keeps == {}
 
 
 def test_no_edit_of_a_file_gives_another_error(data):
@@ -185,20 +151,4 @@ def test_members_of_sparse_rows_come_back_too(data):
     assert_array_equal(round_trip(model).log_ratio(rows[1]), model.log_ratio(rows[1]))
 
 
-def test_no_training_row_is_in_the_file(data, model):
-    kept = b"".join(array.tobytes() for array in encode(model).arrays.values())
-    for row in np.vstack([data.positive, data.unlabeled]):
-        assert row.tobytes() not in kept
-        assert row.astype(np.float32).tobytes() not in kept
-
-
 # -- errors --------------------------------------------------------------------------------
-
-
-def test_rows_are_checked(data, model):
-    with pytest.raises(DataError, match="X must have 4 columns"):
-        model.log_ratio(data.unlabeled[:, :3])
-    with pytest.raises(DataError, match="infinity"):
-        AutoRatio().fit_ratio(np.full((20, 4), np.inf), data.unlabeled)
-    with pytest.raises(DataError, match="the same columns"):
-        AutoRatio().fit_ratio(data.positive[:, :2], data.unlabeled)

@@ -1,16 +1,13 @@
 import numpy as np
 import pytest
 from class_samples import draw
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 from scipy import sparse
 from scipy.stats import norm
 
-from codec_laws import round_trip
-from drpu._codec import encode
 from drpu._samples import Sample, SamplePair
-from drpu.exceptions import ParameterError
 from drpu.models.boosted import BoostedRatio
-from drpu.models.bregman import bregman_risk
+from drpu.models.risks import bregman_risk
 
 
 @pytest.fixture
@@ -90,52 +87,3 @@ def test_missing_values_are_learnt_from(rows):
     model = BoostedRatio(random_state=0).fit_ratio(positive, unlabeled)
     gaps, none = model.ratio([[np.nan] * 3, [0.0, 0.0, 0.0]])
     assert gaps > 2 * none
-
-
-def test_a_function_comes_back_from_a_file(rows):
-    model = BoostedRatio(random_state=0).fit_ratio(*rows)
-    assert_array_equal(round_trip(model).log_ratio(rows[1]), model.log_ratio(rows[1]))
-    assert model.keeps == {}
-
-
-def test_a_file_holds_no_training_row(rows):
-    arrays = encode(BoostedRatio(random_state=0).fit_ratio(*rows)).arrays.values()
-    numbers = {float(n) for array in arrays for n in array.ravel()}
-    kept = b"".join(array.tobytes() for array in arrays)
-    for X in rows:
-        for dtype in (np.float64, np.float32):
-            assert not any(row.astype(dtype).tobytes() in kept for row in X)
-        assert not any(numbers.issuperset(row.tolist()) for row in X)
-
-
-def test_equal_seeds_give_equal_trees(rows):
-    first, second, third = (BoostedRatio(random_state=s).fit_ratio(*rows).trees.text() for s in (3, 3, 4))
-    assert first == second
-    assert first != third
-
-
-@pytest.mark.parametrize(("n_positive", "n_unlabeled"), [(1, 1), (5, 5), (3, 60), (60, 3)])
-def test_few_rows_still_give_a_finite_ratio(n_positive, n_unlabeled, capfd):
-    rng = np.random.default_rng(0)
-    model = BoostedRatio(random_state=0).fit_ratio(*draw(rng, n_positive, n_unlabeled))
-    assert np.isfinite(model.log_ratio(rng.normal(size=(9, 3)))).all()
-    assert capfd.readouterr() == ("", "")
-
-
-@pytest.mark.parametrize(
-    ("settings", "name"),
-    [
-        ({"n_rounds": 0}, "n_rounds"),
-        ({"learning_rate": 0.0}, "learning_rate"),
-        ({"leaves": 1}, "leaves"),
-        ({"min_leaf": 0}, "min_leaf"),
-        ({"l2": -1.0}, "l2"),
-        ({"row_share": 0.0}, "row_share"),
-        ({"early_stopping": "yes"}, "early_stopping"),
-        ({"holdout": 0.0}, "holdout"),
-        ({"n_jobs": 0}, "n_jobs"),
-    ],
-)
-def test_parameters_that_break_their_rule_are_named(settings, name, rows):
-    with pytest.raises(ParameterError, match=name):
-        BoostedRatio(**settings).fit_ratio(*rows)

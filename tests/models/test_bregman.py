@@ -1,7 +1,5 @@
 """Identities and gradients of generators and risks; NumPy and torch agree."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
@@ -11,12 +9,7 @@ from hypothesis.extra.numpy import arrays
 from numpy.testing import assert_allclose
 
 from drpu.exceptions import ParameterError
-from drpu.models.bregman import (
-    GENERATORS,
-    bregman_risk,
-    get_generator,
-    nonnegative_bregman_risk,
-)
+from drpu.models.risks import GENERATORS, bregman_risk, get_generator, nonnegative_bregman_risk
 
 every_generator = pytest.mark.parametrize("f", GENERATORS.values(), ids=GENERATORS)
 ratios = arrays(np.float64, st.integers(1, 12), elements=st.floats(1e-3, 1e3))
@@ -60,18 +53,10 @@ def test_conjugate_is_t_times_slope_minus_value(f):
 
 
 @every_generator
-def test_slope_is_the_derivative_of_the_value(f):
+def test_values_are_convex_and_their_slope_is_the_derivative(f):
     h = 1e-5 * T
     assert_allclose((f.value(T + h) - f.value(T - h)) / (2 * h), f.slope(T), rtol=1e-5, atol=1e-6)
-
-
-@every_generator
-def test_the_conjugate_grows_by_t_times_the_curvature(f):
-    h = 1e-5 * T
-    curvature = (f.slope(T + h) - f.slope(T - h)) / (2 * h)
-    growth = (f.conjugate(T + h) - f.conjugate(T - h)) / (2 * h)
-    assert (curvature > 0).all()
-    assert_allclose(growth, T * curvature, rtol=1e-5)
+    assert (np.diff(f.slope(T)) > 0).all()  # convex
 
 
 @every_generator
@@ -123,8 +108,14 @@ def test_an_unknown_generator_is_refused_by_name(wrong):
 
 
 def test_a_generator_of_the_users_own_can_be_used():
-    doubled = replace(GENERATORS["lsif"], slope=lambda t: 2 * t, conjugate=lambda t: t * t)
-    twice = bregman_risk(POSITIVE, UNLABELED, generator=doubled)
+    class Doubled(type(GENERATORS["lsif"])):
+        def slope(self, t):
+            return 2 * t
+
+        def conjugate(self, t):
+            return t * t
+
+    twice = bregman_risk(POSITIVE, UNLABELED, generator=Doubled())
     assert_allclose(twice, 2 * bregman_risk(POSITIVE, UNLABELED))
 
 
@@ -186,16 +177,6 @@ def test_autograd_gives_the_gradient_of_the_branch_that_is_taken(f, log, alpha, 
 
     assert_allclose(p.grad, numeric_gradient(lambda x: branch(x, unlabeled), positive), rtol=1e-6, atol=1e-8)
     assert_allclose(u.grad, numeric_gradient(lambda x: branch(positive, x), unlabeled), rtol=1e-6, atol=1e-8)
-
-
-@every_generator
-def test_where_the_correction_is_active_value_and_objective_go_different_ways(f):
-    p, u = (torch.tensor(x, requires_grad=True) for x in (POSITIVE, UNLABELED))
-    value, objective = nonnegative_bregman_risk(p, u, alpha=5.0, generator=f)
-    (by_value,) = torch.autograd.grad(value, u, retain_graph=True)
-    (by_objective,) = torch.autograd.grad(objective, u)
-    assert not by_value.any()  # the reported value is constant in U,
-    assert (by_objective < 0).all()  # the objective increases the ratios of U again
 
 
 @every_generator

@@ -1,4 +1,3 @@
-import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -33,8 +32,7 @@ from sklearn.tree import DecisionTreeClassifier
 from codec_laws import check_edits, round_trip
 from drpu._codec import encode
 from drpu.exceptions import ArtifactError, DataError, DataTypeError, ParameterError
-from drpu.models.classifier import ClassifierRatio
-from drpu.models.estimators import write_estimators
+from drpu.models.estimators import ClassifierRatio, write_estimators
 
 MADE_OF_ROWS = [
     KNeighborsClassifier(),
@@ -260,12 +258,3 @@ def test_way_out_for_a_decision_function_is_calibration(rows):
 def test_holdout_rows_are_refused(rows):
     with pytest.raises(ParameterError, match="holdout"):
         ClassifierRatio().fit_ratio(*rows, holdout=rows)
-
-
-@pytest.mark.parametrize(("n_positive", "n_unlabeled"), [(1, 1), (5, 5), (1, 50)])
-def test_few_rows_still_give_a_finite_ratio(n_positive, n_unlabeled):
-    rng = np.random.default_rng(0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        model = ClassifierRatio().fit_ratio(*draw(rng, n_positive, n_unlabeled))
-    assert np.isfinite(model.log_ratio(rng.normal(size=(9, 3)))).all()

@@ -30,11 +30,6 @@ def test_products_do_not_depend_on_the_order_of_the_terms(product, digits, seed,
     assert (np.abs(found - A @ B) <= d * largest * digits).all()
 
 
-def test_a_factor_is_rounded_once():
-    B = rounded_factor(np.random.default_rng(0).normal(size=(30, 10)))
-    assert_array_equal(rounded_factor(B), B)
-
-
 MODELS = {
     "centroids": KernelRatio("centroids", random_state=0),
     # with a given width and ridge, because choosing them takes longer than all the rest

@@ -1,11 +1,10 @@
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 from scipy import sparse
 
-from codec_laws import round_trip
 from drpu import make_gaussian_pu
-from drpu.exceptions import DataError, ParameterError
+from drpu.exceptions import ParameterError
 from drpu.models.forest import ForestRatio
 
 
@@ -17,15 +16,6 @@ def data():
 @pytest.fixture(scope="module")
 def model(data):
     return ForestRatio(random_state=0).fit_ratio(data.positive, data.unlabeled)
-
-
-def test_a_gaussian_ratio_is_learnt():
-    train = make_gaussian_pu(1500, 4000, prior=0.4, separation=3, random_state=1)
-    new = make_gaussian_pu(1, 3000, prior=0.4, separation=3, random_state=2).unlabeled
-    ratio = ForestRatio(random_state=0).fit_ratio(train.positive, train.unlabeled).ratio(new)
-    # A constant ratio of 1 has a mean error of 1.1; leaves are noisy where the classes overlap.
-    assert np.mean(np.abs(ratio - train.ratio(new))) < 0.25
-    assert abs(ratio.mean() - 1) < 0.1
 
 
 def test_ratio_of_equal_samples_is_near_one(data):
@@ -48,19 +38,6 @@ def test_no_row_is_certain(data, model):
     reach = np.log((1 - share) / share) + np.log(600 / 200)
     far = np.vstack([data.unlabeled, np.full((1, 4), 1e6), np.full((1, 4), -1e6)])
     assert np.abs(model.log_ratio(far)).max() <= reach + 1e-9
-
-
-def test_equal_seeds_give_equal_forests(data, model):
-    again, other = (ForestRatio(random_state=s).fit_ratio(data.positive, data.unlabeled) for s in (0, 1))
-    assert_array_equal(again.log_ratio(data.unlabeled), model.log_ratio(data.unlabeled))
-    assert not np.array_equal(other.log_ratio(data.unlabeled), model.log_ratio(data.unlabeled))
-
-
-def test_a_forest_comes_back_from_a_file(data, model):
-    again = round_trip(model)
-    assert_array_equal(again.log_ratio(data.unlabeled), model.log_ratio(data.unlabeled))
-    assert len(again.trees) == len(model.trees) == 150
-    assert model.keeps == {}
 
 
 def test_weights_shift_the_ratio_towards_the_rows_that_carry_them(data):
@@ -114,13 +91,6 @@ def test_sparse_rows_score_as_dense_ones(data, kind):
     assert np.corrcoef(thin.log_ratio(unlabeled), dense.log_ratio(unlabeled))[0, 1] > 0.9
 
 
-@pytest.mark.parametrize(("n", "d"), [(1, 1), (2, 3), (9, 300)])
-def test_a_handful_of_rows_is_enough_to_fit(n, d):
-    rng = np.random.default_rng(4)
-    model = ForestRatio(20, random_state=0).fit_ratio(rng.normal(1, 1, (n, d)), rng.normal(0, 1, (2 * n, d)))
-    assert np.isfinite(model.log_ratio(rng.normal(0, 1, (5, d)))).all()
-
-
 @pytest.mark.parametrize("most", [2, 5, 64])
 def test_trees_have_at_most_the_leaves_asked_for(most, data):
     model = ForestRatio(3, most_leaves=most, random_state=0).fit_ratio(data.positive, data.unlabeled)
@@ -128,20 +98,6 @@ def test_trees_have_at_most_the_leaves_asked_for(most, data):
     assert {len(np.unique(tree)) for tree in leaves.T} <= set(range(2, most + 1))
 
 
-@pytest.mark.parametrize(
-    "parameters", [{"n_trees": 0}, {"n_trees": 1.5}, {"min_leaf": 0}, {"min_leaf": "few"}, {"most_leaves": 1}]
-)
-def test_parameters_are_checked_before_any_tree_grows(data, parameters):
-    with pytest.raises(ParameterError, match=next(iter(parameters))):
-        ForestRatio(**parameters).fit_ratio(data.positive, data.unlabeled)
-
-
-def test_rows_are_checked(data, model):
-    with pytest.raises(DataError, match="X must have 4 columns"):
-        model.log_ratio(data.unlabeled[:, :2])
-    with pytest.raises(DataError, match="infinity"):
-        model.log_ratio(np.full((1, 4), np.inf))
-    with pytest.raises(DataError, match="the same columns"):
-        ForestRatio().fit_ratio(data.positive[:, :2], data.unlabeled)
+def test_held_out_rows_are_refused(data):
     with pytest.raises(ParameterError, match="holdout must be None for ForestRatio"):
         ForestRatio().fit_ratio(data.positive, data.unlabeled, holdout=(data.positive, data.unlabeled))

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -7,9 +9,8 @@ from sklearn.preprocessing import StandardScaler
 
 from codec_laws import check_kept, round_trip
 from drpu import make_gaussian_pu
-from drpu._codec import encode
-from drpu.exceptions import DataError, DataTypeError, ParameterError
-from drpu.models import features, fourier
+from drpu.exceptions import DataError, DataTypeError
+from drpu.models import fourier
 from drpu.models.fourier import FourierRatio, LinearRatio
 
 
@@ -21,15 +22,6 @@ def data():
 @pytest.fixture(scope="module")
 def model(data):
     return FourierRatio(200, linear=True, random_state=0).fit_ratio(data.positive, data.unlabeled)
-
-
-def test_a_gaussian_ratio_is_learnt():
-    train = make_gaussian_pu(1500, 4000, prior=0.4, separation=3, random_state=1)
-    new = make_gaussian_pu(1, 3000, prior=0.4, separation=3, random_state=2).unlabeled
-    ratio = FourierRatio(300, random_state=0).fit_ratio(train.positive, train.unlabeled).ratio(new)
-    # A constant ratio of 1 has a mean error of 1.1.
-    assert np.mean(np.abs(ratio - train.ratio(new))) < 0.15
-    assert abs(ratio.mean() - 1) < 0.08
 
 
 def test_a_ratio_that_no_line_can_draw_is_learnt():
@@ -78,42 +70,9 @@ def test_outliers_are_no_further_than_the_edge(model):
     assert_array_equal(model.log_ratio(np.full((1, 4), 1e3)), model.log_ratio(np.full((1, 4), 1e12)))
 
 
-def test_equal_seeds_give_equal_models(data, model):
-    again, other = (
-        FourierRatio(200, linear=True, random_state=s).fit_ratio(data.positive, data.unlabeled)
-        for s in (0, 1)
-    )
-    assert_array_equal(again.log_ratio(data.unlabeled), model.log_ratio(data.unlabeled))
-    assert not np.array_equal(other.log_ratio(data.unlabeled), model.log_ratio(data.unlabeled))
-
-
-def test_a_function_comes_back_from_a_file(data, model):
-    assert_array_equal(round_trip(model).log_ratio(data.unlabeled), model.log_ratio(data.unlabeled))
-    assert model.keeps == {}
+def test_no_edit_of_a_file_gives_another_error(data):
     check_kept(FourierRatio(3, linear=True, random_state=0).fit_ratio(data.positive, data.unlabeled))
-
-
-def test_no_training_row_is_kept(data, model):
-    kept = list(encode(model).arrays.values())
-    rows = np.vstack([data.positive, data.unlabeled])
-    standardised = (rows - model.cosines.scaling.shift) / model.cosines.scaling.scale
-    for row in np.vstack([rows, standardised]):
-        assert not any(row.tobytes() in array.tobytes() for array in kept)
-        assert not any(np.isclose(row[0], array, rtol=1e-9).any() for array in kept)
-
-
-def test_blocks_of_rows_are_scored_as_one(data, model, monkeypatch):
-    whole = model.log_ratio(data.unlabeled)
-    monkeypatch.setattr(features, "_CHUNK", 7)
-    assert_allclose(model.log_ratio(data.unlabeled), whole, rtol=1e-12)
-
-
-def test_a_row_has_one_score_in_any_batch(data, model):
-    x = np.random.default_rng(5).normal(size=(600, data.positive.shape[1]))
-    whole = model.log_ratio(x)
-    for size in (1, 7, 300):
-        parts = [model.log_ratio(x[start : start + size]) for start in range(0, len(x), size)]
-        assert_array_equal(np.concatenate(parts), whole)
+    check_kept(LinearRatio().fit_ratio(thin(data.positive), thin(data.unlabeled)))
 
 
 def test_fast_cosines_are_good_cosines(data, model):
@@ -125,7 +84,7 @@ def test_fast_cosines_are_good_cosines(data, model):
 
 def test_beyond_a_number_of_unlabeled_rows_a_sample_of_them_serves(data, monkeypatch):
     whole = FourierRatio(100, random_state=0).fit_ratio(data.positive, data.unlabeled)
-    monkeypatch.setattr(fourier, "_MOST_ROWS", 200)
+    monkeypatch.setattr(fourier, "FOURIER", replace(fourier.FOURIER, most_rows=200))
     part = FourierRatio(100, random_state=0).fit_ratio(
         data.positive, data.unlabeled, unlabeled_weight=np.full(600, 3.0)
     )
@@ -153,13 +112,6 @@ def test_weights_act_like_repeated_rows_and_have_no_scale(data):
     assert np.corrcoef(once, repeated)[0, 1] > 0.995
 
 
-@pytest.mark.parametrize(("n", "d"), [(1, 1), (2, 3), (9, 300)])
-def test_a_handful_of_rows_is_enough_to_fit(n, d):
-    rng = np.random.default_rng(4)
-    model = FourierRatio(50, random_state=0).fit_ratio(rng.normal(1, 1, (n, d)), rng.normal(0, 1, (2 * n, d)))
-    assert np.isfinite(model.log_ratio(rng.normal(0, 1, (5, d)))).all()
-
-
 def test_constant_columns_say_nothing(data, model):
     def widen(X):
         return np.column_stack([X, np.full(len(X), 7.0)])
@@ -170,15 +122,7 @@ def test_constant_columns_say_nothing(data, model):
     assert_allclose(FourierRatio(20, random_state=0).fit_ratio(same, same).ratio(same), 1, atol=0.05)
 
 
-@pytest.mark.parametrize("parameters", [{"n_features": 0}, {"n_features": 1.5}, {"C": 0}, {"C": "large"}])
-def test_parameters_are_checked(data, parameters):
-    with pytest.raises(ParameterError, match=next(iter(parameters))):
-        FourierRatio(**parameters).fit_ratio(data.positive, data.unlabeled)
-
-
-def test_rows_are_checked(data, model):
-    with pytest.raises(DataError, match="X must have 4 columns"):
-        model.log_ratio(data.unlabeled[:, :2])
+def test_gaps_and_sparse_rows_are_refused(data, model):
     with pytest.raises(DataError, match="NaN"):
         model.log_ratio(np.full((1, 4), np.nan))
     with pytest.raises(DataTypeError, match="sparse"):
@@ -210,10 +154,3 @@ def test_rows_of_a_linear_fit_have_one_score_in_any_batch(data):
     whole = function.log_ratio(rows)
     parts = [function.log_ratio(rows[i : i + 7]) for i in range(0, 600, 7)]
     assert_array_equal(np.concatenate(parts), whole)
-
-
-def test_a_linear_fit_comes_back_from_a_file(data):
-    function = LinearRatio().fit_ratio(thin(data.positive), thin(data.unlabeled))
-    rows = thin(data.unlabeled)
-    assert_array_equal(round_trip(function).log_ratio(rows), function.log_ratio(rows))
-    check_kept(function)

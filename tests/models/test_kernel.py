@@ -7,12 +7,12 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from scipy.stats import norm
 
-from codec_laws import check_kept, round_trip
+from codec_laws import check_kept
 from drpu._codec import encode
-from drpu.exceptions import DataError, ParameterError
-from drpu.models.bregman import bregman_risk
+from drpu.exceptions import DataError
 from drpu.models.features import Scaling, make_basis
 from drpu.models.kernel import KernelRatio
+from drpu.models.risks import bregman_risk
 
 KINDS = ["features", "centroids", "rows"]
 
@@ -42,21 +42,6 @@ def test_closed_form_solves_the_normal_equations(kind, rows):
     weights = np.linalg.solve(phi.T @ phi / len(phi) + penalty, design(positive).mean(axis=0))
     learnt = np.r_[model.intercept, model.coef]
     assert_allclose(learnt, weights, rtol=1e-6, atol=1e-8)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_penalised_risk_is_lowest_at_the_solution(kind, rows):
-    model = KernelRatio(kind, n_centres=15, width=1.5, ridge=0.05, random_state=0).fit_ratio(*rows)
-    rng = np.random.default_rng(1)
-
-    def risk(intercept, coef):
-        r = [intercept + model.basis.shape(model.basis.project(X), 1.5) @ coef for X in rows]
-        return bregman_risk(*r) + 0.025 * coef @ coef
-
-    best = risk(model.intercept, model.coef)
-    for _ in range(50):
-        away = rng.normal(0, 0.1, model.basis.size + 1)
-        assert risk(model.intercept + away[0], model.coef + away[1:]) > best
 
 
 def test_a_large_ridge_means_no_knowledge(rows):
@@ -150,14 +135,6 @@ def test_fits_below_zero_keep_their_order():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(("n_positive", "n_unlabeled"), [(1, 1), (2, 3), (5, 5), (3, 40), (40, 3), (30, 30)])
-def test_few_rows_still_give_a_finite_ratio(kind, n_positive, n_unlabeled):
-    rng = np.random.default_rng(0)
-    model = KernelRatio(kind, random_state=0).fit_ratio(*draw(rng, n_positive, n_unlabeled, d=2))
-    assert np.isfinite(model.log_ratio(rng.normal(size=(10, 2)))).all()
-
-
-@pytest.mark.parametrize("kind", KINDS)
 def test_constant_columns_and_equal_rows_are_no_obstacle(kind):
     positive, unlabeled = np.ones((30, 2)), np.ones((60, 2))
     ratio = KernelRatio(kind, random_state=0).fit_ratio(positive, unlabeled).ratio(unlabeled)
@@ -165,11 +142,7 @@ def test_constant_columns_and_equal_rows_are_no_obstacle(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_function_comes_back_from_a_file(kind, rows):
-    function = KernelRatio(kind, random_state=0).fit_ratio(*rows)
-    again = round_trip(function)
-    assert_array_equal(again.log_ratio(rows[0]), function.log_ratio(rows[0]))
-    assert bool(again.keeps) == bool(function.keeps) == (kind == "rows")
+def test_no_edit_of_a_file_gives_another_error(kind, rows):
     check_kept(KernelRatio(kind, n_centres=3, width=1.0, ridge=1.0, random_state=0).fit_ratio(*rows))
 
 
@@ -206,27 +179,3 @@ def test_centroids_are_means_of_at_least_five_rows():
     for centre in centres:
         assert np.linalg.norm(unlabeled - centre, axis=1).min() > 1e-9
     assert not (np.abs(centres) > 40).any()
-
-
-def test_equal_seeds_give_equal_models(rows):
-    first, second, third = (
-        KernelRatio(random_state=s).fit_ratio(*rows).log_ratio(rows[1]) for s in (3, 3, 4)
-    )
-    assert_array_equal(first, second)
-    assert not np.array_equal(first, third)
-
-
-@pytest.mark.parametrize(
-    ("settings", "name"),
-    [
-        ({"centres": "corners"}, "centres"),
-        ({"n_centres": 0}, "n_centres"),
-        ({"width": -1.0}, "width"),
-        ({"width": "wide"}, "width"),
-        ({"ridge": 0.0}, "ridge"),
-        ({"holdout": 1.0}, "holdout"),
-    ],
-)
-def test_parameters_that_break_their_rule_are_named(settings, name, rows):
-    with pytest.raises(ParameterError, match=name):
-        KernelRatio(**settings).fit_ratio(*rows)

@@ -1,7 +1,7 @@
 """Of several folds, the models count new rows; one more model, fitted to all rows, labels them."""
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -14,10 +14,8 @@ from drpu._samples import Sample, SamplePair
 from drpu.exceptions import ArtifactError
 from drpu.models import auto
 from drpu.models.auto import AutoRatio, Size
-from drpu.models.crossfit import cross_fit
-from drpu.models.folds import Folds
-from drpu.models.function import Function
-from drpu.models.learner import RatioLearner
+from drpu.models.crossfit import Folds, cross_fit
+from drpu.models.learner import Function, RatioLearner
 from drpu.state.fitted import score_once
 
 
@@ -87,7 +85,7 @@ def test_scores_have_the_columns_of_the_folds_first():
 
 @pytest.mark.parametrize(("positives", "weighted"), [(300, False), (320, False), (400, True)])
 def test_all_models_are_averaged_or_all_are_weighted(positives, weighted, monkeypatch):
-    monkeypatch.setattr(auto, "ENOUGH", 300)
+    monkeypatch.setattr(auto, "AUTO", replace(auto.AUTO, enough_positives=300))
     rng = np.random.default_rng(0)
     samples = Sample(rng.normal(1, 1, (positives, 2))), Sample(rng.normal(0, 1, (600, 2)))
     folded, _ = cross_fit(AutoRatio(random_state=0), SamplePair(*samples), holdout=4, random_state=0)
@@ -107,11 +105,11 @@ def test_labels_of_sparse_rows_come_from_the_folds():
 
 
 @pytest.mark.parametrize("folds", [2, 5, 10])
-@pytest.mark.parametrize("start", [auto.FEW, auto.ENOUGH])
+@pytest.mark.parametrize("start", [auto.AUTO.few_positives, auto.AUTO.enough_positives])
 def test_a_size_is_that_of_the_smallest_fold(folds, start):
     U = Sample(np.zeros((20, 1)))
     sizes = [Size.of(SamplePair(Sample(np.zeros((n, 1))), U), folds) for n in range(start, 3 * start)]
-    some = [size.trees if start == auto.FEW else size.weighted for size in sizes]
+    some = [size.trees if start == auto.AUTO.few_positives else size.weighted for size in sizes]
     first = some.index(True)
     assert not any(some[:first])
     assert all(some[first:])

@@ -1,21 +1,20 @@
 """Weights of members follow held-out evidence, as far as there is any."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
-from scipy.optimize import check_grad
 
 from codec_laws import round_trip
 from drpu import make_gaussian_pu
 from drpu._codec import decode, encode
 from drpu.exceptions import ArtifactError
 from drpu.models import auto, fourier
-from drpu.models.auto import AutoRatio, Evidence, stack
-from drpu.models.average import Average
-from drpu.models.features import FourierFunction, LinearFunction
-from drpu.models.fourier import FourierRatio, LinearRatio
-from drpu.models.trees import BoostedFunction
+from drpu.models.auto import AutoRatio, Average, HeldOutScores, stack
+from drpu.models.boosted import BoostedFunction
+from drpu.models.fourier import FourierFunction, FourierRatio, LinearFunction, LinearRatio
 
 START = np.array([2.0, 1.0])
 
@@ -31,14 +30,7 @@ def evidence(n_positive, n_unlabeled, *noise, seed=0, scale=1.0):
         return np.column_stack([scale * exact + sd * rng.normal(size=len(x)) for sd in noise])
 
     sizes = (np.full(n, 1 / n) for n in (n_positive, n_unlabeled))
-    return Evidence(scores(positive), scores(unlabeled), *sizes)
-
-
-def test_the_gradient_is_that_of_the_loss():
-    held = evidence(30, 80, 0.2, 1.0)
-    point = np.array([0.7, 0.4, -0.2])
-    error = check_grad(lambda t: held.loss(t[:-1], t[-1])[0], lambda t: held.loss(t[:-1], t[-1])[1], point)
-    assert error < 1e-6
+    return HeldOutScores(scores(positive), scores(unlabeled), *sizes)
 
 
 def test_an_exact_member_gets_weight_one_and_the_noise_none():
@@ -61,7 +53,7 @@ def test_few_positives_keep_the_proportions_of_the_average():
 def test_members_that_know_nothing_are_averaged():
     rng = np.random.default_rng(0)
     scores = rng.normal(size=(300, 2)) - 3.0, rng.normal(size=(600, 2)) + 3.0  # worse than chance
-    found = stack(Evidence(*scores, np.full(300, 1 / 300), np.full(600, 1 / 600)), START)
+    found = stack(HeldOutScores(*scores, np.full(300, 1 / 300), np.full(600, 1 / 600)), START)
     assert_allclose(found.members, START / 3)
     assert found.constant == 0
 
@@ -70,10 +62,10 @@ def test_weights_of_rows_are_repeated_rows():
     held = evidence(200, 400, 0.3, 1.0)
     times = np.random.default_rng(1).integers(1, 4, 200)
     rows = np.repeat(np.arange(200), times)
-    repeated = Evidence(
+    repeated = HeldOutScores(
         held.positive[rows], held.unlabeled, np.full(len(rows), 1 / len(rows)), held.unlabeled_weight
     )
-    weighted = Evidence(held.positive, held.unlabeled, times / times.sum(), held.unlabeled_weight)
+    weighted = HeldOutScores(held.positive, held.unlabeled, times / times.sum(), held.unlabeled_weight)
     point = np.array([0.5, 0.5])
     assert_allclose(weighted.loss(point, 0.1)[0], repeated.loss(point, 0.1)[0])
 
@@ -85,7 +77,7 @@ def test_weights_of_rows_are_repeated_rows():
 def weighted():
     data = make_gaussian_pu(400, 900, prior=0.4, separation=3, dimensions=3, random_state=0)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(auto, "ENOUGH", 300)
+        patch.setattr(auto, "AUTO", replace(auto.AUTO, enough_positives=300))
         return data, AutoRatio(random_state=0).fit_ratio(data.positive, data.unlabeled)
 
 
@@ -107,17 +99,10 @@ def test_a_file_keeps_the_weights(weighted):
         decode(tree, arrays | {"weights": np.ones(7)}, blobs, Average)
 
 
-def test_few_positives_have_the_average_of_the_members(weighted):
-    data, _ = weighted
-    model = AutoRatio(random_state=0).fit_ratio(data.positive, data.unlabeled)
-    assert_allclose(model.weights, [0.5, 0.25, 0.25])
-    assert model.constant == 0
-
-
 def test_members_see_all_rows_again_where_rows_are_few(weighted, monkeypatch):
     data, model = weighted
-    monkeypatch.setattr(auto, "ENOUGH", 300)
-    monkeypatch.setattr(auto, "REFIT_ROWS", 0)
+    monkeypatch.setattr(auto, "AUTO", replace(auto.AUTO, enough_positives=300))
+    monkeypatch.setattr(auto, "AUTO", replace(auto.AUTO, refit_rows=0))
     once = AutoRatio(random_state=0).fit_ratio(data.positive, data.unlabeled)
     assert_allclose(once.weights, model.weights)
     assert not np.array_equal(once.log_ratio(data.unlabeled), model.log_ratio(data.unlabeled))
@@ -125,11 +110,11 @@ def test_members_see_all_rows_again_where_rows_are_few(weighted, monkeypatch):
 
 def test_boosting_alone_sees_all_rows_again_where_rows_are_many(weighted, monkeypatch):
     data, _ = weighted
-    monkeypatch.setattr(auto, "ENOUGH", 300)
-    monkeypatch.setattr(auto, "REFIT_ROWS", 0)
+    monkeypatch.setattr(auto, "AUTO", replace(auto.AUTO, enough_positives=300))
+    monkeypatch.setattr(auto, "AUTO", replace(auto.AUTO, refit_rows=0))
     fits = []
     for most in (10_000, 0):
-        monkeypatch.setattr(auto, "REGROW_ROWS", most)
+        monkeypatch.setattr(auto, "AUTO", replace(auto.AUTO, regrow_rows=most))
         fits.append(AutoRatio(random_state=0).fit_ratio(data.positive, data.unlabeled))
     assert_allclose(fits[0].weights, fits[1].weights)
     for member, other in zip(fits[0].members, fits[1].members, strict=True):
@@ -138,7 +123,7 @@ def test_boosting_alone_sees_all_rows_again_where_rows_are_many(weighted, monkey
 
 
 def test_a_smooth_fit_of_several_samples_is_nearer_to_the_truth(monkeypatch):
-    monkeypatch.setattr(fourier, "_MOST_ROWS", 300)
+    monkeypatch.setattr(fourier, "FOURIER", replace(fourier.FOURIER, most_rows=300))
     rng = np.random.default_rng(0)
     positive, unlabeled = rng.normal(0.7, 1, (400, 4)), rng.normal(0, 1, (3000, 4))
     unlabeled[:1200] += 0.7
@@ -147,7 +132,7 @@ def test_a_smooth_fit_of_several_samples_is_nearer_to_the_truth(monkeypatch):
     truth = -np.log(0.4 + 0.6 * np.exp(-shift))
     errors = []
     for most in (1, 8):
-        monkeypatch.setattr(fourier, "_MOST_FITS", most)
+        monkeypatch.setattr(fourier, "FOURIER", replace(fourier.FOURIER, most_fits=most))
         model = FourierRatio(200, random_state=0).fit_ratio(positive, unlabeled)
         errors.append(np.mean((model.log_ratio(new) - truth) ** 2))
     # The unlabeled part of the variance is divided by eight.
@@ -157,15 +142,15 @@ def test_a_smooth_fit_of_several_samples_is_nearer_to_the_truth(monkeypatch):
 def test_the_smooth_member_is_also_linear_with_many_rows(weighted, monkeypatch):
     data, model = weighted
     assert model.members[-1].linear is None
-    monkeypatch.setattr(auto, "ENOUGH", 300)
-    monkeypatch.setattr(auto, "LINEAR_ROWS", 900)
+    monkeypatch.setattr(auto, "AUTO", replace(auto.AUTO, enough_positives=300))
+    monkeypatch.setattr(auto, "AUTO", replace(auto.AUTO, linear_rows=900))
     large = AutoRatio(random_state=0).fit_ratio(data.positive, data.unlabeled)
     assert large.members[-1].linear.shape == (3,)
     assert_array_equal(round_trip(large).log_ratio(data.unlabeled), large.log_ratio(data.unlabeled))
 
 
 def test_a_member_that_learns_nothing_is_dropped(monkeypatch):
-    monkeypatch.setattr(auto, "ENOUGH", 300)
+    monkeypatch.setattr(auto, "AUTO", replace(auto.AUTO, enough_positives=300))
     rng = np.random.default_rng(0)
     X = rng.normal(size=(9000, 6))
     positive = (X[:, 0] > 0) ^ (X[:, 1] > 0.5) ^ (X[:, 2] > -0.3)  # a smooth fit cannot represent this
@@ -177,7 +162,7 @@ def test_a_member_that_learns_nothing_is_dropped(monkeypatch):
 
 def test_wide_sparse_rows_have_a_linear_model_alone():
     rng = np.random.default_rng(0)
-    rows = sparse.random(600, auto.WIDE + 1, density=0.01, random_state=rng, format="csr")
+    rows = sparse.random(600, auto.AUTO.wide + 1, density=0.01, random_state=rng, format="csr")
     model = AutoRatio(random_state=0).fit_ratio(rows[:200], rows[200:])
     assert [type(member) for member in model.members] == [LinearFunction]
     alone = LinearRatio().fit_ratio(rows[:200], rows[200:])

@@ -16,8 +16,9 @@ from scipy import sparse
 from drpu import BoostedRatio, DRPUClassifier
 from drpu._samples import Sample, SamplePair
 from drpu.exceptions import ImputationWarning
-from drpu.models.auto import FOLD_TREES, AutoRatio, Size
-from drpu.models.folds import Folds
+from drpu.models.auto import AutoRatio, Size
+from drpu.models.choices import AUTO
+from drpu.models.crossfit import Folds
 from drpu.models.forest import ForestRatio
 from drpu.models.trees import FEW_ROWS
 
@@ -120,15 +121,10 @@ def chosen(function, kept):
     )
 
 
-def test_models_with_different_members_have_the_same_scores_in_any_batch(fitted):
-    some = ([0], [1], [2], [0, 2], [1, 2])
-    model = Folds(tuple(chosen(f, kept) for f, kept in zip(fitted.model_.functions, some, strict=True)))
-    X = rows(50, seed=5)
-    assert_array_equal(in_batches(model, X, 1), each_alone(model, X))
-
-
-def test_members_in_another_order_have_the_same_scores_in_any_batch(fitted):
-    model = Folds(tuple(chosen(f, [1, 2, 0]) for f in fitted.model_.functions))
+@pytest.mark.parametrize("members", [([0], [1], [2], [0, 2], [1, 2]), ([1, 2, 0],) * 5])
+def test_models_with_other_members_or_another_order_have_the_same_scores_in_any_batch(fitted, members):
+    parts = zip(fitted.model_.functions, members, strict=True)
+    model = Folds(tuple(chosen(function, kept) for function, kept in parts))
     X = rows(50, seed=5)
     assert_array_equal(in_batches(model, X, 1), each_alone(model, X))
 
@@ -182,21 +178,12 @@ def test_trees_of_different_folds_have_different_seeds(fitted):
 @pytest.mark.parametrize("folds", [2, 3, 5, 10, 50])
 def test_many_folds_have_fewer_trees_each(folds):
     forest, boosted, _ = chosen_learners(folds)[0]
-    assert forest.n_trees == FOLD_TREES < ForestRatio().n_trees
+    assert forest.n_trees == AUTO.fold_trees < ForestRatio().n_trees
     assert boosted.n_rounds * boosted.learning_rate == pytest.approx(9.0)
     assert 0.05 < chosen_learners(folds, weighted=True)[0][1].learning_rate <= 0.25
 
 
-def test_a_single_model_has_no_plan_of_folds():
+def test_a_single_model_has_all_its_trees():
     X, y = labelled()
     model = AutoRatio(random_state=0).fit_ratio(X[y == 1], X[y == 0])
     assert len(model.members[0].trees) == ForestRatio().n_trees
-    (alone,) = AutoRatio(random_state=0).for_folds(SamplePair(Sample(X[y == 1]), Sample(X[y == 0])), 1)
-    assert alone._fold is None
-
-
-def test_folds_of_sparse_rows_have_fewer_trees_too():
-    X, y = labelled()
-    pair = SamplePair(Sample(sparse.csr_matrix(X[y == 1])), Sample(sparse.csr_matrix(X[y == 0])))
-    copies = AutoRatio(random_state=0).for_folds(pair, 5)
-    assert [one._fold.number for one in copies] == [0, 1, 2, 3, 4]

@@ -20,11 +20,11 @@ from drpu import NetworkRatio
 from drpu._codec import decode, encode
 from drpu._samples import Sample, SamplePair
 from drpu.exceptions import ArtifactError, DataError
-from drpu.models.folds import Folds
-from drpu.models.function import Function
+from drpu.models.crossfit import Folds
+from drpu.models.learner import Function
+from drpu.networks.adversarial import Generator
 from drpu.networks.function import NetworkFunction, weight_shapes
 from drpu.networks.generative import IMAGE, ClassGenerators, Game, generator_shapes
-from drpu.networks.generative_training import make_generator
 from drpu.networks.modules import Ensemble, make_network
 
 RNG = np.random.default_rng(0)
@@ -130,7 +130,7 @@ def test_shapes_are_those_of_the_module(network, shape, widths, members):
 
 @pytest.mark.parametrize("shape", [IMAGE, (3,), (2, 5)])
 def test_shapes_of_generators_are_those_of_the_module(shape):
-    state = make_generator(shape, 6, (5, 4)).state_dict()
+    state = Generator(shape, 6, (5, 4)).state_dict()
     assert dict(generator_shapes(shape, 6, (5, 4))) == {k: tuple(v.shape) for k, v in state.items()}
 
 

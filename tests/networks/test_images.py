@@ -17,13 +17,13 @@ from torch import nn
 from drpu import NetworkRatio
 from drpu._samples import Sample, SamplePair
 from drpu.exceptions import DataError, ParameterError
-from drpu.networks.augment import AUGMENTATIONS, make_augment
-from drpu.networks.augment import test_views as views_of
+from drpu.networks.augment import AUGMENTATIONS, fixed_views, make_augment
 from drpu.networks.device import private_random
-from drpu.networks.fit import EFFORTS, PLAIN, Network, check_options, fit_networks, with_effort
+from drpu.networks.fit import Network, fit_networks
 from drpu.networks.learner import NetworkScore
 from drpu.networks.loop import Batch, Pool, TrainingRows, as_floats, rows_at_once
-from drpu.networks.modules import ResNet9, image_shape
+from drpu.networks.modules import ResNet9
+from drpu.networks.options import EFFORTS, PLAIN, check_options, with_effort
 
 SMALL = {"hidden": (2,), "epochs": 2, "batch_size": 50, "alpha": 0.3, "device": "cpu", "random_state": 0}
 
@@ -119,7 +119,9 @@ def test_a_classifier_of_images_saves_and_adapts(tmp_path):
 
     images = np.concatenate([pictures(120, True, seed=3), UNLABELED])
     labels = np.arange(len(images)) < 120
-    clf = DRPUClassifier(NetworkRatio(**SMALL), prior=0.4, holdout=0.3, random_state=0).fit(images, labels)
+    clf = DRPUClassifier(
+        NetworkRatio(**SMALL), prior=0.4, holdout=0.3, scenario="case-control", random_state=0
+    ).fit(images, labels)
     save(clf, tmp_path / "images.drpu")
     again = load(tmp_path / "images.drpu")
     assert_array_equal(again.predict(TEST), clf.predict(TEST))
@@ -209,7 +211,7 @@ def test_equal_seeds_augment_equally():
 
 def test_scores_are_averaged_over_views():
     model = fitted(augment="shift-flip", average_views=True)
-    views = views_of("shift-flip")
+    views = fixed_views("shift-flip")
     assert len(views) == 10
     plain = replace(model, views=None)
     images = torch.as_tensor(TEST)
@@ -222,19 +224,6 @@ def test_scores_are_averaged_over_views():
     assert_allclose(mirrored, averaged, rtol=1e-9)
     with pytest.raises(ParameterError, match="average_views must be False"):
         fitted(average_views=True)
-
-
-@pytest.mark.parametrize(
-    ("shape", "message"),
-    [((16,), "needs images"), ((4, 4), "at least 8"), ((32, 32, 3), "channels come last")],
-)
-def test_rows_that_are_no_images_are_refused(shape, message):
-    with pytest.raises(DataError, match=message):
-        image_shape(shape)
-    rows = np.zeros((30, *shape), dtype=np.uint8)
-    with pytest.raises(DataError, match=message) as caught:
-        NetworkRatio(**SMALL, network="resnet9").fit_ratio(rows, rows)
-    assert ("moveaxis" in str(caught.value)) is (len(shape) == 3)
 
 
 @pytest.mark.parametrize(

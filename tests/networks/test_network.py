@@ -11,10 +11,11 @@ from sklearn.base import clone
 from torch import nn
 
 from drpu.exceptions import DataError, DataTypeError, ParameterError
-from drpu.models.bregman import bregman_risk
-from drpu.networks.fit import ALPHAS, FALLBACK_ALPHA, check_options
+from drpu.models.risks import bregman_risk
+from drpu.networks.fit import FALLBACK_ALPHA
 from drpu.networks.function import NetworkFunction
 from drpu.networks.learner import NetworkRatio
+from drpu.networks.options import ALPHAS, check_options
 
 PRIOR = 0.4
 

@@ -16,8 +16,8 @@ from torch import nn
 
 from drpu import NetworkRatio
 from drpu.exceptions import ArtifactError
-from drpu.models.function import LOG_LIMIT
 from drpu.models.graphs import Graph
+from drpu.models.learner import LOG_LIMIT
 from drpu.networks.modules import Ensemble, ResNet9
 
 runtime = pytest.importorskip("onnxruntime")
@@ -41,7 +41,9 @@ def fitted(shape=(16, 18), prior=0.4, **changes):
     images = np.concatenate(
         [pictures(100, True, 0, shape), pictures(150, np.arange(150) < 60, seed=1, shape=shape)]
     )
-    clf = DRPUClassifier(NetworkRatio(**NETWORK | changes), prior=prior, holdout=0.3, random_state=0)
+    clf = DRPUClassifier(
+        NetworkRatio(**NETWORK | changes), prior=prior, holdout=0.3, scenario="case-control", random_state=0
+    )
     return clf.fit(images, np.arange(len(images)) < 100)
 
 

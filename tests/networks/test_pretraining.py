@@ -10,12 +10,19 @@ pytest.importorskip("torch")
 
 import torch
 
-from drpu import DRPUClassifier, NetworkRatio, NNPUClassifier, load, save, suspects
+from drpu import DRPUClassifier, NetworkRatio, NNPUClassifier, suspects
 from drpu._progress import Step
 from drpu.exceptions import FewPositivesWarning, ParameterError
 from drpu.networks import fit
 from drpu.networks.modules import ResNet9
-from drpu.networks.pretraining import CHANGE, TEMPERATURE, contrast, pretrained, view
+from drpu.networks.pretraining import (
+    CHANGE,
+    TEMPERATURE,
+    Pretraining,
+    contrast,
+    pretrained,
+    view,
+)
 
 SIDE = 12
 SMALL = {"network": "resnet9", "hidden": (2,), "epochs": 2, "alpha": 0.3, "device": "cpu", "random_state": 0}
@@ -39,7 +46,8 @@ def trained(rows, epochs, seed=0):
     torch.manual_seed(1)
     start = ResNet9(rows.shape[1:], 4)
     start.standardise(rows)
-    return start, pretrained(start, rows, epochs, batch_size=50, augment=None, seed=seed, device="cpu")
+    settings = Pretraining(epochs, batch_size=50, seed=seed, device="cpu")
+    return start, pretrained(start, rows, settings)
 
 
 def loss_on(rows, network):
@@ -88,7 +96,7 @@ def test_pretraining_leaves_its_argument_and_follows_its_seed():
     start, network = trained(rows, 1)
     kept = {name: value.clone() for name, value in start.state_dict().items()}
     again, other = (
-        pretrained(start, rows, 1, batch_size=50, augment=None, seed=s, device="cpu") for s in (0, 1)
+        pretrained(start, rows, Pretraining(1, batch_size=50, seed=seed, device="cpu")) for seed in (0, 1)
     )
     first = [one.layers[0].weight.detach().numpy() for one in (network, again, other)]
     assert_array_equal(first[0], first[1])
@@ -148,7 +156,7 @@ def assert_shared(starts, rows, networks):
 def test_folds_share_what_was_learned_without_labels(teachers, starts):
     X, y = blobs(400, 0), np.repeat([1, 0], [120, 280])
     network = NetworkRatio(pretrain=1, teachers=teachers, **SMALL)
-    DRPUClassifier(network, prior=0.5, holdout=3, random_state=0).fit(X, y)
+    DRPUClassifier(network, prior=0.5, holdout=3, scenario="case-control", random_state=0).fit(X, y)
     assert_shared(starts, X[120:], 3 * (1 + teachers))
 
 
@@ -165,7 +173,9 @@ def test_a_score_against_negatives_starts_from_the_unlabeled_rows(scenario, hold
 
 def test_suspects_share_what_was_learned_without_labels(starts):
     X, y = blobs(160, 0), np.repeat([1, 0], [20, 140])
-    clf = DRPUClassifier(NetworkRatio(pretrain=1, **SMALL), prior=0.5, holdout=2, random_state=0)
+    clf = DRPUClassifier(
+        NetworkRatio(pretrain=1, **SMALL), prior=0.5, holdout=2, scenario="case-control", random_state=0
+    )
     with pytest.warns(FewPositivesWarning):
         clf.fit(X, y)
     for of_the_fit in starts:
@@ -206,7 +216,7 @@ def test_the_bar_moves_by_the_share_of_pretraining(teachers, bar):
 def test_the_bar_of_several_fits_includes_their_pretraining(negative, teachers, bar):
     """Two fits, or four with negatives, which are as long as one epoch without labels per network."""
     network = NetworkRatio(pretrain=2, teachers=teachers, **SMALL)
-    clf = DRPUClassifier(network, prior=0.5, holdout=2, random_state=0)
+    clf = DRPUClassifier(network, prior=0.5, holdout=2, scenario="case-control", random_state=0)
     clf.fit_pu(blobs(120, 0), blobs(280, 1), negative)
     networks = (2 if negative is None else 4) * (1 + teachers)
     assert bar.before == pytest.approx([(2 + k) / (2 + networks) for k in range(networks)])
@@ -215,20 +225,15 @@ def test_the_bar_of_several_fits_includes_their_pretraining(negative, teachers, 
 
 def test_the_bar_of_suspects_includes_their_pretraining(bar):
     X, y = blobs(160, 0), np.repeat([1, 0], [20, 140])
-    clf = DRPUClassifier(NetworkRatio(pretrain=2, **SMALL), prior=0.5, holdout=2, random_state=0)
+    clf = DRPUClassifier(
+        NetworkRatio(pretrain=2, **SMALL), prior=0.5, holdout=2, scenario="case-control", random_state=0
+    )
     with pytest.warns(FewPositivesWarning):
         clf.fit(X, y)
     bar.done, bar.before[:] = 0.0, []
     Step.current.set(Step(bar, 1.0))
     suspects(clf, X, y, repeats=2)
     assert bar.before == pytest.approx([(2 + k) / (2 + 20) for k in range(20)])
-
-
-def test_a_classifier_with_pretraining_is_saved_without_its_module(tmp_path):
-    X, y = blobs(400, 0), np.repeat([1, 0], [120, 280])
-    model = DRPUClassifier(NetworkRatio(pretrain=1, **SMALL)).fit(X, y)
-    save(model, tmp_path / "model.drpu")
-    assert_array_equal(load(tmp_path / "model.drpu").predict_proba(X), model.predict_proba(X))
 
 
 def test_pretraining_needs_the_residual_network_and_a_ratio():
@@ -245,4 +250,4 @@ def test_pretraining_needs_the_residual_network_and_a_ratio():
     with pytest.raises(ParameterError, match="batch_size must be at least 2 with teachers or pretrain"):
         NetworkRatio(pretrain=1, batch_size=1, **SMALL).fit_ratio(X[:20], X[20:])
     with pytest.raises(ParameterError, match="pretrain must be left at its default in this model"):
-        NNPUClassifier(prior=0.5, model=NetworkRatio(pretrain=1)).fit(X, y)
+        NNPUClassifier(prior=0.5, model=NetworkRatio(pretrain=1), scenario="case-control").fit(X, y)

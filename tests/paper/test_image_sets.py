@@ -73,15 +73,6 @@ def test_bytes_that_are_not_the_published_ones_are_refused(tmp_path, publish):
         load_image_set("mnist", data_dir=tmp_path)
 
 
-def test_rows_in_another_order_are_refused(tmp_path, publish):
-    arrays = fake()
-    publish("mnist", arrays)
-    arrays["x_train"], arrays["y_train"] = arrays["x_train"][::-1], arrays["y_train"][::-1]
-    np.savez(tmp_path / "mnist.npz", **arrays)
-    with pytest.raises(DataError, match="published order"):
-        load_image_set("mnist", data_dir=tmp_path)
-
-
 def test_the_digest_is_that_of_the_bytes_one_after_the_other():
     arrays = fake()
     joined = b"".join(arrays[part].tobytes() for part in PARTS)

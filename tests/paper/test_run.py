@@ -85,15 +85,6 @@ def test_only_as_run_accumulates_gradients():
     assert not np.allclose(*learnt)
 
 
-def test_stacked_trials_equal_single_ones():
-    images, options = fake_images(), Options(device="cpu")
-    made = job(trials=(0, 1))
-    splits = [made.split(images, trial) for trial in made.trials]
-    together, _ = train(made, images, splits, options)
-    alone, _ = train(replace(made, trials=(1,)), images, splits[1:], options)
-    np.testing.assert_allclose(together[1].ratio(images.test), alone[0].ratio(images.test), atol=2e-4)
-
-
 def test_curves_follow_the_run(tmp_path):
     run_job(job(trials=(0,)), fake_images(), Options(out=tmp_path, device="cpu"))
     (result,) = read_results(tmp_path)

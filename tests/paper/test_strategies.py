@@ -15,7 +15,7 @@ from tiny_images import KEYS, fake_images, job, small
 
 from drpu import NetworkRatio, ScoreTails
 from drpu.exceptions import DataError
-from drpu.networks.fit import with_effort
+from drpu.networks.options import with_effort
 from drpu.priors.estimate import prior_from_tails
 from paper import configs, strategies
 from paper.configs import CANDIDATES, TEST_PRIORS, recipe
@@ -51,13 +51,11 @@ def test_a_trial_keeps_the_network_with_the_lowest_holdout_risk(tmp_path, monkey
     monkeypatch.setitem(strategies.STRATEGIES, "a rate and none", Strategy((1e-3, 1e-9)))
     one = job("ours", trials=(0,))
     one = replace(one, recipe=replace(one.recipe, strategy="a rate and none"))
-    run_job(one, fake_images(), Options(out=tmp_path, device="cpu", keep_scores=tmp_path))
+    run_job(one, fake_images(), Options(out=tmp_path, device="cpu"))
     (result,) = read_results(tmp_path)
     assert len(result["networks"]) == 2 * 2
     assert result["final"]["learning_rate"] == 1e-3
     assert result["final"]["holdout_risk"] == min(one["holdout_risk"] for one in result["networks"])
-    with np.load(tmp_path / f"{one.key(0).name}.npz") as kept:
-        assert kept["test"].shape == (400,)
 
 
 @pytest.mark.parametrize(("teacher", "weights"), [("best", "ratio"), ("mean", "calibrated")])
@@ -172,26 +170,15 @@ def test_every_row_is_held_out_in_one_fold():
         assert np.isin(fold.positive[0], fold.unlabeled[0]).all()
 
 
-def test_folds_are_scored_each_by_its_own_network_and_read_again_from_kept_scores(tmp_path, monkeypatch):
-    from paper import rescore
+def test_every_held_out_row_is_scored_by_the_network_of_its_fold():
+    from paper.augmented import fit
 
-    images, kept = byte_images(), tmp_path / "scores"
-    made = augmented("beyond")
-    made = replace(made, recipe=replace(made.recipe, options=made.recipe.options | {"folds": 3}))
-    run_job(made, images, Options(out=tmp_path, device="cpu", keep_scores=kept))
-    (path,) = kept.iterdir()
-    with np.load(path) as scores:
-        assert scores["held_positive"].shape == (80,)
-        assert scores["held_unlabeled"].shape == (700,)
-        assert scores["test"].shape == (400, 3)
-    (before,) = read_results(tmp_path)
-    assert len(before["best_epoch"]) == 3
-    monkeypatch.setattr(rescore, "benchmark", lambda *_, **__: small())
-    monkeypatch.setattr(rescore, "load_images", lambda *_, **__: images)
-    rescore.rescore(kept, tmp_path, None)
-    (after,) = read_results(tmp_path)
-    for old, new in zip(before["tests"], after["tests"], strict=True):
-        assert new["auc"] == pytest.approx(old["auc"], abs=0.01)  # scores are kept as float32
+    images, made = byte_images(), augmented("beyond")
+    folds = replace(made.recipe, options=made.recipe.options | {"folds": 3})
+    model = fit(made.data, folds, images, made.split(images, 0), 0, Options(device="cpu"))
+    assert len(model.functions) == 3
+    assert [scores.shape for scores in model.held(images)] == [(80,), (700,)]
+    assert model.scores(images.test).shape == (400, 3)
 
 
 def test_all_folds_start_from_one_network_trained_without_labels(tmp_path, monkeypatch):
@@ -199,8 +186,8 @@ def test_all_folds_start_from_one_network_trained_without_labels(tmp_path, monke
 
     seen, starts, learner_of = [], [], module._learner
 
-    def pretrained(network, rows, epochs, **_):
-        seen.append((len(rows), epochs))
+    def pretrained(network, rows, settings):
+        seen.append((len(rows), settings.epochs))
         return network
 
     def learner(data, settings, unlabeled, start):
@@ -296,8 +283,9 @@ def test_levels_of_effort_are_run_with_the_network_of_the_library(level, tmp_pat
     assert result["settings"]["options"]["effort"] == level
 
 
+@pytest.mark.checkout
 def test_the_highest_effort_is_the_recipe_that_is_published_for_it():
-    published = [r for r in read_results(RESULTS / "one-split") if r["dataset"] == "cifar10"]
+    published = [r for r in read_results(RESULTS) if r["flavour"] == "high"]
     (name,) = {r["settings"]["strategy"] for r in published}
     made = configs.CANDIDATES["beyond"]["cifar10"][name]
     learner = NetworkRatio(network="resnet9", effort="high", augment=made["augment"], device="cpu")
@@ -350,6 +338,7 @@ def test_test_priors_are_those_of_adapt():
     assert prior.method == "blended"
 
 
+@pytest.mark.checkout
 def test_the_published_choices_are_those_of_the_tables():
     from paper.augmented import choose_candidate, read_choices
 

@@ -54,21 +54,25 @@ def test_rows_of_a_group_are_on_one_side_of_every_split(holdout):
 
 def test_fewer_groups_than_folds_mean_fewer_folds(toy):
     X, y = toy.X_y()
-    clf = DRPUClassifier("classifier", holdout=5, random_state=0)
+    clf = DRPUClassifier("classifier", holdout=5, scenario="case-control", random_state=0)
     assert len(clf.fit(X, y, groups=np.arange(len(y)) % 3).model_.functions) == 3
 
 
 def test_one_group_means_no_split(toy):
     X, y = toy.X_y()
     for holdout in ("auto", 5, 0.2):
-        clf = DRPUClassifier("classifier", holdout=holdout, random_state=0).fit(X, y, groups=np.zeros(len(y)))
+        clf = DRPUClassifier("classifier", holdout=holdout, scenario="case-control", random_state=0).fit(
+            X, y, groups=np.zeros(len(y))
+        )
         assert len(clf.model_.functions) == 1
 
 
 def test_groups_of_one_row_are_rows(toy):
     X, y = toy.X_y()
-    plain = DRPUClassifier("classifier", random_state=0).fit(X, y)
-    alone = DRPUClassifier("classifier", random_state=0).fit(X, y, groups=[f"row {i}" for i in range(len(y))])
+    plain = DRPUClassifier("classifier", scenario="case-control", random_state=0).fit(X, y)
+    alone = DRPUClassifier("classifier", scenario="case-control", random_state=0).fit(
+        X, y, groups=[f"row {i}" for i in range(len(y))]
+    )
     assert alone.tails_.n_positive == plain.tails_.n_positive
     assert alone.tails_.n == plain.tails_.n
     assert abs(alone.prior_.value - plain.prior_.value) < 0.1
@@ -78,7 +82,7 @@ def test_intervals_count_groups(toy):
     X, y = toy.X_y()
     twice = np.repeat(X, 2, axis=0), np.repeat(y, 2)
     groups = np.repeat(np.arange(len(y)), 2)
-    clf = DRPUClassifier("classifier", random_state=0).fit(*twice, groups=groups)
+    clf = DRPUClassifier("classifier", scenario="case-control", random_state=0).fit(*twice, groups=groups)
     assert clf.tails_.n_positive == pytest.approx(150)
     assert clf.tails_.n == pytest.approx(600)
 
@@ -93,13 +97,17 @@ def test_intervals_count_groups(toy):
 )
 def test_groups_that_are_none_are_refused(toy, groups, message):
     with pytest.raises(DataError, match=message):
-        DRPUClassifier("classifier").fit(*toy.X_y(), groups=groups)
+        DRPUClassifier("classifier", scenario="case-control").fit(*toy.X_y(), groups=groups)
 
 
 def test_groups_work_with_cross_validation(toy):
     X, y = toy.X_y()
     labels = cross_val_predict(
-        DRPUClassifier("classifier", random_state=0), X, y, cv=GroupKFold(3), groups=np.arange(len(y)) // 5
+        DRPUClassifier("classifier", scenario="case-control", random_state=0),
+        X,
+        y,
+        cv=GroupKFold(3),
+        groups=np.arange(len(y)) // 5,
     )
     assert set(labels) <= {0, 1}
 
@@ -111,9 +119,9 @@ def test_copies_of_positives_are_found_and_count_once(toy):
     X, y = toy.X_y()
     copied = np.vstack([X, X[y == 1]]), np.concatenate([y, np.ones(150)])
     with pytest.warns(CopiedPositivesWarning, match="150 of the 300 labelled positives are copies"):
-        clf = DRPUClassifier("classifier", random_state=0).fit(*copied)
+        clf = DRPUClassifier("classifier", scenario="case-control", random_state=0).fit(*copied)
     assert clf.tails_.n_positive == pytest.approx(150)
-    plain = DRPUClassifier("classifier", random_state=0).fit(X, y)
+    plain = DRPUClassifier("classifier", scenario="case-control", random_state=0).fit(X, y)
     assert clf.train_prior_.low <= 0.4 <= clf.train_prior_.high
     width = plain.train_prior_.high - plain.train_prior_.low
     assert clf.train_prior_.high - clf.train_prior_.low > 0.6 * width
@@ -146,14 +154,16 @@ def test_copies_in_sparse_rows_are_found(toy):
 # -- weights -------------------------------------------------------------------------------
 
 WEIGHTED = {
-    "default": DRPUClassifier(random_state=0),
-    "kernel": DRPUClassifier(KernelRatio(n_centres=20), holdout=2, random_state=0),
-    "boosted": DRPUClassifier(BoostedRatio(n_rounds=20), holdout=2, random_state=0),
+    "default": DRPUClassifier(scenario="case-control", random_state=0),
+    "kernel": DRPUClassifier(KernelRatio(n_centres=20), holdout=2, scenario="case-control", random_state=0),
+    "boosted": DRPUClassifier(BoostedRatio(n_rounds=20), holdout=2, scenario="case-control", random_state=0),
     "classifier": DRPUClassifier("classifier", scenario="single-sample", random_state=0),
-    "upu": UPUClassifier("linear", prior=0.4, random_state=0),
-    "nnpu": NNPUClassifier("kernel", prior=0.4, random_state=0),
-    "puld": PULDClassifier("linear", prior=0.4, random_state=0),
-    "elkan-noto": ElkanNotoClassifier(ExtraTreesClassifier(10, min_samples_leaf=2), random_state=0),
+    "upu": UPUClassifier("linear", prior=0.4, scenario="case-control", random_state=0),
+    "nnpu": NNPUClassifier("kernel", prior=0.4, scenario="case-control", random_state=0),
+    "puld": PULDClassifier("linear", prior=0.4, scenario="case-control", random_state=0),
+    "elkan-noto": ElkanNotoClassifier(
+        ExtraTreesClassifier(10, min_samples_leaf=2), scenario="case-control", random_state=0
+    ),
 }
 
 
@@ -180,5 +190,5 @@ def test_groups_of_any_kind_are_read(toy):
     X, y = toy.X_y()
     codes = np.arange(len(y)) // 4
     for groups in (codes, codes.astype(str), pd.Series(codes).astype("category"), list(map(float, codes))):
-        clf = DRPUClassifier("classifier", random_state=0).fit(X, y, groups=groups)
+        clf = DRPUClassifier("classifier", scenario="case-control", random_state=0).fit(X, y, groups=groups)
         assert clf.tails_.n_positive < 60

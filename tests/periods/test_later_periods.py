@@ -170,12 +170,10 @@ def test_answers_that_are_all_positive_give_a_prior_of_at_most_one(separate, see
     assert separate.adapt(X, audit=plan.answer([1] * 20)).prior_.high == 1
 
 
-@pytest.mark.parametrize("reduction", [{"levels": 50}, {"column_profiles": False}])
-def test_reduced_files_adapt_from_answers(june, reduction, tmp_path):
+def test_saved_classifiers_adapt_from_answers(june, tmp_path):
     X = rows(7, 2000, 0.3)[0]
-    save(june, tmp_path / "june.drpu", **reduction)
-    back, exact = load(tmp_path / "june.drpu").adapt(X).prior_, june.adapt(X).prior_
-    assert_allclose((back.value, back.low, back.high), (exact.value, exact.low, exact.high), atol=0.03)
+    save(june, tmp_path / "june.drpu")
+    assert load(tmp_path / "june.drpu").adapt(X).prior_ == june.adapt(X).prior_
 
 
 def test_expected_figures_follow_the_map(clf):

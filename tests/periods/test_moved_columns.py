@@ -18,7 +18,7 @@ from drpu import (
     save,
 )
 from drpu._codec import decode, encode
-from drpu.exceptions import ParameterError, ShiftWarning
+from drpu.exceptions import ShiftWarning
 from drpu.periods.columns import ColumnProfile
 
 
@@ -34,7 +34,7 @@ def named(data):
     X, y = data.X_y()
     rng = np.random.default_rng(1)
     frame = pd.DataFrame(X, columns=["a", "b"]).assign(amount=np.exp(rng.normal(size=len(X))))
-    return DRPUClassifier("kernel", random_state=0).fit(frame, y)
+    return DRPUClassifier("kernel", scenario="case-control", random_state=0).fit(frame, y)
 
 
 def new_rows(data, factor=1.0):
@@ -86,7 +86,8 @@ def test_a_stream_names_the_columns_that_moved(named, data, tmp_path):
 
 def test_counts_without_columns_are_as_good_for_the_prior(named, data):
     whole = named.count(new_rows(data, 1.5))
-    bare, some = whole.without_columns(), named.count(new_rows(data).iloc[:9])
+    bare = replace(whole.record(), columns=None).tails()
+    some = named.count(new_rows(data).iloc[:9])
     assert bare == whole
     assert bare.columns is None
     assert (bare + some).columns is None  # known for some rows only
@@ -113,7 +114,9 @@ def visits(rng, n, prior, levels=300):
 def many_levels(request):
     rng = np.random.default_rng(5)
     X = pd.concat([visits(rng, 300, 1.0), visits(rng, 2000, 0.4)], ignore_index=True)
-    return DRPUClassifier(request.param, holdout=2, random_state=0).fit(X, np.repeat([1, 0], [300, 2000]))
+    return DRPUClassifier(request.param, holdout=2, scenario="case-control", random_state=0).fit(
+        X, np.repeat([1, 0], [300, 2000])
+    )
 
 
 @pytest.mark.filterwarnings("error::drpu.exceptions.UnseenLevelsWarning")
@@ -152,15 +155,3 @@ def test_other_shares_of_frequent_levels_are_named(many_levels):
     columns = tuple(decode(*encode(profile), ColumnProfile) for profile in fitted.columns)
     again = replace(fitted, columns=columns)
     assert again.moved_columns(seen, adapted.prior_) == adapted.moved_columns_
-
-
-def test_profiles_can_be_left_out_of_a_file(named, data, tmp_path):
-    save(named, tmp_path / "bare.drpu", column_profiles=False)
-    bare = load(tmp_path / "bare.drpu")
-    assert bare.fitted_.columns == ()
-    assert bare.count(new_rows(data)).columns is None
-    assert bare.adapt(new_rows(data, 1.5)).moved_columns_ == ()
-    for option in ("column_profiles", "keep_rows"):
-        with pytest.raises(ParameterError, match=f"{option} must be True or False"):
-            save(named, tmp_path / "no.drpu", **{option: "no"})
-    assert not (tmp_path / "no.drpu").exists()

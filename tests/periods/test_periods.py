@@ -81,11 +81,20 @@ def past(seen, read, noise=0.01, *, matched=None, used=True):
 # -- what moved ------------------------------------------------------------------------------------
 
 
-def test_only_a_test_that_finds_nothing_says_prior_shift():
-    assert what_moved(0.4, 5, ()) == "prior"
-    assert what_moved(0.0005, 5, ()) == "other"
-    assert what_moved(0.4, 5, ("amount",)) == "other"
-    assert what_moved(1.0, 0, ()) == "other"  # nothing was tested
+def test_other_shift_is_what_a_test_found():
+    assert what_moved(0.4, ()) == "prior"
+    assert what_moved(0.0005, ()) == "other"
+    assert what_moved(0.4, ("amount",)) == "other"
+    assert what_moved(1.0, ()) == "prior"  # nothing was tested, so nothing is rejected
+
+
+@given(prior=priors, width=st.floats(0.01, 8))
+def test_without_a_test_a_wide_interval_is_believed_less(prior, width):
+    tested = evidence(shares(prior), adapted=prior, moved="prior", width=width)
+    untested = replace(tested, tested=False)
+    wider = replace(untested, adapted=estimate(prior, width=width + 1))
+    assert tested.belief() == 1
+    assert 0 < wider.belief() < untested.belief() < 1
 
 
 @given(prior=priors)

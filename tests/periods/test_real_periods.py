@@ -104,11 +104,11 @@ def test_labels_that_arrived_move_the_prior_under_other_shift(clf):
 def test_labels_need_a_single_sample_and_the_labels_of_training(clf):
     rng = np.random.default_rng(5)
     X, y = rows(rng, 600, 0.4)
-    alone = DRPUClassifier("kernel", random_state=0).fit(X, y.astype(int))
+    alone = DRPUClassifier("kernel", scenario="case-control", random_state=0).fit(X, y.astype(int))
     with pytest.raises(ParameterError, match="scenario='single-sample'"):
         alone.adapt(X, y.astype(int))
     with pytest.raises(ParameterError, match="scenario='single-sample'"):
-        DRPUClassifier("kernel").fit(X, y.astype(int), periods=np.zeros(len(y)))
+        DRPUClassifier("kernel", scenario="case-control").fit(X, y.astype(int), periods=np.zeros(len(y)))
     with pytest.raises(DataError, match="same number of rows"):
         clf.adapt(X, np.zeros(5))
     with pytest.raises(LabelError, match="labels of training"):

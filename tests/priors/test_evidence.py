@@ -5,14 +5,9 @@ import pytest
 
 from drpu.exceptions import DataError
 from drpu.priors.limits import ratio_limits, shift_limits
-from drpu.priors.separation import ENOUGH, evidence_of, plateau_profile, slide
+from drpu.priors.separation import evidence_of, plateau_profile
 from drpu.priors.tails import ScoreTails
-
-
-def drawn(seed, n_positive, n, prior, separation):
-    rng = np.random.default_rng(seed)
-    label = rng.random(n) < prior
-    return ScoreTails(rng.normal(separation, 1, n_positive)).update(rng.normal(separation * label, 1))
+from tails_data import drawn
 
 
 def test_the_index_is_a_lower_bound_of_the_true_one():
@@ -85,8 +80,3 @@ def test_limits_of_the_training_prior_widen_those_of_the_new_one():
 def test_empty_counts_are_no_evidence():
     with pytest.raises(DataError, match="empty"):
         evidence_of(ScoreTails([1.0, 2.0]))
-
-
-def test_slides_are_lines_between_flat_ends():
-    assert [slide(x, 0.2, 0.6) for x in (0.0, 0.2, 0.4, 0.6, 1.0)] == [0, 0, pytest.approx(0.5), 1, 1]
-    assert ENOUGH > 0.5

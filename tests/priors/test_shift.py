@@ -143,27 +143,10 @@ def test_the_sizes_of_weights_do_not_matter(name):
 
 
 @given(st.integers(0, 10**6), st.integers(3, 8), inner, inner)
-def test_matching_is_exact_on_exact_mixtures(seed, size, before, now):
-    positive, negative = cell_shares(seed, size, first=False), cell_shares(seed + 1, size, first=True)
-    tails, reference = exact_pair(positive, negative, before, now)
-    assert_allclose(match_negatives(tails, reference), (1 - now) / (1 - before), rtol=1e-4)
-    assert_allclose(matching(tails, reference, before), now, atol=1e-4)
-
-
-@given(st.integers(0, 10**6), st.integers(3, 8), inner, inner)
 def test_efficient_is_exact_on_exact_mixtures_however_wrong_its_densities(seed, size, before, now):
     # Every function of the score gives the correct result; the plateau only selects one.
     positive, negative = cell_shares(seed, size, first=False), cell_shares(seed + 1, size, first=True)
     assert_allclose(efficient(*exact_pair(positive, negative, before, now), before), now, atol=1e-3)
-
-
-@given(st.integers(0, 10**6), st.integers(3, 8), inner)
-def test_growth_of_negatives_needs_no_prior(seed, size, now):
-    positive, negative = cell_shares(seed, size, first=False), cell_shares(seed + 1, size, first=True)
-    # A tenth of the negatives are positive: all priors change, but their growth does not.
-    blurred = 0.1 * positive + 0.9 * negative
-    growth = match_negatives(*exact_pair(positive, blurred, 0.4, now))
-    assert_allclose(growth, (1 - now) / 0.6, rtol=1e-4)
 
 
 def test_noise_does_not_pull_the_growth_towards_0():

@@ -15,7 +15,7 @@ def data():
 
 @pytest.fixture(scope="session")
 def classifier(data):
-    return DRPUClassifier("classifier", random_state=0).fit(*data.X_y())
+    return DRPUClassifier("classifier", scenario="case-control", random_state=0).fit(*data.X_y())
 
 
 @pytest.fixture(scope="session")

@@ -19,7 +19,7 @@ from sklearn.exceptions import NotFittedError
 from drpu import DRPUClassifier, PriorEstimate, make_gaussian_pu
 from drpu.classifier.explain import Suspects
 from drpu.exceptions import DataError, DataTypeError, DRPUError, FewPositivesWarning, ShiftWarning
-from drpu.models.folds import Folds
+from drpu.models.crossfit import Folds
 from drpu.periods.moves import PastPeriod, backtest_of
 from drpu.plots import GainDisplay
 from drpu.priors.figures import Figure
@@ -81,6 +81,16 @@ def test_both_priors_stand_in_the_page(page, classifier, data):
     for prior in (classifier.prior_, june.prior_):
         for number in (prior.value, prior.low, prior.high):
             assert f"{100 * number:.1f}%" in page
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_the_page_says_how_the_rows_were_collected(data):
+    X, y = data.X_y()
+    for clf, scenario in (
+        (DRPUClassifier("classifier", random_state=0).fit(X, y), "single-sample"),
+        (DRPUClassifier("classifier", random_state=0).fit_pu(data.positive, data.unlabeled), "case-control"),
+    ):
+        assert f"{scenario}: " in render_report(clf)
 
 
 def test_the_page_is_small_and_contains_no_rows(page, data):
@@ -250,8 +260,9 @@ def test_groups_are_a_line_and_a_table_and_long_names_keep_both_ends(classifier,
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_one_row_is_called_a_row(classifier, data):
-    assert "<b>check the top row</b>" in render_report(classifier, data.test, budget=1)
+@pytest.mark.parametrize(("budget", "words"), [(1, "top row"), (40, "top 40 rows"), (0.05, "top 30 rows")])
+def test_a_budget_is_what_the_page_says_to_do(classifier, data, budget, words):
+    assert f"<b>check the {words}</b>" in render_report(classifier, data.test, budget=budget)
 
 
 @pytest.mark.usefixtures("undrawn")

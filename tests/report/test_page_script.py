@@ -96,7 +96,19 @@ def test_controls_move_the_numbers_to_what_python_gives(tab, classifier, data):
     tab.act("false-alarm", value="3")
     tab.act("miss", value="1")
     tab.assert_says(classifier.adapt(data.test).at_cost(0.75))
-    assert tab.read("cost-words") == "a false alarm is 3 times as bad as a miss"
+
+
+@pytest.mark.parametrize(
+    ("cost", "words"),
+    [
+        ("0.5", "a false alarm is as bad as a miss"),
+        ("0.8", "a false alarm is 4 times as bad as a miss"),
+        ("0.2", "a miss is 4 times as bad as a false alarm"),
+    ],
+)
+def test_costs_are_explained(tab, cost, words):
+    tab.act("cost", value=cost)
+    assert tab.read("cost-words") == words
 
 
 def test_marks_in_figures_move_with_the_numbers(tab):
@@ -122,6 +134,9 @@ def test_a_value_that_cannot_be_used_changes_nothing(tab, control, value, rule):
     assert f"got {value}" in tab.read("refused")
     assert tab.read(control, "aria-invalid") == "true"
     assert (tab.read("out-accuracy"), tab.read("out-budgetRecall")) == before
+    tab.act("as-found", "click")
+    assert tab.read("refused") == ""
+    assert tab.read(control, "aria-invalid") is None
 
 
 def test_a_number_of_rows_gives_the_budget_of_python(tab, classifier, data):

@@ -11,7 +11,6 @@ from drpu.plots import (
     RocDisplay,
     ScoreDisplay,
     TailRatioDisplay,
-    level_ratios,
 )
 
 
@@ -62,16 +61,6 @@ def test_a_calibrated_classifier_lies_on_the_diagonal(classifier, single):
         assert inside.mean() >= 0.8
         assert (bins.low <= bins.observed).all()
         assert (bins.observed <= bins.high).all()
-
-
-def test_ratios_at_the_levels_rise(classifier):
-    assert (np.diff(level_ratios(classifier.fitted_)) >= 0).all()
-
-
-def test_counts_of_new_rows_are_those_that_adapt_reads(classifier, data):
-    tails = classifier.count(data.test)
-    assert tails.n == len(data.test)
-    assert classifier.fitted_.prior_of(tails) == classifier.adapt(data.test).prior_
 
 
 def test_without_adapting_accuracy_is_linear_in_the_prior(classifier):

@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_array_equal
-from rival_settings import fitted, make_toy, rivals
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KNeighborsClassifier
@@ -16,8 +15,9 @@ from sklearn.preprocessing import StandardScaler
 
 from drpu import ElkanNotoClassifier, PriorEstimate, UPUClassifier, load, save
 from drpu.exceptions import ArtifactError, DataError, ParameterError
+from drpu.models.registry import LearntElsewhere
 from drpu.models.scores import KernelScore
-from drpu.state.record import LearntElsewhere
+from rival_settings import fitted, make_toy, rivals
 
 
 @pytest.fixture(scope="module")
@@ -81,12 +81,14 @@ def test_parameters_are_searched_inside_a_pipeline(rival, toy):
 
 @pytest.mark.parametrize("cost", ["a", (), 0.0, 2.0, None])
 def test_a_record_has_a_cost(toy, cost):
-    record = fitted(UPUClassifier(KernelScore(n_features=20), prior=0.4), toy).record()
+    record = fitted(
+        UPUClassifier(KernelScore(n_features=20), prior=0.4, scenario="case-control"), toy
+    ).record()
     with pytest.raises(ParameterError, match="cost must"):
         replace(record, parameters=record.parameters | {"cost": cost})
 
 
 def test_rows_inside_a_classifier_are_not_saved_unasked(toy, tmp_path):
-    clf = fitted(ElkanNotoClassifier(KNeighborsClassifier()), toy)
+    clf = fitted(ElkanNotoClassifier(KNeighborsClassifier(), scenario="case-control"), toy)
     with pytest.raises(ArtifactError, match="training rows"):
         save(clf, tmp_path / "a.drpu")

@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from rival_settings import TINY, fitted, labelled_toy, make_toy
 from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.ensemble import ExtraTreesClassifier
@@ -34,6 +33,7 @@ from drpu.exceptions import (
 from drpu.models.scores import KernelScore, LinearScore
 from drpu.networks.learner import NetworkScore
 from drpu.rivals.generative import LARGEST_BATCH, MOST_STEPS
+from rival_settings import TINY, fitted, labelled_toy, make_toy
 
 
 @pytest.fixture(scope="module")
@@ -45,15 +45,18 @@ def toy():
 
 
 def test_pua_without_a_test_prior_is_nnpu(toy):
-    nnpu = fitted(NNPUClassifier("linear"), toy, prior=0.4)
-    pua = fitted(PUaClassifier("linear"), toy, prior=0.4)
+    nnpu = fitted(NNPUClassifier("linear", scenario="case-control"), toy, prior=0.4)
+    pua = fitted(PUaClassifier("linear", scenario="case-control"), toy, prior=0.4)
     assert_array_equal(pua.decision_function(toy.test), nnpu.decision_function(toy.test))
     assert pua.test_prior_ == pua.prior_
 
 
 def test_pua_follows_its_test_prior(toy):
     rare, frequent = (
-        fitted(PUaClassifier("linear", loss="logistic", test_prior=q), toy, prior=0.4) for q in (0.1, 0.9)
+        fitted(
+            PUaClassifier("linear", loss="logistic", test_prior=q, scenario="case-control"), toy, prior=0.4
+        )
+        for q in (0.1, 0.9)
     )
     assert rare.predict_proba(toy.test)[:, 1].mean() < frequent.predict_proba(toy.test)[:, 1].mean()
 
@@ -64,29 +67,31 @@ def test_pua_reads_the_test_prior_from_rows(method):
         200, 500, prior=0.5, test_prior=0.15, separation=5, dimensions=2, n_test=500, random_state=0
     )
     X, y = data.X_y()
-    clf = PUaClassifier("linear", prior=method, random_state=0).fit(X, y, X_test=data.test)
+    clf = PUaClassifier("linear", prior=method, scenario="case-control", random_state=0).fit(
+        X, y, X_test=data.test
+    )
     assert abs(clf.test_prior_.value - 0.15) < 0.07
     apart = PUaClassifier("linear", prior=method, random_state=0).fit_pu(
         data.positive, data.unlabeled, X_test=data.test
     )
     assert_allclose(apart.decision_function(data.test), clf.decision_function(data.test))
     with pytest.raises(ParameterError, match="pass one of the two"):
-        PUaClassifier(test_prior=0.2).fit(X, y, X_test=data.test)
+        PUaClassifier(test_prior=0.2, scenario="case-control").fit(X, y, X_test=data.test)
 
 
 def test_vpu_wants_a_network_and_a_given_prior_sets_its_scale(toy):
     with pytest.raises(ParameterError, match="MixUp"):
-        fitted(VPUClassifier("kernel"), toy)
+        fitted(VPUClassifier("kernel", scenario="case-control"), toy)
     net = NetworkScore(hidden=(16,), epochs=10, learning_rate=1e-2, batch_size=100)
-    clf = fitted(VPUClassifier(net), toy, prior=0.4)
+    clf = fitted(VPUClassifier(net, scenario="case-control"), toy, prior=0.4)
     assert_allclose(clf.predict_proba(toy.unlabeled)[:, 1].mean(), 0.4, atol=1e-6)
-    free = fitted(VPUClassifier(net), toy)
+    free = fitted(VPUClassifier(net, scenario="case-control"), toy)
     assert free.predict_proba(toy.unlabeled)[:, 1].max() == 1.0
 
 
 def test_vpu_keeps_the_epoch_with_the_lowest_holdout_risk(toy):
     net = NetworkScore(hidden=(32,), epochs=12, learning_rate=3e-2, batch_size=50)
-    model = fitted(VPUClassifier(net), toy).model_
+    model = fitted(VPUClassifier(net, scenario="case-control"), toy).model_
     assert model.best_epoch == 1 + np.argmin(model.history["holdout_risk"])
 
 
@@ -102,24 +107,26 @@ def test_genpu_moves_to_a_new_prior_with_the_same_generators(toy):
 
 
 def test_genpu_plays_less_where_there_are_few_rows(toy):
-    game = GenPUClassifier()._game
+    game = GenPUClassifier(scenario="case-control")._game
     assert (game(20).steps, game(20).batch_size) == (100, 10)
     assert (game(10_000).steps, game(10_000).batch_size) == (MOST_STEPS, LARGEST_BATCH)
-    assert GenPUClassifier(steps=7, batch_size=9)._game(20).steps == 7
+    assert GenPUClassifier(steps=7, batch_size=9, scenario="case-control")._game(20).steps == 7
     for name in ("steps", "batch_size"):
         with pytest.raises(ParameterError, match=f"{name} must be one of 'auto'"):
-            fitted(GenPUClassifier(), toy, **{name: "many"})
+            fitted(GenPUClassifier(scenario="case-control"), toy, **{name: "many"})
     wrong = {"learning_rate": 0, "hidden": 8, "strengths": (1, np.inf, 1)}
     for name, value in wrong.items():
         with pytest.raises(ParameterError, match=f"{name} must"):
-            fitted(GenPUClassifier(), toy, **{name: value})
+            fitted(GenPUClassifier(scenario="case-control"), toy, **{name: value})
 
 
 @pytest.mark.parametrize("model", ["kernel", "linear"])
 @pytest.mark.parametrize("shape", [(28, 28), (3, 8, 8), (5,)])
 def test_genpu_on_images_is_saved(model, shape, tmp_path):
     rng = np.random.default_rng(0)
-    clf = GenPUClassifier(model, steps=2, batch_size=4, n_generated=20, prior=0.5, random_state=0)
+    clf = GenPUClassifier(
+        model, steps=2, batch_size=4, n_generated=20, prior=0.5, scenario="case-control", random_state=0
+    )
     clf.fit_pu(rng.random((12, *shape)), rng.random((20, *shape)))
     save(clf, tmp_path / "images.drpu")
     rows, loaded = rng.random((9, *shape)), load(tmp_path / "images.drpu")
@@ -135,7 +142,9 @@ def test_genpu_on_images_is_saved(model, shape, tmp_path):
 
 def test_genpu_generates_images_of_28_by_28():
     rng = np.random.default_rng(0)
-    clf = GenPUClassifier("linear", steps=2, batch_size=4, n_generated=20, prior=0.5, random_state=0)
+    clf = GenPUClassifier(
+        "linear", steps=2, batch_size=4, n_generated=20, prior=0.5, scenario="case-control", random_state=0
+    )
     clf.fit_pu(rng.random((12, 28, 28)), rng.random((20, 28, 28)))
     assert clf.generators_.sample(3, positive=True, seed=0).shape == (3, 28, 28)
     assert clf.predict(rng.random((4, 28, 28))).shape == (4,)
@@ -145,7 +154,7 @@ def test_genpu_generates_images_of_28_by_28():
 
 def test_puld_refuses_networks():
     with pytest.raises(ParameterError, match="large-margin"):
-        PULDClassifier("network").fit([[0.0], [1.0]], [0, 1])
+        PULDClassifier("network", scenario="case-control").fit([[0.0], [1.0]], [0, 1])
 
 
 def test_elkan_noto_divides_by_the_share_of_positives_that_is_labelled():
@@ -158,7 +167,7 @@ def test_elkan_noto_divides_by_the_share_of_positives_that_is_labelled():
 
 
 def test_elkan_noto_keeps_the_ranking_that_clipping_loses(toy):
-    clf = fitted(ElkanNotoClassifier(LogisticRegression()), toy, prior=0.6)
+    clf = fitted(ElkanNotoClassifier(LogisticRegression(), scenario="case-control"), toy, prior=0.6)
     certain = clf.predict_proba(toy.test)[:, 1] == 1
     assert certain.sum() > 10
     assert len(np.unique(clf.decision_function(toy.test[certain]))) > 10
@@ -168,11 +177,11 @@ def test_elkan_noto_keeps_the_ranking_that_clipping_loses(toy):
 
 
 def test_a_network_ratio_passes_its_options_on(toy):
-    clf = fitted(NNPUClassifier(NetworkRatio(hidden=(5,), epochs=3)), toy)
+    clf = fitted(NNPUClassifier(NetworkRatio(hidden=(5,), epochs=3), scenario="case-control"), toy)
     assert len(clf.model_.history["risk"]) == 3
     assert clf.model_.widths == (5,)
     with pytest.raises(ParameterError, match="alpha must be left at its default"):
-        fitted(NNPUClassifier(NetworkRatio(alpha=0.3)), toy)
+        fitted(NNPUClassifier(NetworkRatio(alpha=0.3), scenario="case-control"), toy)
 
 
 def test_networks_of_scores_and_of_ratios_have_the_same_defaults():
@@ -186,7 +195,7 @@ def test_a_torch_module_of_the_user_is_trained_and_loaded(toy, tmp_path):
     def make():
         return nn.Sequential(nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 1))
 
-    clf = fitted(NNPUClassifier(make()), toy)
+    clf = fitted(NNPUClassifier(make(), scenario="case-control"), toy)
     save(clf, tmp_path / "a.drpu")
     with pytest.raises(ArtifactError, match="module"):
         load(tmp_path / "a.drpu")
@@ -195,16 +204,16 @@ def test_a_torch_module_of_the_user_is_trained_and_loaded(toy, tmp_path):
 
 
 def test_unknown_models_are_named(toy):
-    for clf in (UPUClassifier("forest"), UPUClassifier(3)):
+    for clf in (UPUClassifier("forest", scenario="case-control"), UPUClassifier(3, scenario="case-control")):
         with pytest.raises(ParameterError, match="model must be"):
             fitted(clf, toy)
     with pytest.raises(ParameterError, match="ridge"):
-        fitted(UPUClassifier(LinearScore(ridge="best")), toy)
+        fitted(UPUClassifier(LinearScore(ridge="best"), scenario="case-control"), toy)
 
 
 def test_the_closed_form_of_the_squared_loss_is_where_the_gradient_is_zero(toy):
     from drpu._samples import Sample, SamplePair
-    from drpu.models.features import design
+    from drpu.models.fourier import design
     from drpu.models.risks import ShiftedRisk, get_loss
 
     objective = ShiftedRisk(0.4, 0.4, get_loss("squared"))
@@ -220,7 +229,7 @@ def test_the_closed_form_of_the_squared_loss_is_where_the_gradient_is_zero(toy):
 def test_weights_count_as_repeated_rows(toy):
     X, y = toy.X_y()
     w = np.random.default_rng(0).integers(1, 4, len(X))
-    model = UPUClassifier(LinearScore(ridge=1e-2), prior=0.4, random_state=0)
+    model = UPUClassifier(LinearScore(ridge=1e-2), prior=0.4, scenario="case-control", random_state=0)
     weighted = clone(model).fit(X, y, sample_weight=w).decision_function(toy.test)
     repeated = clone(model).fit(np.repeat(X, w, axis=0), np.repeat(y, w)).decision_function(toy.test)
     assert_allclose(weighted, repeated, rtol=1e-3, atol=1e-3)
@@ -244,13 +253,16 @@ def digits():
 @pytest.mark.parametrize(
     "classifier",
     [
-        UPUClassifier(KernelScore(ridge=1e-3)),
-        NNPUClassifier(KernelScore(ridge=1e-5)),
-        NNPUClassifier(NetworkScore(hidden=(100, 100), epochs=40)),
-        PUaClassifier(KernelScore(ridge=1e-5)),
-        VPUClassifier(NetworkScore(hidden=(100, 100), epochs=40, batch_size=200, learning_rate=1e-3)),
-        PULDClassifier(),
-        ElkanNotoClassifier(ExtraTreesClassifier(50, min_samples_leaf=2)),
+        UPUClassifier(KernelScore(ridge=1e-3), scenario="case-control"),
+        NNPUClassifier(KernelScore(ridge=1e-5), scenario="case-control"),
+        NNPUClassifier(NetworkScore(hidden=(100, 100), epochs=40), scenario="case-control"),
+        PUaClassifier(KernelScore(ridge=1e-5), scenario="case-control"),
+        VPUClassifier(
+            NetworkScore(hidden=(100, 100), epochs=40, batch_size=200, learning_rate=1e-3),
+            scenario="case-control",
+        ),
+        PULDClassifier(scenario="case-control"),
+        ElkanNotoClassifier(ExtraTreesClassifier(50, min_samples_leaf=2), scenario="case-control"),
     ],
     ids=["upu", "nnpu", "nnpu-network", "pua", "vpu", "puld", "elkan-noto"],
 )

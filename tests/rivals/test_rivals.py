@@ -4,7 +4,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from rival_settings import TINY, fitted, labelled_toy, make_toy, rivals
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -27,6 +26,7 @@ from drpu.exceptions import (
 )
 from drpu.models.scores import LinearScore
 from drpu.networks.learner import NetworkScore
+from rival_settings import TINY, fitted, labelled_toy, make_toy, rivals
 
 WITH_PRIOR = {name: clf for name, clf in TINY.items() if name not in ("vpu", "elkan-noto")}
 
@@ -168,7 +168,7 @@ def test_a_prior_may_be_a_number_an_estimate_or_a_name(rival, toy):
 
 @pytest.mark.parametrize("method", ["km1", "km2", "auto", "best-bin"])
 def test_named_priors_are_close_on_a_clear_toy(toy, method):
-    clf = fitted(UPUClassifier("linear"), toy, prior=method)
+    clf = fitted(UPUClassifier("linear", scenario="case-control"), toy, prior=method)
     assert abs(clf.prior_.value - 0.4) < 0.1
     assert clf.prior_.method == ("adaptive" if method == "auto" else method)
 
@@ -237,11 +237,16 @@ def test_probabilities_are_probabilities_or_absent(rival, toy):
 
 
 def test_scores_without_a_posterior_do_not_pretend():
-    for clf in (NNPUClassifier(), PUaClassifier(), PULDClassifier(), UPUClassifier(loss="sigmoid")):
+    for clf in (
+        NNPUClassifier(scenario="case-control"),
+        PUaClassifier(scenario="case-control"),
+        PULDClassifier(scenario="case-control"),
+        UPUClassifier(loss="sigmoid", scenario="case-control"),
+    ):
         assert not hasattr(clf, "predict_proba")
     with pytest.raises(AttributeError, match="predict_proba"):
-        NNPUClassifier().predict_proba([[0.0]])
-    assert hasattr(NNPUClassifier(loss="logistic"), "predict_proba")
+        NNPUClassifier(scenario="case-control").predict_proba([[0.0]])
+    assert hasattr(NNPUClassifier(loss="logistic", scenario="case-control"), "predict_proba")
 
 
 @rivals
@@ -251,6 +256,6 @@ def test_false_positives_that_cost_more_become_rarer(rival, toy):
 
 
 def test_the_posterior_of_upu_is_calibrated_on_the_toy(toy):
-    clf = fitted(UPUClassifier(LinearScore(ridge=1e-4)), toy, prior=0.4)
+    clf = fitted(UPUClassifier(LinearScore(ridge=1e-4), scenario="case-control"), toy, prior=0.4)
     truth = toy.classes.posterior(toy.test, 0.4)
     assert np.abs(clf.predict_proba(toy.test)[:, 1] - truth).mean() < 0.08

@@ -6,7 +6,7 @@ from numpy.testing import assert_array_equal
 from sklearn.metrics import roc_auc_score
 
 from drpu import BoostedRatio, DRPUClassifier, load, save
-from drpu.models.trees import BoostedFunction
+from drpu.models.boosted import BoostedFunction
 
 COLUMNS = ["a", "b", "c"]
 PRIOR = 0.4

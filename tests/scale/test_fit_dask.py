@@ -27,13 +27,14 @@ FRAME = dd.from_pandas(ROWS.sort_values("label"), npartitions=5)
 @pytest.fixture(scope="module")
 def fitted(client):
     model = DaskBoosted(n_rounds=40, key="id", client=client)
-    clf = DRPUClassifier(model, holdout=0.2, scenario="single-sample", random_state=0)
+    clf = DRPUClassifier(model, holdout=0.2, random_state=0)
     return clf.fit(FRAME, y="label")
 
 
 def test_a_cluster_learns_what_one_machine_learns(fitted):
     # The standard error of an AUC near 0.95 on 6000 rows is 0.003; the two share the rows.
     # Both estimate the prior from about 240 held-out positives: standard errors near 0.04.
+    assert fitted.scenario_ == "single-sample"
     assert_like_a_local_fit(fitted, ROWS, auc=0.01, prior=0.12)
 
 

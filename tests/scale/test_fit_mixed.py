@@ -14,7 +14,7 @@ from sklearn.metrics import roc_auc_score
 from codec_laws import same
 from drpu import BoostedRatio, DaskBoosted, DRPUClassifier, SparkBoosted, load, save
 from drpu.exceptions import IdColumnWarning, PositiveLabelWarning, ShiftWarning
-from drpu.models.trees import BoostedFunction
+from drpu.models.boosted import BoostedFunction
 from drpu.tables.encoder import TableEncoder
 from drpu.tables.frames import read_frame
 
@@ -103,7 +103,7 @@ def test_a_cluster_reads_mixed_columns_as_one_machine_does(fitted, local):
 
 def test_the_classifier_takes_raw_frames_without_a_cluster(fitted, tmp_path):
     assert [type(part) for part in fitted.model_.functions] == [BoostedFunction]
-    save(fitted, tmp_path / "clf.drpu", column_values="keep")
+    save(fitted, tmp_path / "clf.drpu")
     again = load(tmp_path / "clf.drpu")
     assert same(again.table_, fitted.table_)
     assert_array_equal(again.predict(NEW[COLUMNS[::-1]]), fitted.predict(NEW))

@@ -12,7 +12,8 @@ from numpy.testing import assert_allclose
 
 from drpu import DRPUClassifier, PriorMonitor, SparkBoosted, make_gaussian_pu
 from drpu.exceptions import ClusterError, DataError, DataTypeError, LabelError, ParameterError
-from drpu.models.trees import BoostedFunction, trees_from_xgboost
+from drpu.models.boosted import BoostedFunction
+from drpu.models.trees import trees_from_xgboost
 from drpu.scale.spark import plain_errors
 
 pytestmark = pytest.mark.filterwarnings(
@@ -31,7 +32,7 @@ def frame(spark):
 def fitted(frame):
     pytest.importorskip("xgboost")
     model = SparkBoosted(n_rounds=30, key="id", n_workers=2)
-    clf = DRPUClassifier(model, holdout=0.2, scenario="single-sample", random_state=0)
+    clf = DRPUClassifier(model, holdout=0.2, random_state=0)
     return clf.fit(frame, y="label")
 
 
@@ -39,6 +40,7 @@ def fitted(frame):
 def test_a_cluster_learns_what_one_machine_learns(fitted):
     # The standard error of an AUC near 0.95 on 4000 rows is 0.004; the two share the rows.
     # Both estimate the prior from 160 held-out positives or more: standard errors near 0.05.
+    assert fitted.scenario_ == "single-sample"
     assert_like_a_local_fit(fitted, ROWS, auc=0.012, prior=0.15)
 
 

@@ -121,8 +121,6 @@ def test_files_of_the_command_line_have_one_label(ending, tmp_path, capsys):
         "y",
         "--model",
         "boosted",
-        "--column-values",
-        "keep",
     ]
     assert main(["fit", *words, "--out", str(tmp_path / "a.drpu")]) == 0
     clf = load(tmp_path / "a.drpu")

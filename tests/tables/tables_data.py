@@ -1,4 +1,4 @@
-"""A table of claims with every kind of column, in every library."""
+"""A table of claims with every kind of column, in every library; columns with their kinds."""
 
 import datetime as dt
 
@@ -73,4 +73,31 @@ CONTAINERS = [
     as_polars_categories,
     as_arrow,
     as_batch,
+]
+
+# Columns of objects, and their kind.
+KINDS = [
+    (["1.5", "2", None] * 20, "number"),
+    (["-3", "+4e2"] * 20, "number"),
+    (["01234", "98765"] * 20, "category"),  # codes, not numbers: their zeros matter
+    (["12345678901234567", "2"] * 20, "category"),
+    ([1, 2.5, None, True] * 20, "number"),
+    ([1, "two", None] * 20, "category"),
+    ([None] * 40, "number"),
+    (["2026-06-30", None] * 20, "date"),
+    (["2026-06-31", "2026-06-30"] * 20, "category"),
+    (["30.06.2026", "01.07.2026"] * 20, "category"),
+    ([f"id{i % 30}" for i in range(60)], "category"),
+]
+
+# Columns, and whether they are left out as identifiers.
+IDENTIFIERS = [
+    (range(40), True),
+    (range(40, 0, -1), True),
+    ([str(i) for i in range(1000, 1040)], True),
+    ([f"u{i}" for i in range(40)], True),
+    ([*range(39), 5], False),  # not all different
+    ([1, 0, *range(2, 40)], False),  # not monotone
+    (np.arange(40.0), False),  # not whole by its type
+    (pd.Categorical([f"u{i}" for i in range(40)]), False),  # declared to be a category
 ]

@@ -134,7 +134,9 @@ def test_notes_are_kept_and_have_words_for_both_kinds_of_users():
 def test_a_fit_warns_once_and_keeps_its_notes(tmp_path):
     frame = table().assign(month=MONTHS, branch="north")
     with pytest.warns(TrainingTableWarning) as caught:
-        clf = DRPUClassifier("boosted", prior=0.1, random_state=0).fit(frame, LABELLED)
+        clf = DRPUClassifier("boosted", prior=0.1, scenario="case-control", random_state=0).fit(
+            frame, LABELLED
+        )
     (warning,) = (w.message for w in caught)
     for text, ways in (
         (str(warning), ("periods", "drop it")),
@@ -142,14 +144,14 @@ def test_a_fit_warns_once_and_keeps_its_notes(tmp_path):
     ):
         assert all(word in text for word in ("'month'", "'branch'", *ways))
     assert codes(clf.fitted_.notes) == {("time", "month"), ("constant", "branch")}
-    save(clf, tmp_path / "a.drpu", column_values="keep")
+    save(clf, tmp_path / "a.drpu")
     assert load(tmp_path / "a.drpu").fitted_.notes == clf.fitted_.notes
 
 
 def test_labelled_rows_among_the_unlabeled_ones_contradict_a_single_sample():
     both = pd.concat([table(), table()[LABELLED]], ignore_index=True)
     labelled = np.arange(len(both)) >= N
-    clf = DRPUClassifier("boosted", prior=0.3, random_state=0)
+    clf = DRPUClassifier("boosted", prior=0.3, scenario="case-control", random_state=0)
     assert codes(clf.fit(both, labelled).fitted_.notes) == {("case-control", "")}  # and no warning
     with pytest.warns(TrainingTableWarning, match="use scenario='case-control'"):
         clf.set_params(scenario="single-sample").fit(both, labelled)

@@ -19,7 +19,7 @@ from worlds import (
 )
 
 from drpu.decisions.thresholds import ratio_posterior, ratio_threshold
-from drpu.models.bregman import GENERATORS, bregman_risk, get_generator, nonnegative_bregman_risk
+from drpu.models.risks import GENERATORS, bregman_risk, get_generator, nonnegative_bregman_risk
 
 # -- Section 3: risks ---------------------------------------------------------------
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from drpu.models.bregman import Generator, bregman_risk, get_generator
+from drpu.models.risks import Generator, bregman_risk, get_generator
 
 ROUNDING = 1e-12
 LSIF = get_generator("lsif")
@@ -84,19 +84,31 @@ def worlds(draw, *, irreducible=False):
     return World(positive, negative, draw(priors)), rng
 
 
-def curved(mu):
+class Curved(Generator):
     """f(t) = mu t^2 / 2 + t^3 / 6: strongly convex like LSIF, and not quadratic."""
-    return Generator(
-        "curved",
-        value=lambda t: mu * t**2 / 2 + t**3 / 6,
-        slope=lambda t: mu * t + t**2 / 2,
-        conjugate=lambda t: mu * t**2 / 2 + t**3 / 3,
-        slope_of_log=lambda z: mu * np.exp(z) + np.exp(2 * z) / 2,
-        conjugate_of_log=lambda z: mu * np.exp(2 * z) / 2 + np.exp(3 * z) / 3,
-    )
+
+    name = "curved"
+
+    def __init__(self, mu):
+        self.mu = mu
+
+    def value(self, t):
+        return self.mu * t**2 / 2 + t**3 / 6
+
+    def slope(self, t):
+        return self.mu * t + t**2 / 2
+
+    def conjugate(self, t):
+        return self.mu * t**2 / 2 + t**3 / 3
+
+    def slope_of_log(self, z):
+        return self.mu * np.exp(z) + np.exp(2 * z) / 2
+
+    def conjugate_of_log(self, z):
+        return self.mu * np.exp(2 * z) / 2 + np.exp(3 * z) / 3
 
 
-STRONG = {"lsif": (LSIF, 1.0), "curved 1": (curved(1.0), 1.0), "curved 0.2": (curved(0.2), 0.2)}
+STRONG = {"lsif": (LSIF, 1.0), "curved 1": (Curved(1.0), 1.0), "curved 0.2": (Curved(0.2), 0.2)}
 strongly_convex = pytest.mark.parametrize(("f", "mu"), STRONG.values(), ids=STRONG)
 
 

@@ -1,20 +1,14 @@
-"""Labels and answers that say who is positive: rates of labelling, known rows, and bounds.
+"""Labels and answers that say who is positive: rates of labelling, and bounds.
 
 The labelling rate e(x) is the probability that a positive row is labelled. If it is the same for all
 positives, the labelled ones are a random sample of them. If it depends on known columns (branch, region,
 month), labelled rows with the weights 1 / e represent all positives, and true labels of a few rows determine
 the rate in each cell of these columns. Without any answer, bounds say what follows if rates differ by at most
 a factor.
-
-Known negatives give a second score, of positives against these negatives, which is averaged with that of
-positives against unlabeled rows. They may be a biased sample. Their share in the average is therefore the one
-at which labelled positives rank highest among unlabeled rows that neither score has seen, which assumes
-nothing about the negatives.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,9 +18,6 @@ from drpu._typing import BoolArray, FloatArray, IntArray
 from drpu.priors.figures import Figure
 
 _LEAST = 1e-3  # rates below it would give single rows weights that no estimate survives
-FEWEST_KNOWN = 10  # with fewer known negatives, or labelled positives, the second score is not used
-_SHARES = np.linspace(0, 1, 11)
-_PULL = 1.0  # penalty of a share of 1, in areas under the curve times the root of the number of positives
 
 
 def inverse_weights(propensity: FloatArray) -> FloatArray:
@@ -97,39 +88,6 @@ def answer_weights(chance: FloatArray) -> FloatArray:
     """Weights of answered rows of one class, which sum to their effective number."""
     share = (1 / chance) / (1 / chance).sum()
     return np.asarray(share / (share @ share))
-
-
-def ranking(labelled: BoolArray, scores: FloatArray, weight: FloatArray | None = None) -> float:
-    """Probability that a labelled row has a higher score than an unlabeled one; ties count half."""
-    w = np.ones(len(scores)) if weight is None else weight
-    values, at = np.unique(scores, return_inverse=True)
-    own, rest = (
-        np.bincount(at[some], weights=w[some], minlength=len(values)) for some in (labelled, ~labelled)
-    )
-    below = np.cumsum(rest) - rest / 2
-    return float(own @ below / (own.sum() * rest.sum()))
-
-
-def negative_share(
-    labelled: BoolArray,
-    unlabeled_score: FloatArray,
-    negative_score: FloatArray,
-    weight: FloatArray | None = None,
-) -> float:
-    r"""Share of the score against known negatives in the average with the score against unlabeled rows.
-
-    The share w maximises the area under the curve of labelled against unlabeled rows minus
-    :math:`w^2 / \sqrt n` with the number of labelled rows n, about twice the noise of the
-    area. If the labelled positives are a random sample, the area is an increasing function of that of
-    positives against negatives, whatever the known negatives are.
-    """
-    n = int(labelled.sum())
-    if n < FEWEST_KNOWN or n == len(labelled):
-        return 0.0
-    pull = _PULL / math.sqrt(n)
-    blends = ((w, (1 - w) * unlabeled_score + w * negative_score) for w in _SHARES)
-    gains = [ranking(labelled, blend, weight) - pull * w**2 for w, blend in blends]
-    return float(_SHARES[int(np.argmax(gains))])
 
 
 @dataclass(frozen=True, slots=True)

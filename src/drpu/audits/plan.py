@@ -276,7 +276,7 @@ class Audit:
     --------
     >>> from drpu import DRPUClassifier, make_gaussian_pu
     >>> data = make_gaussian_pu(200, 500, prior=0.4, test_prior=0.2, separation=3, random_state=0)
-    >>> clf = DRPUClassifier("kernel", random_state=0).fit(*data.X_y())
+    >>> clf = DRPUClassifier("kernel", random_state=0).fit_pu(data.positive, data.unlabeled)
     >>> plan = clf.plan_audit(data.test, n=30, random_state=0)
     >>> audit = plan.answer(data.test_labels[plan.rows])
     >>> audit.n

@@ -109,7 +109,9 @@ class AdaptedClassifier(RatioClassifier):
         """What moved, and so what was done: "prior", "other", "answers" or "none".
 
         The classifier was adapted to another prior; more than the prior moved, so prior and labels moved only
-        as far as there is support for it; answers recalibrated it; or nothing was done, on request.
+        as far as there is support for it; answers recalibrated it; or nothing was done, on request. It is
+        "prior", too, if there were too few rows to test what moved (``shift_test_.degrees`` is 0): prior and
+        labels then move as far as the rows determine the prior.
         """
         return self.findings.shift
 
@@ -142,7 +144,7 @@ class AdaptedClassifier(RatioClassifier):
     def __repr__(self) -> str:
         return (
             f"AdaptedClassifier(prior={self.prior}, train_prior={self.train_prior_}, cost={self.cost:g}, "
-            f"shift={self.shift_!r})"
+            f"shift={self.shift_!r}, scenario={self.scenario_!r})"
         )
 
     def _repr_html_(self) -> str:

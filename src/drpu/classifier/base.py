@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -32,7 +32,7 @@ from drpu.periods.groups import check_audits, group_members, priors_by_group, wi
 from drpu.periods.read import adapt_to_counts, arrived_labels
 from drpu.priors.tails import ScoreTails
 from drpu.state.fitted import FittedRatio, ScoredRows, score_once
-from drpu.state.record import Columns, Record, Reduction, try_rows
+from drpu.state.record import Columns, Record, try_rows
 from drpu.tables.frames import warn_of_order
 from drpu.tables.values import is_missing_cell
 
@@ -90,7 +90,7 @@ class RatioClassifier(RatioDecisions):
             Labels of these rows that have arrived, as in ``fit``: labelled positives, and all others. Their
             share, by weight, is a further reading of the prior, if positives are labelled at the rate of
             training, and a lower bound only if the classifier was fitted with a ``label_delay`` above 0.
-            Needs ``scenario="single-sample"``.
+            Needs a single sample (``scenario_``).
         audit : Audit, optional
             True labels of some of these rows, from :meth:`plan_audit` or ``Audit.random``. They
             give the prior of these rows, and a map of the trained log-odds from which labels and
@@ -213,7 +213,7 @@ class RatioClassifier(RatioDecisions):
         >>> data = make_gaussian_pu(
         ...     300, 1000, prior=0.3, test_prior=0.2, n_test=2000, separation=3, random_state=0
         ... )
-        >>> clf = DRPUClassifier("kernel", random_state=0).fit(*data.X_y())
+        >>> clf = DRPUClassifier("kernel", random_state=0).fit_pu(data.positive, data.unlabeled)
         >>> months = ["may", "june"] * 1000
         >>> clf.adapt_by(data.test, by=months).names
         ['june', 'may']
@@ -444,12 +444,6 @@ class RatioRecord(Record):
 
     def facts(self) -> dict[str, Any]:  # noqa: D102
         return self.fitted.facts() | self.columns.facts()
-
-    def reduced(self, reduction: Reduction) -> Self:  # noqa: D102
-        columns = self.columns.reduced(reduction)
-        lost = self.columns.compared - columns.compared  # new rows have these levels, but count as rare there
-        fitted = self.fitted.reduced(reduction, frozenset(name for name, _ in lost))
-        return replace(self, columns=columns, fitted=fitted)
 
     def module(self) -> Any:  # noqa: D102
         return getattr(self.fitted.model, "module", None)

@@ -22,7 +22,7 @@ from drpu.decisions.budget import budget_threshold, share_for_precision, share_f
 from drpu.decisions.performance import expect, expect_mapped
 from drpu.decisions.thresholds import Costs, ratio_posterior, ratio_threshold
 from drpu.exceptions import DataError, ParameterError
-from drpu.models.function import LOG_LIMIT
+from drpu.models.learner import LOG_LIMIT
 from drpu.periods.groups import without_period
 from drpu.periods.mixture_test import Performance
 from drpu.periods.read import NOTHING_FOUND, Findings
@@ -81,6 +81,11 @@ class RatioDecisions(PUClassifier):
     def prior_(self) -> PriorEstimate:
         """Shorthand for ``test_prior_``, the prior that :meth:`predict` uses."""
         return self.test_prior_
+
+    @property
+    def scenario_(self) -> str:
+        """How the labelled rows were collected: "single-sample" or "case-control", as said or found."""
+        return self.fitted_.scenario
 
     @property
     def threshold_(self) -> float:
@@ -355,7 +360,8 @@ class RatioDecisions(PUClassifier):
         >>> data = make_gaussian_pu(
         ...     300, 1000, prior=0.3, test_prior=0.1, n_test=2000, separation=3, random_state=0
         ... )
-        >>> june = DRPUClassifier("kernel", random_state=0).fit(*data.X_y()).adapt(data.test)
+        >>> clf = DRPUClassifier("kernel", random_state=0).fit_pu(data.positive, data.unlabeled)
+        >>> june = clf.adapt(data.test)
         >>> day = june.at_budget(rows=50, of=data.test)
         >>> int(day.predict(data.test).sum())
         50
@@ -438,7 +444,7 @@ class RatioDecisions(PUClassifier):
         --------
         >>> from drpu import DRPUClassifier, make_gaussian_pu
         >>> X, y = make_gaussian_pu(200, 600, prior=0.4, separation=3, random_state=0).X_y()
-        >>> clf = DRPUClassifier("boosted", random_state=0).fit(X, y)
+        >>> clf = DRPUClassifier("boosted", scenario="case-control", random_state=0).fit(X, y)
         >>> clf.contributions(X[:3]).shape
         (3, 2)
         """

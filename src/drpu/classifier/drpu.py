@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from drpu._checks import (
-    SCENARIOS,
+    SCENARIO_CHOICES,
     check_choice,
     check_flag,
     check_integer,
@@ -44,6 +44,8 @@ from drpu.classifier.validation import (
     grouped_copies,
     pair_pu,
     read_labels,
+    scenario_of_samples,
+    scenario_of_table,
     split_negatives,
     split_pu,
     warn_of_guess,
@@ -53,8 +55,7 @@ from drpu.classifier.validation import (
 from drpu.decisions.thresholds import check_cost
 from drpu.exceptions import DataTypeError, ParameterError, PriorBoundaryWarning, PriorError
 from drpu.models.clusters import FrameLearner, Ranges, refuse_frame
-from drpu.models.crossfit import Known, cross_fit, resolve_holdout, tails_of
-from drpu.models.folds import Folds
+from drpu.models.crossfit import Folds, Known, cross_fit, resolve_holdout, tails_of
 from drpu.models.learner import RatioLearner, seeded
 from drpu.models.registry import resolve_model
 from drpu.periods.columns import ColumnProfile, profile_columns
@@ -89,11 +90,14 @@ class DRPUClassifier(RatioClassifier):
         How the ratio is learnt. ``"auto"`` averages different kinds of models, with weights from
         held-out rows if there are many positives; ``"kernel"``, ``"boosted"``, ``"network"``
         and ``"classifier"`` are single kinds.
-    scenario : {"case-control", "single-sample"}, default="case-control"
-        How the labelled rows were collected. In a case-control study the unlabeled rows are a
-        sample of the population, and the positives were collected separately. In a single
-        sample some positives of the sample are labelled, and the population is that of all
-        rows together.
+    scenario : {"auto", "single-sample", "case-control"}, default="auto"
+        How the labelled rows were collected. In a single sample some positives of the sample are
+        labelled, and the population is that of all rows together. In a case-control study the
+        unlabeled rows are a sample of the population, and the positives were collected
+        separately. ``"auto"``: the one table of :meth:`fit` is a single sample, and the two samples of
+        :meth:`fit_pu` are a case-control study. If labelled rows of a table reappear among its
+        unlabeled ones more often than by chance, it is a case-control study, and a
+        :class:`drpu.exceptions.ScenarioWarning` says so. ``scenario_`` is the result.
     prior : "auto", str, float, PriorEstimate or callable, default="auto"
         Class prior of the training population: how to estimate it, or its value. The
         methods are those of :func:`drpu.estimate_prior` for one sample, and ``"km2"`` and
@@ -150,7 +154,7 @@ class DRPUClassifier(RatioClassifier):
     >>> from drpu import DRPUClassifier, make_gaussian_pu
     >>> data = make_gaussian_pu(300, 1000, prior=0.5, test_prior=0.1, separation=3, random_state=0)
     >>> X, y = data.X_y()
-    >>> clf = DRPUClassifier("kernel", random_state=0).fit(X, y)
+    >>> clf = DRPUClassifier("kernel", scenario="case-control", random_state=0).fit(X, y)
     >>> june = clf.adapt(data.test)
     >>> june.prior_.value < clf.prior_.value
     True
@@ -158,7 +162,7 @@ class DRPUClassifier(RatioClassifier):
 
     model: Any = "auto"
     _: KW_ONLY
-    scenario: str = "case-control"
+    scenario: str = "auto"
     prior: Any = "auto"
     cost: float = 0.5
     pos_label: Any = None
@@ -202,8 +206,8 @@ class DRPUClassifier(RatioClassifier):
             The period of each row, a value that sorts by time, as "2024-05"; or the name of its column in
             a table, which is then no feature. Dates are grouped by calendar month. Past periods are read by
             fits to the rows before them, at most six, and the labelled shares show how well
-            (``backtest_``). Later, ``adapt`` believes its readings as far as they were right. Needs
-            ``scenario="single-sample"`` and a constant labelling rate.
+            (``backtest_``). Later, ``adapt`` believes its readings as far as they were right. Needs a
+            single sample and a constant labelling rate.
         audits : list of Audit, optional
             Answers about rows of ``X``, or about its unlabeled rows, by which the training prior is set if
             ``prior`` is ``"auto"``, and which are used in training with their design weights.
@@ -215,7 +219,7 @@ class DRPUClassifier(RatioClassifier):
         """
         self._check_parameters()
         model = resolve_model(self.model)
-        if periods is not None and (self.scenario != "single-sample" or isinstance(model, FrameLearner)):
+        if periods is not None and (self.scenario == "case-control" or isinstance(model, FrameLearner)):
             raise ParameterError(
                 "periods must be None with scenario='case-control' or on a cluster: the share of labelled "
                 "rows shows how the prior moved only with scenario='single-sample' and rows in memory."
@@ -242,19 +246,20 @@ class DRPUClassifier(RatioClassifier):
             labelled, classes = read_labels(y, self.pos_label, warn=False)
             answers = training_answers(audits, classes if both is None else both, labelled)
         pair, classes = split_pu(self, X, y, sample_weight, model=model, groups=groups)
+        scenario = scenario_of_table(self.scenario, pair, periods=periods is not None)
         labelled, _ = read_labels(y, self.pos_label, warn=False)
         weight = None if sample_weight is None else check_numbers("sample_weight", sample_weight)
         plan = plan_periods(periods, labelled, self.label_delay)
-        fraction = pair.labelled_fraction if self.scenario == "single-sample" else 0.0
+        fraction = pair.labelled_fraction if scenario == "single-sample" else 0.0
         prior = prior_from_answers(answers, len(pair.positive), len(pair.unlabeled), fraction)
         check = partial(check_rows, self, model=model, name="audits", like=pair.unlabeled.rows)
         known = known_rows(pair, labelled, answers, negative, check)
-        if known is not None and negative is not None and self.scenario == "case-control":
+        if known is not None and negative is not None and scenario == "case-control":
             pair, known = beside(pair, known, negative[~labelled])
         past = None
         with progress_bar("fit", show=self.verbose):
             with part(1 if plan is None else 1 - BACKTEST_SHARE):
-                self._fit(model, pair, classes if both is None else both, known, prior)
+                self._fit(model, pair, classes if both is None else both, scenario, known, prior)
             fitted, self._fitted = self.fitted_, None  # a fit whose backtest fails is no fit
             if plan is not None:
                 with part(BACKTEST_SHARE):
@@ -278,7 +283,8 @@ class DRPUClassifier(RatioClassifier):
     ) -> Self:
         """Fit the classifier to a positive and an unlabeled sample; labels are 1 and 0.
 
-        In the single-sample scenario ``unlabeled`` contains the unlabeled rows only.
+        The samples were drawn separately, unless ``scenario="single-sample"`` says that both are parts of one
+        sample; then ``unlabeled`` contains the unlabeled rows only.
 
         Parameters
         ----------
@@ -310,29 +316,31 @@ class DRPUClassifier(RatioClassifier):
                 "for rows in memory use BoostedRatio."
             )
         pair, classes = pair_pu(self, positive, unlabeled, positive_weight, unlabeled_weight, model=model)
+        scenario = scenario_of_samples(self.scenario)
         known = None
         if negative is not None:
             more = Sample(check_rows(self, negative, model=model, name="negative", like=pair.positive.rows))
             place = np.full(len(more), -1)
-            if self.scenario == "single-sample":
+            if scenario == "single-sample":
                 place = len(pair.unlabeled) + np.arange(len(more))
                 pair = SamplePair(pair.positive, pair.unlabeled.joined(more))
             known = Known(more, np.zeros(len(more), bool), place)
         with progress_bar("fit", show=self.verbose):
-            return self._fit(model, pair, classes, known)
+            return self._fit(model, pair, classes, scenario, known)
 
     def _fit(
         self,
         model: RatioLearner,
         pair: SamplePair,
         classes: Classes,
+        scenario: str,
         known: Known | None = None,
         prior: PriorEstimate | None = None,
     ) -> Self:
         rng = check_random_state(self.random_state)
         samples, notes = (pair.positive.rows, pair.unlabeled.rows), tuple[Note, ...]()
         if self.table_ is not None:
-            notes = table_notes(*samples, self.table_, scenario=self.scenario)
+            notes = table_notes(*samples, self.table_, scenario=scenario)
             warn_of_notes(notes)
         pair = grouped_copies(pair)
         n_positive, n_unlabeled = pair.positive.n_independent, pair.unlabeled.n_independent
@@ -354,7 +362,7 @@ class DRPUClassifier(RatioClassifier):
             "sizes": (len(pair.positive), len(pair.unlabeled)),
             "notes": notes,
         }
-        fraction = pair.labelled_fraction if self.scenario == "single-sample" else 0.0
+        fraction = pair.labelled_fraction if scenario == "single-sample" else 0.0
         if prior is None or self.prior != "auto":
             prior = self._resolve_prior(tails, fraction, pair, rng)
         return self._settle(folds, tails, classes, prior, fraction=fraction, **facts)
@@ -372,7 +380,7 @@ class DRPUClassifier(RatioClassifier):
         Columns(len(names), tuple(names), found.table).set_on(self)
         if self.verbose:
             inform(f"{found.n_positive} positives, {found.n_unlabeled} unlabeled rows")
-        fraction = found.labelled_fraction if self.scenario == "single-sample" else 0.0
+        fraction = 0.0 if self.scenario == "case-control" else found.labelled_fraction
         prior = self._resolve_prior(found.tails, fraction, None, check_random_state(self.random_state))
         facts = {
             "columns": profiles_of_ranges(self, found.ranges),
@@ -398,7 +406,7 @@ class DRPUClassifier(RatioClassifier):
         calibration = None
         if self.calibrate:
             calibration = calibrate(tails, unlabeled.value, labelled_share=fraction)
-        if self.scenario == "single-sample":
+        if fraction > 0:
             facts["label_count"] = LabelCount(float(facts["sizes"][0]), float(sum(facts["sizes"])))
         facts |= {"cost": check_cost("cost", self.cost), "label_delay": self.label_delay}
         self.fitted_ = FittedRatio(folds, calibration, tails, prior, fraction, Labels.of(classes), **facts)
@@ -443,7 +451,7 @@ class DRPUClassifier(RatioClassifier):
 
     def _check_parameters(self) -> None:
         check_cost("cost", self.cost)
-        check_choice("scenario", self.scenario, SCENARIOS)
+        check_choice("scenario", self.scenario, SCENARIO_CHOICES)
         if check_integer("label_delay", self.label_delay, low=0) and self.scenario == "case-control":
             raise ParameterError(
                 f"label_delay must be 0 with scenario='case-control', got {self.label_delay}: labels of "

@@ -17,13 +17,12 @@ from drpu.exceptions import DataError, DataTypeError, silent
 from drpu.models.clusters import FrameLearner
 from drpu.models.crossfit import FEW_TO_SPLIT, FEWEST_TO_SPLIT, held_scores
 from drpu.models.learner import seeded
-from drpu.models.registry import resolve_model
+from drpu.models.registry import LearntElsewhere, resolve_model
 from drpu.priors.calibration import calibrate
 from drpu.priors.estimate import prior_from_tails
 from drpu.priors.figures import Figure
 from drpu.priors.tails import ScoreTails
 from drpu.state.fitted import ScoredRows
-from drpu.state.record import LearntElsewhere
 from drpu.tables.encoder import TableEncoder
 from drpu.tables.frames import FrameRows, read_frame, warn_of_order
 
@@ -177,7 +176,7 @@ def suspects(
     >>> from drpu import DRPUClassifier, make_gaussian_pu, suspects
     >>> X, y = make_gaussian_pu(200, 600, prior=0.4, separation=4, random_state=0).X_y()
     >>> y[X[:, 0].argmin()] = 1  # a negative is labelled
-    >>> clf = DRPUClassifier("classifier", random_state=0).fit(X, y)
+    >>> clf = DRPUClassifier("classifier", scenario="case-control", random_state=0).fit(X, y)
     >>> bool(suspects(clf, X, y).positions[0] == X[:, 0].argmin())
     True
     """

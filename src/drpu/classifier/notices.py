@@ -8,7 +8,6 @@ from html import escape
 from importlib import import_module
 from typing import Any
 
-from drpu.audits.labelling import FEWEST_KNOWN
 from drpu.exceptions import (
     AlphaWarning,
     ContradictionWarning,
@@ -22,7 +21,7 @@ from drpu.exceptions import (
     TrainingTableWarning,
 )
 from drpu.models.clusters import engine_of
-from drpu.models.folds import Folds
+from drpu.models.crossfit import FEWEST_KNOWN, Folds
 from drpu.periods.columns import OTHER_SHIFT, ColumnShift
 from drpu.periods.mixture_test import MixtureTest
 from drpu.priors.estimate import FEW_POSITIVES, PriorEstimate
@@ -134,14 +133,13 @@ _REFIT = "If this goes on, a new fit with recent rows helps."  # where there are
 
 def warn_of_other_shift(test: MixtureTest, moved: Sequence[ColumnShift], *, done: str) -> None:
     """Warn if the scores or some columns changed more than the prior explains, and say what was done."""
-    if test.p_value >= OTHER_SHIFT and not moved and (test.degrees or done == "prior"):
+    if test.p_value >= OTHER_SHIFT and not moved:
         return
     names = ", ".join(f"{shift.name!r} ({shift.misfit:.0%} of the rows)" for shift in moved[:MOST_NAMED])
-    names += ", ..." if len(moved) > MOST_NAMED else ""
-    untested, columns = not moved and not test.degrees, ""
-    if untested:
-        seen = "there are too few labelled positives or new rows to test whether only the prior has changed"
-    elif test.p_value < OTHER_SHIFT and test.needs_prior is not None and not moved:
+    if len(moved) > MOST_NAMED:
+        names += ", ..."
+    columns = ""
+    if test.p_value < OTHER_SHIFT and test.needs_prior is not None and not moved:
         seen = (
             f"these rows contradict the training prior (p = {test.p_value:.1g}): if only the prior has "
             f"changed, at least {test.needs_prior:.0%} of the unlabeled training rows are positive. The "
@@ -157,10 +155,19 @@ def warn_of_other_shift(test: MixtureTest, moved: Sequence[ColumnShift], *, done
         )
     else:
         seen = f"columns moved more than a new prior explains: {names}: more than the prior has changed"
-    kind = FewPositivesWarning if untested else ShiftWarning
     text = _REFIT if done == "answers" else _HELP
     advice, command = (text.format(name) for name in ("plan_audit", "drpu audit"))
-    kind.issue(f"{seen}.{columns} {_DONE[done]}", advice=advice, command=command)
+    ShiftWarning.issue(f"{seen}.{columns} {_DONE[done]}", advice=advice, command=command)
+
+
+def warn_of_untested_shift() -> None:
+    """Warn that there were too few rows to test whether only the prior has changed."""
+    FewPositivesWarning.issue(
+        "untested: there are too few labelled positives or new rows to test whether only the prior has "
+        "changed. The prior and the labels moved as far as the rows determine the prior.",
+        advice=_HELP.format("plan_audit"),
+        command=_HELP.format("drpu audit"),
+    )
 
 
 def warn_of_few_rows(n: float, prior: PriorEstimate) -> None:
@@ -181,6 +188,7 @@ def adapted_html(classifier: Any) -> str:
     rows = {
         "prior of the rows": _prior(classifier.test_prior_),
         "prior in training": _prior(classifier.train_prior_),
+        "scenario": classifier.scenario_,
         "cost": escape(str(classifier.cost_)),
         "threshold": f"ratio above {classifier.threshold_:.3g}",
     }

@@ -13,7 +13,7 @@ from drpu.audits.plan import Audit, AuditPart, RandomPart
 from drpu.classifier.base import RatioClassifier, RatioRecord
 from drpu.exceptions import DataError, DataTypeError
 from drpu.models.estimators import kept_values, read_estimators, write_estimators
-from drpu.state.record import Record, Reduction, record_of
+from drpu.state.record import Record, record_of
 
 
 class AdaptedPipeline(Pipeline):  # type: ignore[misc]
@@ -48,7 +48,8 @@ def adapt(estimator: Any, X: Rows, **options: Any) -> Any:
     >>> from sklearn.preprocessing import StandardScaler
     >>> import drpu
     >>> data = drpu.make_gaussian_pu(200, 600, prior=0.4, test_prior=0.1, separation=3, random_state=0)
-    >>> pipe = make_pipeline(StandardScaler(), drpu.DRPUClassifier("kernel", random_state=0))
+    >>> clf = drpu.DRPUClassifier("kernel", scenario="case-control", random_state=0)
+    >>> pipe = make_pipeline(StandardScaler(), clf)
     >>> june = drpu.adapt(pipe.fit(*data.X_y()), data.test)
     >>> june[-1].prior_.value < pipe[-1].prior_.value
     True
@@ -125,9 +126,6 @@ class PipelineRecord(Record):
     def facts(self) -> dict[str, Any]:  # noqa: D102
         found = self.last.facts()
         return found | {"values_of_rows": found["values_of_rows"] | self.row_values}
-
-    def reduced(self, reduction: Reduction) -> PipelineRecord:  # noqa: D102
-        return replace(self, last=self.last.reduced(reduction))
 
     def module(self) -> Any:  # noqa: D102
         return self.last.module()

@@ -12,9 +12,8 @@ from drpu._checks import check_choice
 from drpu._samples import Sample, SamplePair
 from drpu._typing import FloatArray, Rows
 from drpu.exceptions import PriorBoundaryWarning, PriorError
-from drpu.models.crossfit import cross_fit, resolve_holdout, tails_of
+from drpu.models.crossfit import Folds, cross_fit, resolve_holdout, tails_of
 from drpu.models.features import Scaling, standardised
-from drpu.models.folds import Folds
 from drpu.models.fourier import FourierRatio
 from drpu.models.kernel import KernelRatio
 from drpu.priors.estimate import PriorEstimate, as_prior, prior_from_tails

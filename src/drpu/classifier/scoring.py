@@ -17,7 +17,7 @@ from drpu.audits.plan import check_same_rows
 from drpu.classifier.validation import Classes, read_labels
 from drpu.decisions.thresholds import Costs
 from drpu.exceptions import ParameterError, PriorError
-from drpu.models.bregman import bregman_risk
+from drpu.models.risks import bregman_risk
 from drpu.state.record import PUClassifier
 from drpu.tables.frames import warn_of_order
 
@@ -47,7 +47,7 @@ def ratio_risk_scorer(estimator: Any, X: Rows, y: Any) -> float:
     >>> from sklearn.model_selection import cross_val_score
     >>> from drpu import DRPUClassifier, make_gaussian_pu, ratio_risk_scorer
     >>> X, y = make_gaussian_pu(200, 600, prior=0.4, separation=3, random_state=0).X_y()
-    >>> clf = DRPUClassifier("kernel", random_state=0)
+    >>> clf = DRPUClassifier("kernel", scenario="case-control", random_state=0)
     >>> bool(cross_val_score(clf, X, y, cv=2, scoring=ratio_risk_scorer).mean() > 0.5)
     True
     """
@@ -59,7 +59,7 @@ def ratio_risk_scorer(estimator: Any, X: Rows, y: Any) -> float:
         )
     ratio = classifier.ratio(X)
     check_same_rows(len(ratio), len(positive))
-    single = getattr(classifier, "scenario", "case-control") == "single-sample"
+    single = getattr(classifier, "scenario_", "case-control") == "single-sample"
     population = ratio if single else ratio[~positive]
     return -float(bregman_risk(ratio[positive], population))
 
@@ -90,7 +90,7 @@ class AUCScorer:
     >>> from sklearn.model_selection import cross_val_score
     >>> from drpu import AUCScorer, DRPUClassifier, make_gaussian_pu
     >>> X, y = make_gaussian_pu(200, 600, prior=0.4, separation=3, random_state=0).X_y()
-    >>> clf = DRPUClassifier("classifier", random_state=0)
+    >>> clf = DRPUClassifier("classifier", scenario="case-control", random_state=0)
     >>> bool(cross_val_score(clf, X, y, cv=2, scoring=AUCScorer(prior=0.4)).mean() > 0.95)
     True
     """
@@ -147,7 +147,7 @@ class CostScorer:
     >>> from sklearn.model_selection import cross_val_score
     >>> from drpu import Costs, CostScorer, DRPUClassifier, make_gaussian_pu
     >>> X, y = make_gaussian_pu(200, 600, prior=0.4, separation=3, random_state=0).X_y()
-    >>> clf = DRPUClassifier("classifier", random_state=0)
+    >>> clf = DRPUClassifier("classifier", scenario="case-control", random_state=0)
     >>> bill = -cross_val_score(clf, X, y, cv=2, scoring=CostScorer(0.4, cost=Costs(5, 200))).mean()
     >>> bool(0 < bill < 5)
     True

@@ -24,13 +24,14 @@ from drpu.exceptions import (
     MorePositivesWarning,
     ParameterError,
     PositiveLabelWarning,
+    ScenarioWarning,
 )
 from drpu.models.clusters import refuse_frame
-from drpu.models.function import Accepts, Function, as_rows, check_pixels, check_shape
-from drpu.models.learner import RatioLearner
+from drpu.models.learner import Accepts, Function, RatioLearner, as_rows, check_pixels, check_shape
 from drpu.state.record import LONGEST_LABEL
 from drpu.tables.encoder import TableEncoder
 from drpu.tables.frames import Frame, FrameRows, aligned, is_frame, read_frame, warn_of_order
+from drpu.tables.notes import reappearing_share
 from drpu.tables.values import as_series, is_missing, missing
 
 LARGEST_LABEL = 2**63  # numbers are smaller
@@ -277,6 +278,38 @@ def split_pu(
     codes = None if groups is None else read_groups("groups", groups, n_rows(X))
     whole = Sample(X, weight, codes)
     return SamplePair(_some(whole, positive), _some(whole, ~positive)), classes
+
+
+def scenario_of_table(scenario: str, pair: SamplePair, *, periods: bool = False) -> str:
+    """How the rows of one table were collected: as the parameter ``scenario`` says, or as "auto" finds.
+
+    A table is a single sample, unless labelled rows reappear among the unlabeled ones, which a sample that
+    was drawn separately explains. ``periods`` says whether the rows have periods, which need a single sample.
+    """
+    if scenario != "auto":
+        return scenario
+    share = reappearing_share(pair.positive.rows, pair.unlabeled.rows)
+    if share is None:
+        return "single-sample"
+    finding = f"{share:.0%} of the labelled positives are also among the unlabeled rows, more than by chance"
+    if periods:
+        meaning = f"periods need one sample, but {finding}, as in two samples that were drawn separately:"
+        raise DataError(
+            f"{meaning} leave these unlabeled rows out, or say scenario='single-sample'.",
+            command=f"{meaning} leave these unlabeled rows out, or give --scenario single-sample.",
+        )
+    ScenarioWarning.issue(
+        f"{finding}: the labelled positives are taken as a sample that was drawn separately, "
+        "scenario case-control, and priors are those of the unlabeled rows.",
+        advice="Say scenario='case-control', or 'single-sample' if the copies are mistakes.",
+        command="Give --scenario case-control, or single-sample if the copies are mistakes.",
+    )
+    return "case-control"
+
+
+def scenario_of_samples(scenario: str) -> str:
+    """How two samples that were passed separately were collected: "auto" is case-control."""
+    return "case-control" if scenario == "auto" else scenario
 
 
 def _forget(estimator: Any) -> None:

@@ -99,33 +99,6 @@ class Saved:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Saving:
-    """What a written artifact may contain of the data."""
-
-    column_values: Annotated[str | None, option(help="Levels of categories in the file: keep, or hash.")] = (
-        None
-    )
-    rare_values: Annotated[int | None, option(help="Leave out levels of fewer rows than this.")] = None
-
-    def check(self, out: Path | None) -> None:
-        """Raise if an option violates its rule or nothing is written, before work that takes a while."""
-        from drpu.state.record import Reduction
-
-        if out is None:
-            given = {"--column-values": self.column_values, "--rare-values": self.rare_values is not None}
-            refuse(given, "is about the file that is written: give --out, too.")
-
-        Reduction(self.column_values, self.rare_values)
-
-    def save(self, classifier: Any, path: Path) -> None:
-        """Write the classifier."""
-        from drpu import save
-
-        with about(path):
-            save(classifier, path, column_values=self.column_values, rare_values=self.rare_values)
-
-
-@dataclass(frozen=True, kw_only=True)
 class Costs:
     """The cost of a false alarm and of a miss, as one number or as two amounts."""
 

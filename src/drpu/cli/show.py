@@ -14,7 +14,7 @@ from typing import Any
 
 from drpu._progress import say_above
 from drpu.exceptions import DRPUError, DRPUWarning, ExtraColumnsWarning
-from drpu.report.texts import ONLY_PRIOR, backtest_text, figure_text, share, value_text
+from drpu.report.texts import ONLY_PRIOR, backtest_text, figure_text, only_prior_text, share, value_text
 
 FIGURES = ("accuracy", "precision", "recall", "flagged", "cost")
 
@@ -86,7 +86,7 @@ def learnt(classifier: Any) -> dict[str, Any]:
         "held_out_positives": fitted.tails.n_positive,
         "counted_unlabeled": fitted.tails.n,
         "labelled_share": fitted.labelled_fraction,
-        "scenario": "single-sample" if fitted.labelled_fraction > 0 else "case-control",
+        "scenario": fitted.scenario,
         "other_scenario_prior": fitted.in_other_scenario(),
         "period": fitted.period,
         "backtest": fitted.backtest,
@@ -113,8 +113,12 @@ PRIOR_HEAD = ["prior", "low", "high", "only the prior changed"]
 
 def prior_cells(found: Any) -> list[str]:
     """The cells of :data:`PRIOR_HEAD`, from something with a prior and with what moved."""
-    prior, shift = found.prior, found.shift_ if hasattr(found, "shift_") else found.shift
-    return [*(share(number) for number in (prior.value, prior.low, prior.high)), ONLY_PRIOR[shift]]
+    prior = found.prior
+    if hasattr(found, "shift_"):
+        only_prior = only_prior_text(found)
+    else:
+        only_prior = ONLY_PRIOR[found.shift]
+    return [share(prior.value), share(prior.low), share(prior.high), only_prior]
 
 
 def table_lines(values: dict[str, Any]) -> dict[str, str]:
@@ -156,6 +160,15 @@ def decision_lines(values: dict[str, Any]) -> dict[str, str]:
 def _expected(values: dict[str, Any], name: str) -> str:
     value, (low, high) = values["expected"][name], values["expected_range"][name]
     return f"{name} {value_text(value, min(low, value), max(high, value))}"
+
+
+def levels_line(levels: Mapping[str, int]) -> dict[str, str]:
+    """How many levels of which categories a file names; no line if there are none."""
+    if not levels:
+        return {}
+    counts = [f"{n} of {name}" for name, n in levels.items()]
+    more = f" and of {len(counts) - 8} more columns" if len(counts) > 8 else ""
+    return {"names levels": f"{', '.join(counts[:8])}{more}: those of at least five training rows"}
 
 
 def size(n_bytes: int) -> str:

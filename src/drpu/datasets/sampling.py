@@ -44,9 +44,13 @@ class PUSample:
 
     @property
     def prior(self) -> float:
-        """Prior of the population sample: all rows (single-sample) or the unlabeled ones (case-control)."""
-        population = self.y_true if self.scenario == "single-sample" else self.y_true[self.y == 0]
-        return float(population.mean())
+        """Prior of the population sample.
+
+        It consists of all rows (single-sample), or of the unlabeled ones (case-control).
+        """
+        if self.scenario == "single-sample":
+            return float(self.y_true.mean())
+        return float(self.y_true[self.y == 0].mean())
 
     def __iter__(self) -> Iterator[Any]:
         return iter((self.X, self.y, self.y_true))
@@ -116,24 +120,28 @@ def make_pu(
     positive = _positives(X, y, pos_label)
     check_choice("scenario", scenario, SCENARIOS)
     pi = float(positive.mean()) if prior is None else check_prior("prior", prior)
-    size = None if n is None else check_integer("n", n, low=1)
+    if n is not None:
+        n = check_integer("n", n, low=1)
     rng = as_generator(random_state)
 
     index = rng.permutation(len(positive))
-    pools = index[positive[index]], index[~positive[index]]
+    positives = index[positive[index]]
+    negatives = index[~positive[index]]
     if scenario == "case-control":
-        aside = _label_count(labelled, len(pools[0]))
-        beside, pools = pools[0][:aside], (pools[0][aside:], pools[1])
-        sample = np.concatenate([beside, _at_prior(pools, pi, size)])
+        n_labelled = _label_count(labelled, len(positives))
+        labelled_rows = positives[:n_labelled]
+        population = _at_prior(positives[n_labelled:], negatives, pi, n)
+        sample = np.concatenate([labelled_rows, population])
     else:
-        # Without prior and n, the sample is the whole data set.
-        sample = index if prior is None and n is None else _at_prior(pools, pi, size)
-        beside = sample[positive[sample]]
-        beside = beside[: _label_count(labelled, len(beside))]
+        sample = index  # without prior and n, the whole data set
+        if prior is not None or n is not None:
+            sample = _at_prior(positives, negatives, pi, n)
+        labelled_rows = sample[positive[sample]]
+        labelled_rows = labelled_rows[: _label_count(labelled, len(labelled_rows))]
     sample = rng.permutation(sample)
     return PUSample(
         _safe_indexing(X, sample),
-        np.isin(sample, beside).astype(np.int64),
+        np.isin(sample, labelled_rows).astype(np.int64),
         positive[sample].astype(np.int64),
         sample,
         scenario,
@@ -141,7 +149,13 @@ def make_pu(
 
 
 def draw_at_prior(
-    X: Rows, y: Any, prior: float, n: int | None = None, *, pos_label: Any = None, random_state: Any = None
+    X: Rows,
+    y: Any,
+    prior: float,
+    n: int | None = None,
+    *,
+    pos_label: Any = None,
+    random_state: Any = None,
 ) -> tuple[Rows, IntArray]:
     """Rows with a chosen prior, and their true labels.
 
@@ -170,21 +184,30 @@ def draw_at_prior(
     """
     positive = _positives(X, y, pos_label)
     pi = check_prior("prior", prior)
-    size = None if n is None else check_integer("n", n, low=1)
+    if n is not None:
+        n = check_integer("n", n, low=1)
     rng = as_generator(random_state)
 
-    pools = tuple(rng.permutation(np.flatnonzero(mask)) for mask in (positive, ~positive))
-    if size is None:
-        sample = _at_prior((pools[0], pools[1]), pi, None)
+    positives = rng.permutation(np.flatnonzero(positive))
+    negatives = rng.permutation(np.flatnonzero(~positive))
+    if n is None:
+        sample = _at_prior(positives, negatives, pi, None)
     else:
-        parts = []
-        for pool, wanted in zip(pools, _class_counts(size, pi), strict=True):
-            if wanted and not len(pool):
-                raise DataError(f"prior requires {wanted} rows of a class that y does not contain.")
-            parts.append(pool[:wanted] if wanted <= len(pool) else rng.choice(pool, wanted))
-        sample = np.concatenate(parts)
+        n_positives, n_negatives = _class_counts(n, pi)
+        drawn_positives = _draw(positives, n_positives, rng)
+        drawn_negatives = _draw(negatives, n_negatives, rng)
+        sample = np.concatenate([drawn_positives, drawn_negatives])
     sample = rng.permutation(sample)
     return _safe_indexing(X, sample), positive[sample].astype(np.int64)
+
+
+def _draw(shuffled: IntArray, n: int, rng: np.random.Generator) -> IntArray:
+    """The first ``n`` positions of a shuffled class, or ``n`` with replacement if it has fewer."""
+    if n <= len(shuffled):
+        return shuffled[:n]
+    if len(shuffled) == 0:
+        raise DataError(f"prior requires {n} rows of a class that y does not contain.")
+    return rng.choice(shuffled, n)
 
 
 def as_generator(random_state: Any) -> np.random.Generator:
@@ -193,10 +216,11 @@ def as_generator(random_state: Any) -> np.random.Generator:
         return random_state
     if isinstance(random_state, np.random.RandomState):
         return np.random.default_rng(random_state.randint(2**32, dtype=np.uint64))
-    if isinstance(random_state, Integral) and not isinstance(random_state, bool) and int(random_state) >= 0:
-        return np.random.default_rng(int(random_state))
     if random_state is None:
         return np.random.default_rng()
+    is_integer = isinstance(random_state, Integral) and not isinstance(random_state, bool)
+    if is_integer and int(random_state) >= 0:
+        return np.random.default_rng(int(random_state))
     raise ParameterError(
         "random_state must be an integer of at least 0, a Generator, a RandomState or None, "
         f"got {random_state!r}."
@@ -222,12 +246,11 @@ def _positives(X: Rows, y: Any, pos_label: Any) -> BoolArray:
     if missing:
         raise LabelError("y must not hold NaN: all true labels are needed to make PU data.")
     values = list(dict.fromkeys(labels.tolist()))
-    wanted = _wanted(values, pos_label)
-    mask: BoolArray = np.fromiter((label in wanted for label in labels.tolist()), dtype=bool, count=rows)
-    return mask
+    positive_labels = _positive_labels(values, pos_label)
+    return np.array([label in positive_labels for label in labels.tolist()], dtype=bool)
 
 
-def _wanted(values: list[Any], pos_label: Any) -> set[Any]:
+def _positive_labels(values: list[Any], pos_label: Any) -> set[Any]:
     """The labels that count as positive."""
     if pos_label is None:
         if len(values) != 2:
@@ -237,15 +260,18 @@ def _wanted(values: list[Any], pos_label: Any) -> set[Any]:
         try:
             return {max(values)}
         except TypeError as error:
-            raise LabelError(f"the labels of y cannot be sorted, so pass pos_label: {error}") from error
+            raise LabelError(
+                f"the labels of y cannot be sorted, so pass pos_label: {error}"
+            ) from error
     if isinstance(pos_label, (list, tuple, set, frozenset, range, np.ndarray)):
-        wanted = set(np.asarray(list(pos_label)).tolist())
+        positive_labels = set(np.asarray(list(pos_label)).tolist())
+    elif isinstance(pos_label, np.generic):
+        positive_labels = {pos_label.item()}
     else:
-        wanted = {pos_label.item() if isinstance(pos_label, np.generic) else pos_label}
-    unknown = wanted - set(values)
-    if unknown or not wanted:
+        positive_labels = {pos_label}
+    if not positive_labels or not positive_labels <= set(values):
         raise LabelError(f"pos_label must be among the labels of y, got {pos_label!r}.")
-    return wanted
+    return positive_labels
 
 
 def _label_count(labelled: float, available: int) -> int:
@@ -255,38 +281,48 @@ def _label_count(labelled: float, available: int) -> int:
     elif isinstance(labelled, float) and 0 < labelled <= 1:
         count = max(1, round(labelled * available))
     else:
-        raise ParameterError(f"labelled must be a fraction in (0, 1] or a number of rows, got {labelled!r}.")
+        raise ParameterError(
+            f"labelled must be a fraction in (0, 1] or a number of rows, got {labelled!r}."
+        )
     if count > available:
-        raise DataError(f"labelled asks for {count} positives, but there are only {available} to label.")
+        raise DataError(
+            f"labelled asks for {count} positives, but there are only {available} to label."
+        )
     return count
 
 
 def _class_counts(n: int, prior: float) -> tuple[int, int]:
-    positives = round(prior * n)
-    return positives, n - positives
+    """Numbers of positives and of negatives in a sample of ``n`` rows."""
+    n_positives = round(prior * n)
+    return n_positives, n - n_positives
 
 
-def _largest(pools: tuple[IntArray, IntArray], prior: float) -> int:
-    """Size of the largest sample with this prior that repeats no row."""
-    limits = [len(pool) / share for pool, share in zip(pools, (prior, 1 - prior), strict=True) if share > 0]
+def _largest_size(n_positives: int, n_negatives: int, prior: float) -> int:
+    """Size of the largest sample with this prior that repeats none of so many rows."""
+    limits = []
+    if prior > 0:
+        limits.append(n_positives / prior)
+    if prior < 1:
+        limits.append(n_negatives / (1 - prior))
     size = round(min(limits))
     # Rounding the class counts may require one row more than there are.
-    while size > 0 and any(
-        want > len(pool) for want, pool in zip(_class_counts(size, prior), pools, strict=True)
-    ):
+    while size > 0:
+        wanted_positives, wanted_negatives = _class_counts(size, prior)
+        if wanted_positives <= n_positives and wanted_negatives <= n_negatives:
+            break
         size -= 1
     return size
 
 
-def _at_prior(pools: tuple[IntArray, IntArray], prior: float, n: int | None) -> IntArray:
-    """Positions of a sample with this prior from shuffled pools of positives and negatives."""
-    largest = _largest(pools, prior)
+def _at_prior(positives: IntArray, negatives: IntArray, prior: float, n: int | None) -> IntArray:
+    """Positions of a sample with this prior from shuffled positives and negatives."""
+    largest = _largest_size(len(positives), len(negatives), prior)
     size = largest if n is None else n
-    wanted = _class_counts(size, prior)
-    if size == 0 or any(want > len(pool) for want, pool in zip(wanted, pools, strict=True)):
+    n_positives, n_negatives = _class_counts(size, prior)
+    if size == 0 or n_positives > len(positives) or n_negatives > len(negatives):
         raise DataError(
-            f"a sample of {max(size, 1)} rows at prior {prior:g} needs {wanted[0]} positives and "
-            f"{wanted[1]} negatives, but there are {len(pools[0])} and {len(pools[1])}: "
+            f"a sample of {max(size, 1)} rows at prior {prior:g} needs {n_positives} positives and "
+            f"{n_negatives} negatives, but there are {len(positives)} and {len(negatives)}: "
             f"at most {largest} rows can be drawn."
         )
-    return np.concatenate([pool[:want] for pool, want in zip(pools, wanted, strict=True)])
+    return np.concatenate([positives[:n_positives], negatives[:n_negatives]])

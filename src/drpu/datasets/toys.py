@@ -63,9 +63,12 @@ class GaussianClasses:
         if rows.ndim != 2 or rows.shape[1] != self.dimensions:
             raise DataError(f"X must have shape (n, {self.dimensions}), got {rows.shape}.")
         # densities up to a common factor, which avoids overflow
-        log_odds, o = 2 * rows @ self._mean, self.overlap
-        upper, lower = np.exp(np.minimum(log_odds, 0)), np.exp(np.minimum(-log_odds, 0))
-        positive, negative = (1 - o) * upper + o * lower, o * upper + (1 - o) * lower
+        log_odds = 2 * rows @ self._mean
+        upper = np.exp(np.minimum(log_odds, 0))
+        lower = np.exp(np.minimum(-log_odds, 0))
+        o = self.overlap
+        positive = (1 - o) * upper + o * lower
+        negative = o * upper + (1 - o) * lower
         mixture: FloatArray = pi * positive + (1 - pi) * negative
         return positive / mixture
 
@@ -116,7 +119,8 @@ class PUData:
     test_prior: float | None
     classes: GaussianClasses
 
-    def X_y(self) -> tuple[FloatArray, IntArray]:  # noqa: N802 - the arguments of fit are called X and y
+    # The arguments of fit are called X and y.
+    def X_y(self) -> tuple[FloatArray, IntArray]:  # noqa: N802
         """All training rows and their labels for ``fit``: 1 positive, 0 unlabeled."""
         y = np.repeat(np.array([1, 0], dtype=np.int64), [len(self.positive), len(self.unlabeled)])
         return np.concatenate([self.positive, self.unlabeled]), y
@@ -126,18 +130,20 @@ class PUData:
         return self.classes.ratio(X, self.train_prior)
 
     def __repr__(self) -> str:
-        test = "none" if self.test is None else f"{len(self.test)} at {self.test_prior:g}"
+        test = "none"
+        if self.test is not None:
+            test = f"{len(self.test)} at {self.test_prior:g}"
         return (
             f"PUData(positive={len(self.positive)}, "
             f"unlabeled={len(self.unlabeled)} at {self.train_prior:g}, test={test})"
         )
 
 
-# The two synthetic experiments of the DRPU paper.
-_SETTINGS: dict[int | None, dict[str, Any]] = {
-    None: {"prior": 0.4, "test_prior": None, "overlap": 0.0},
-    1: {"prior": 0.4, "test_prior": 0.6, "overlap": 0.0},
-    2: {"prior": 0.6, "test_prior": 0.4, "overlap": 0.2},
+# Prior, test prior and overlap: by default, and in the two synthetic experiments of the DRPU paper.
+_SETTINGS: dict[int | None, tuple[float, float | None, float]] = {
+    None: (0.4, None, 0.0),
+    1: (0.4, 0.6, 0.0),
+    2: (0.6, 0.4, 0.2),
 }
 
 
@@ -207,17 +213,28 @@ def make_gaussian_pu(
     n_test = check_integer("n_test", n_test, low=1)
     if isinstance(setting, bool) or setting not in _SETTINGS:
         raise ParameterError(f"setting must be 1, 2 or None, got {setting!r}.")
-    given = {"prior": prior, "test_prior": test_prior, "overlap": overlap}
-    chosen = _SETTINGS[setting] | {name: value for name, value in given.items() if value is not None}
-    pi = check_prior("prior", chosen["prior"])
-    pi_test = None if chosen["test_prior"] is None else check_prior("test_prior", chosen["test_prior"])
-    classes = GaussianClasses(separation, dimensions, chosen["overlap"])
+    default_prior, default_test_prior, default_overlap = _SETTINGS[setting]
+    if prior is None:
+        prior = default_prior
+    if test_prior is None:
+        test_prior = default_test_prior
+    if overlap is None:
+        overlap = default_overlap
+    prior = check_prior("prior", prior)
+    if test_prior is not None:
+        test_prior = check_prior("test_prior", test_prior)
+    classes = GaussianClasses(separation, dimensions, overlap)
 
     rng = as_generator(random_state)
     positive = classes.draw(np.ones(n_positive), rng)
-    unlabeled, unlabeled_labels = _draw_population(classes, n_unlabeled, pi, rng)
-    test, test_labels = (None, None) if pi_test is None else _draw_population(classes, n_test, pi_test, rng)
-    return PUData(positive, unlabeled, unlabeled_labels, test, test_labels, pi, pi_test, classes)
+    unlabeled, unlabeled_labels = _draw_population(classes, n_unlabeled, prior, rng)
+    test = None
+    test_labels = None
+    if test_prior is not None:
+        test, test_labels = _draw_population(classes, n_test, test_prior, rng)
+    return PUData(
+        positive, unlabeled, unlabeled_labels, test, test_labels, prior, test_prior, classes
+    )
 
 
 def _draw_population(

@@ -1,8 +1,9 @@
-"""The archive of a file: a zip archive in one fixed form, with a manifest, arrays and estimators.
+"""The archive of a file: a zip archive with a manifest, arrays and estimators.
 
-Any program for zip archives reads it. This reader accepts only what :func:`write_archive` writes: the headers
-of the archive follow from the names, sizes and checksums of its parts, and are compared byte for byte with
-those in the file. So there is no place for other bytes, comments, extra fields or other attributes.
+Any program for zip archives reads it. The standard ``zipfile`` writes and reads it here, and this module
+decides what may be read: before a part is expanded, the end of the archive, the names, sizes, ratios and
+methods of all parts, and their places are checked. The parts fill the file without gaps, and headers have no
+comments, extra fields or other flags. Dates and modes in headers are not read.
 
 No value in a file is used before it has been checked. The sizes of all parts are added up before a part is
 read. The manifest and the arrays are compressed, by a factor that is bounded. The items of the manifest are
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import io
 import json
 import os
 import platform
@@ -21,11 +23,12 @@ import re
 import stat
 import struct
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
-from typing import IO, Any, NamedTuple
+from typing import IO, Any
+from zipfile import ZIP_DEFLATED, ZIP_STORED, LargeZipFile, ZipFile, ZipInfo
 
 import numpy as np
 import safetensors.numpy
@@ -44,7 +47,7 @@ MAX_BYTES = 2**30
 MOST_MANIFEST = 2**24
 MOST_ITEMS = 2_000_000  # items of the manifest
 MOST_DEPTH = 250  # levels of the manifest; an object of the codec takes two
-MOST_PARTS = 10_000
+MOST_PARTS = 1_000
 MOST_RATIO = 100  # largest ratio of the sizes of a part after and before decompression
 _LEVEL = 3  # of compression: four times as fast as zlib's default, and files are 2 % larger
 _SLACK = 2**16  # bytes that a part may have beyond that ratio: short texts compress well
@@ -55,54 +58,18 @@ _VERSION = re.compile(r"[0-9A-Za-z.+_-]{1,40}")
 _DIGEST = re.compile(r"[0-9a-fA-F]{64}")
 _PACKAGES = ("drpu", "numpy", "scipy", "scikit-learn", "lightgbm", "torch", "skops", "safetensors")
 
-# The headers of a zip archive. Parts have one date, no flags, and the attributes of a plain file.
-_LOCAL = struct.Struct("<4s5H3I2H")
-_CENTRAL = struct.Struct("<4s6H3I5H2I")
-_END = struct.Struct("<4s4H2IH")
-_STORED, _DEFLATED = 0, 8
-_NEEDS, _DATE, _MADE_BY, _PLAIN_FILE = 20, 0x21, 3 << 8 | 20, 0o100644 << 16
-
-
-class _Entry(NamedTuple):
-    """A part of the archive: where it is, and what its header says."""
-
-    name: str
-    method: int
-    crc: int
-    packed: int
-    size: int
-    offset: int
-
-    def header(self) -> bytes:
-        """The header before the part."""
-        name = self.name.encode()
-        numbers = (_NEEDS, 0, self.method, 0, _DATE, self.crc, self.packed, self.size, len(name), 0)
-        return _LOCAL.pack(b"PK\3\4", *numbers) + name
-
-    @property
-    def start(self) -> int:
-        return self.offset + _LOCAL.size + len(self.name)
-
-    @property
-    def end(self) -> int:
-        return self.start + self.packed
-
-
-def _directory(entries: Iterable[_Entry], at: int) -> bytes:
-    """The bytes after the parts, which list them."""
-    lines = []
-    for entry in entries:
-        numbers = (_MADE_BY, _NEEDS, 0, entry.method, 0, _DATE, entry.crc, entry.packed, entry.size)
-        rest = (len(entry.name), 0, 0, 0, 0, _PLAIN_FILE, entry.offset)
-        lines.append(_CENTRAL.pack(b"PK\1\2", *numbers, *rest) + entry.name.encode())
-    listing = b"".join(lines)
-    return listing + _END.pack(b"PK\5\6", 0, 0, len(lines), len(lines), len(listing), at, 0)
+_END = struct.Struct("<4s4H2IH")  # the end record: the last bytes of an archive
+_LOCATOR = 20  # bytes of a locator of zip64 before it, which would replace its numbers
+_MOST_ENTRY = 46 + 506  # bytes of a part in the directory: the fixed ones and the longest name
 
 
 def write_archive(file: IO[bytes], encoded: Encoded, facts: dict[str, Any]) -> None:
     """Write an encoded object and facts about it, for people; the same objects give the same bytes."""
     parts = {ARRAYS: safetensors.numpy.save(encoded.arrays)}
     parts |= {f"{place}.skops": blob for place, blob in encoded.blobs.items()}
+    for name in parts:
+        if not _NAME.fullmatch(name):
+            raise ArtifactError(f"the part {name!r:.100} cannot be written: its name is not allowed.")
     manifest = {
         "format": FORMAT,
         "schema": SCHEMA,
@@ -112,26 +79,25 @@ def write_archive(file: IO[bytes], encoded: Encoded, facts: dict[str, Any]) -> N
         "tree": encoded.tree,
     }
     text = json.dumps(manifest, indent=1, allow_nan=False, ensure_ascii=False)
-    entries: list[_Entry] = []
-    for name, part in ({MANIFEST: text.encode()} | parts).items():
-        packed, method = _pack(name, part)
-        at = entries[-1].end if entries else 0
-        if not _NAME.fullmatch(name) or max(at, len(part)) >= 2**32 - 1:
-            raise ArtifactError(f"the part {name!r:.100} cannot be written: its name or size is not allowed.")
-        entries.append(_Entry(name, method, zlib.crc32(part), len(packed), len(part), at))
-        file.write(entries[-1].header() + packed)
-    file.write(_directory(entries, entries[-1].end))
+    write_parts(file, {MANIFEST: text.encode()} | parts)
 
 
-def _pack(name: str, part: bytes) -> tuple[bytes, int]:
-    """A part as it is written; parts with an extreme ratio are stored, so that valid files pass the limit."""
+def write_parts(file: IO[bytes], parts: Mapping[str, bytes]) -> None:
+    """Write an archive of these parts, all with the same date."""
+    try:
+        with ZipFile(file, "w", allowZip64=False) as archive:
+            for name, part in parts.items():
+                archive.writestr(ZipInfo(name), part, _method(name, part), _LEVEL)
+    except LargeZipFile as error:
+        raise ArtifactError("the classifier cannot be written: a file has at most 2 GiB.") from error
+
+
+def _method(name: str, part: bytes) -> int:
+    """How a part is packed; parts with an extreme ratio are stored, so that valid files pass the limit."""
     if name not in (MANIFEST, ARRAYS):
-        return part, _STORED
-    packer = zlib.compressobj(_LEVEL, wbits=-zlib.MAX_WBITS)
-    packed = packer.compress(part) + packer.flush()
-    if len(part) > MOST_RATIO // 2 * len(packed) + _SLACK or len(packed) >= len(part):
-        return part, _STORED
-    return packed, _DEFLATED
+        return ZIP_STORED
+    packed = zlib.compress(part, _LEVEL, wbits=-zlib.MAX_WBITS)
+    return ZIP_STORED if len(part) > MOST_RATIO * len(packed) + _SLACK else ZIP_DEFLATED
 
 
 def _digest(part: bytes) -> str:
@@ -187,15 +153,20 @@ class Archive:
 
 def open_archive(content: bytes, *, max_bytes: int = MAX_BYTES, trusted: bool = False) -> Archive:
     """The archive in ``content``; raises ``ArtifactError`` for other bytes."""
-    entries = _entries(content)
-    if sum(entry.size for entry in entries.values()) > max_bytes:
+    _check_end(content)
+    try:
+        archive = ZipFile(io.BytesIO(content))
+    except Exception as error:  # zipfile raises errors of many types
+        raise ArtifactError(f"the parts of the artifact cannot be listed: {error!s:.200}") from error
+    entries = _entries(content, archive)
+    if sum(entry.file_size for entry in entries.values()) > max_bytes:
         raise ArtifactError(
             f"the parts of the artifact have more than max_bytes={max_bytes} bytes: "
             "pass a larger max_bytes if you trust the file."
         )
-    manifest = _read_manifest(_part(content, entries.pop(MANIFEST)))
+    manifest = _read_manifest(_part(archive, entries.pop(MANIFEST)))
     digests = _digests(manifest["parts"], entries)
-    part = _checked_part(content, entries.pop(ARRAYS), digests)
+    part = _checked_part(archive, entries.pop(ARRAYS), digests)
     if int.from_bytes(part[:8], "little") > MOST_MANIFEST:
         raise ArtifactError(f"the header of the arrays has more than {MOST_MANIFEST} bytes.")
     try:
@@ -204,78 +175,91 @@ def open_archive(content: bytes, *, max_bytes: int = MAX_BYTES, trusted: bool = 
         raise ArtifactError(f"the arrays of the artifact cannot be read: {error!s:.200}") from error
     blobs = dict.fromkeys((name.removesuffix(".skops") for name in entries), b"")
     if trusted:
-        blobs = {place: _checked_part(content, entries[f"{place}.skops"], digests) for place in blobs}
+        blobs = {place: _checked_part(archive, entries[f"{place}.skops"], digests) for place in blobs}
     return Archive(_read_versions(manifest), manifest["tree"], arrays, blobs)
 
 
-def _entries(content: bytes) -> dict[str, _Entry]:
-    """The parts by name, after all bytes that do not belong to a part have been compared."""
-    entries: dict[str, _Entry] = {}
-    at = 0
-    while content.startswith(b"PK\3\4", at) and len(content) >= at + _LOCAL.size:
-        entry = _entry(content, at)
-        if entry.name in entries or len(entries) >= MOST_PARTS:
-            raise ArtifactError("the artifact has a part twice, or too many parts.")
-        entries[entry.name], at = entry, entry.end
-    if list(entries)[:1] != [MANIFEST]:
-        raise ArtifactError("this file was not written by drpu.save.")
-    directory = _directory(entries.values(), at)
-    if len(content) != at + len(directory) or not content.endswith(directory) or ARRAYS not in entries:
+def _check_end(content: bytes) -> None:
+    """Raise unless the end record fits the content; ``zipfile`` lists all parts that it states."""
+    directory_end = len(content) - _END.size
+    if directory_end < 0 or not content.startswith(b"PK\5\6", directory_end):
+        raise ArtifactError("this file was not written by drpu.save, or it is not complete.")
+    _, disk, first_disk, _, n_parts, size, start, comment = _END.unpack_from(content, directory_end)
+    if disk or first_disk or comment or start + size != directory_end:
         raise ArtifactError("the artifact is not complete, or has bytes that belong to no part.")
+    if n_parts > MOST_PARTS or size > n_parts * _MOST_ENTRY:
+        raise ArtifactError(f"the artifact has more than {MOST_PARTS} parts, or too long a list of them.")
+    if content.startswith(b"PK\6\7", max(0, directory_end - _LOCATOR)):
+        raise ArtifactError("the artifact has a second end record, which save does not write.")
+
+
+def _entries(content: bytes, archive: ZipFile) -> dict[str, ZipInfo]:
+    """The parts by name, after each of them has been checked; they fill the archive up to the directory."""
+    entries: dict[str, ZipInfo] = {}
+    position = 0
+    for entry in archive.infolist():
+        _check_entry(entry)
+        header = entry.FileHeader()
+        if entry.header_offset != position or not content.startswith(header, position):
+            break
+        position += len(header) + entry.compress_size
+        entries[entry.filename] = entry
+    if position != archive.start_dir or len(entries) != len(archive.infolist()):
+        raise ArtifactError("the artifact has a part twice, or bytes that belong to no part.")
+    if MANIFEST not in entries or ARRAYS not in entries:
+        raise ArtifactError("this file was not written by drpu.save.")
     return entries
 
 
-def _entry(content: bytes, at: int) -> _Entry:
-    _, _, _, method, _, _, crc, packed, size, length, _ = _LOCAL.unpack_from(content, at)
-    name = content[at + _LOCAL.size : at + _LOCAL.size + length].decode("ascii", "replace")
+def _check_entry(entry: ZipInfo) -> None:
+    """Raise unless a part has a name of drpu, is packed as ``save`` packs it, and can have its size."""
+    name = entry.orig_filename
     if not _NAME.fullmatch(name):
         raise ArtifactError(f"the artifact has a part with the name {name[:100]!r}, which save does not use.")
-    entry = _Entry(name, method, crc, packed, size, at)
-    methods = (_STORED, _DEFLATED) if name in (MANIFEST, ARRAYS) else (_STORED,)
-    if method not in methods or not content.startswith(entry.header(), at) or (not method and packed != size):
+    compressed = name in (MANIFEST, ARRAYS) and entry.compress_type == ZIP_DEFLATED
+    stored = entry.compress_type == ZIP_STORED and entry.compress_size == entry.file_size
+    if not (compressed or stored) or entry.flag_bits or entry.extra or entry.comment:
         raise ArtifactError(f"part {name!r} of the artifact is packed in a way that save does not use.")
-    if size > MOST_RATIO * packed + _SLACK:
+    if entry.file_size > MOST_RATIO * entry.compress_size + _SLACK:
         raise ArtifactError(
-            f"part {name!r} of the artifact would expand from {packed} to {size} bytes, "
-            "which is not possible for a saved classifier."
+            f"part {name!r} of the artifact would expand from {entry.compress_size} to {entry.file_size} "
+            "bytes, which is not possible for a saved classifier."
         )
-    return entry
 
 
-def _checked_part(content: bytes, entry: _Entry, digests: Mapping[str, str]) -> bytes:
-    part = _part(content, entry)
-    if digests[entry.name] != _digest(part):
+def _checked_part(archive: ZipFile, entry: ZipInfo, digests: Mapping[str, str]) -> bytes:
+    part = _part(archive, entry)
+    if digests[entry.filename] != _digest(part):
         raise ArtifactError(
-            f"part {entry.name!r} of the artifact has been changed: its digest does not match."
-        )
-    return part
-
-
-def _part(content: bytes, entry: _Entry) -> bytes:
-    part = content[entry.start : entry.end]
-    if entry.method == _DEFLATED:
-        unpacker = zlib.decompressobj(wbits=-zlib.MAX_WBITS)
-        try:
-            part = unpacker.decompress(part, entry.size + 1)
-        except zlib.error as error:
-            raise ArtifactError(f"part {entry.name!r} of the artifact cannot be read: {error}.") from error
-        if not unpacker.eof or unpacker.unused_data:
-            raise ArtifactError(f"part {entry.name!r} of the artifact does not have the stated length.")
-    if len(part) != entry.size or zlib.crc32(part) != entry.crc:
-        raise ArtifactError(
-            f"part {entry.name!r} of the artifact does not have the stated length or checksum."
+            f"part {entry.filename!r} of the artifact has been changed: its digest does not match."
         )
     return part
 
 
-def _digests(stated: Any, entries: Mapping[str, _Entry]) -> dict[str, str]:
+def _part(archive: ZipFile, entry: ZipInfo) -> bytes:
+    """The bytes of a part, whose checksum ``zipfile`` compares."""
+    try:
+        with archive.open(entry) as file:
+            # With a limit: without one, read() expands all data of a part before it cuts them to the size
+            # stated. Data after that size are neither expanded nor used.
+            part = file.read(entry.file_size + 1)
+    except Exception as error:  # zipfile raises errors of many types
+        raise ArtifactError(
+            f"part {entry.filename!r} of the artifact cannot be read: {error!s:.200}"
+        ) from error
+    if len(part) != entry.file_size:
+        raise ArtifactError(f"part {entry.filename!r} of the artifact does not have the stated length.")
+    return part
+
+
+def _digests(stated: Any, entries: Mapping[str, ZipInfo]) -> dict[str, str]:
     """The digest of each part in the manifest, after names and sizes have been compared."""
     if not isinstance(stated, dict) or stated.keys() != entries.keys():
         raise ArtifactError("the parts of the artifact are not those that its manifest names.")
     for name, entry in stated.items():
         if not isinstance(entry, dict) or entry.keys() != {"sha256", "bytes"}:
             raise ArtifactError(f"the manifest must give the SHA-256 digest and the bytes of part {name!r}.")
-        if type(entry["bytes"]) is not int or entry["bytes"] != entries[name].size:
+        if type(entry["bytes"]) is not int or entry["bytes"] != entries[name].file_size:
             raise ArtifactError(f"part {name!r} of the artifact has another size than in the manifest.")
     return {name: entry["sha256"] for name, entry in stated.items()}
 

@@ -12,8 +12,8 @@ from drpu._codec import kind_of
 from drpu._output import write_output
 from drpu.audits.recalibration import FARTHEST
 from drpu.exceptions import ArtifactError, DataTypeError, ParameterError
-from drpu.models.function import LOG_LIMIT, exported
 from drpu.models.graphs import Graph, onnx_indicators
+from drpu.models.learner import LOG_LIMIT, exported
 from drpu.priors.calibration import Calibration
 from drpu.state.fitted import NEAREST, FittedRatio
 from drpu.tables.encoder import TableEncoder
@@ -24,11 +24,6 @@ def row_inputs(graph: Graph, classifier: Any) -> tuple[str, dict[str, list[Any]]
     table: TableEncoder | None = classifier.table_
     if table is None or table.plain:
         return "X", {"X": ["rows", *classifier.fitted_.model.row_shape]}, []
-    if table.salt is not None:
-        raise ArtifactError(
-            "the levels of the categories are digests, which a graph cannot compare with strings: export "
-            "the classifier before it is saved with column_values='hash'."
-        )
     inputs = {f"X.{plan.name}": ["rows", 1] for plan in table.used}
     parts = [plan.onnx(graph, column) for plan, column in zip(table.used, inputs, strict=True)]
     texts = [column for column, (_, is_text) in zip(inputs, parts, strict=True) if is_text]
@@ -77,7 +72,7 @@ def export_onnx(classifier: Any, path: str | os.PathLike[str]) -> None:
     >>> import os, tempfile
     >>> from drpu import DRPUClassifier, make_gaussian_pu
     >>> data = make_gaussian_pu(200, 500, prior=0.4, separation=3, random_state=0)
-    >>> clf = DRPUClassifier("kernel", random_state=0).fit(*data.X_y())
+    >>> clf = DRPUClassifier("kernel", random_state=0).fit_pu(data.positive, data.unlabeled)
     >>> path = os.path.join(tempfile.mkdtemp(), "toy.onnx")
     >>> export_onnx(clf, path)
     >>> os.path.getsize(path) > 1000

@@ -14,7 +14,6 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,13 +26,14 @@ from drpu._typing import FloatArray
 from drpu.classifier.decisions import RatioDecisions
 from drpu.exceptions import ArtifactError, MissingExtraError
 from drpu.files.archive import MAX_BYTES, SCHEMA, Archive, open_archive, read_bytes, write_archive
-from drpu.files.signature import check_signature
-from drpu.state.record import Record, Reduction, record_of
+from drpu.models import registry
+from drpu.state.record import Record, record_of
 
 StrPath = str | os.PathLike[str]
 
 # The modules that declare kinds, imported before a file is read. They import torch and LightGBM when used.
 KIND_MODULES = (
+    *registry.KIND_MODULES,
     "drpu.classifier.adapted",
     "drpu.periods.read",
     "drpu.decisions.budget",
@@ -45,18 +45,10 @@ KIND_MODULES = (
     "drpu.priors.calibration",
     "drpu.decisions.thresholds",
     "drpu.priors.estimate",
-    "drpu.priors.reduction",
     "drpu.scale.alarm",
     "drpu.periods.columns",
     "drpu.periods.moves",
     "drpu.priors.tails",
-    "drpu.models.average",
-    "drpu.models.estimators",
-    "drpu.models.features",
-    "drpu.models.folds",
-    "drpu.models.trees",
-    "drpu.networks.function",
-    "drpu.networks.generative",
     "drpu.rivals.base",
     "drpu.tables.columns",
     "drpu.tables.text",
@@ -67,16 +59,7 @@ KIND_MODULES = (
 _CLOSE = 1e-3  # networks may be loaded to another device than they were saved from
 
 
-def save(
-    classifier: Any,
-    path: StrPath,
-    *,
-    keep_rows: bool = False,
-    column_values: str | None = None,
-    rare_values: int | None = None,
-    column_profiles: bool = True,
-    levels: int | None = None,
-) -> None:
+def save(classifier: Any, path: StrPath, *, keep_rows: bool = False) -> None:
     """Write a fitted classifier to ``path``, without training rows and without pickle.
 
     Parameters
@@ -89,20 +72,6 @@ def save(
     keep_rows : bool, default=False
         Whether a model that contains training rows may be written: nearest neighbours, support
         vectors, kernels centred on rows, encoders with the values of columns.
-    column_values : {"keep", "hash"}, optional
-        How to write the levels of categories in a table, which are values of the data: unchanged
-        (``keep``), or as salted digests (``hash``), which hide long values but not those that can be
-        guessed. By default they are written unchanged, with a warning that names the columns.
-    rare_values : int, optional
-        Leave out levels with fewer training rows than this. Rows with such a level are then scored like
-        rows with a level that training did not have; all other rows keep their scores. If more than a fifth
-        of the training rows have one, there is a warning. Levels with fewer than five rows are never kept.
-    column_profiles : bool, default=True
-        Whether to write the counts of training rows in a few ranges of each column, from which
-        ``adapt`` finds the columns that changed.
-    levels : int, optional
-        Keep at most this many levels instead of the score of every held-out positive. This changes
-        curves by at most ``2 / levels``; with 100 the effect on results is small.
 
     See Also
     --------
@@ -112,14 +81,12 @@ def save(
     -----
     The file is a zip archive of a JSON manifest, numeric arrays (safetensors) and, for estimators of
     scikit-learn, archives of skops. It holds the scores of the held-out positives, which adaptation needs,
-    unless ``levels`` is given. This does not protect the model itself: trees and weights are learnt from
-    the rows and written unchanged.
+    the counts of rows in a few ranges of each column, and the levels of categories that at least five
+    training rows have. Trees and weights are learnt from the rows.
     """
     check_flag("keep_rows", keep_rows)
-    reduction = Reduction(column_values, rare_values, column_profiles, levels)
     _know_kinds()  # among them are those that record_of needs
-    whole = record_of(classifier)
-    record = whole.reduced(reduction)
+    record = record_of(classifier)
     facts = record.facts()
     if not keep_rows and facts["values_of_rows"]:
         named = "; ".join(f"{part} ({values})" for part, values in facts["values_of_rows"].items())
@@ -134,8 +101,9 @@ def save(
         file.seek(0)
         again = _File(os.fspath(path), file.read(), max_bytes=sys.maxsize, trusted=True)
         with again.guarded():
-            found = again.record()
-            _compare(_tried(whole, classifier), _tried(found, found.classifier(whole.module())))
+            written = again.record()
+            read_back = written.classifier(record.module())
+            _compare(_tried(record, classifier), _tried(written, read_back))
 
 
 def load(
@@ -145,8 +113,6 @@ def load(
     trusted: bool = False,
     max_bytes: int = MAX_BYTES,
     expected_sha256: str | None = None,
-    signature: StrPath | None = None,
-    public_key: StrPath | None = None,
 ) -> Any:
     """The classifier that :func:`save` wrote.
 
@@ -159,17 +125,12 @@ def load(
         code.
     trusted : bool, default=False
         Whether the file may contain estimators of scikit-learn. They are code in the form of data, so they
-        are read only if this is True, or the file has the expected digest, or its signature is valid.
+        are read only if this is True, or the file has the expected digest.
     max_bytes : int, default=1073741824
         Maximum size in bytes of the file, and of its content after decompression.
     expected_sha256 : str, optional
         SHA-256 digest that the file must have, in hexadecimal. The digests in the file
         itself detect accidental damage only: anyone who changes a part can change its digest.
-    signature : path-like, optional
-        Signature that :func:`drpu.sign` wrote. With a ``public_key`` the default is ``path`` followed by
-        ``.sig``.
-    public_key : path-like, optional
-        Public key of the expected signer. Needs the ``sign`` extra.
 
     Returns
     -------
@@ -185,7 +146,7 @@ def load(
     --------
     verify : The same checks without making a classifier.
     """
-    file = _read(path, max_bytes, trusted, expected_sha256, signed=(signature, public_key))
+    file = _read(path, max_bytes, trusted, expected_sha256)
     with file.guarded():
         file.check_trust()
         record = file.record()
@@ -197,8 +158,8 @@ def load(
     return classifier
 
 
-@dataclass(frozen=True, slots=True)
-class Verified:
+@dataclass(frozen=True, slots=True, repr=False)
+class FileSummary:
     """Facts about an artifact that passed all checks of :func:`verify`.
 
     Attributes
@@ -217,8 +178,6 @@ class Verified:
         What the file keeps of the training rows.
     estimators : bool
         Whether it holds estimators of scikit-learn, which ``load`` reads only with trust.
-    signed : bool
-        Whether a signature was checked and is valid.
     """
 
     sha256: str
@@ -228,11 +187,39 @@ class Verified:
     versions: dict[str, str]
     contents: dict[str, Any]
     estimators: bool
-    signed: bool
 
     def as_dict(self) -> dict[str, Any]:
         """The facts as plain values, for JSON."""
         return asdict(self)
+
+    def lines(self) -> dict[str, str]:
+        """The facts as short texts by name."""
+        contents = {name.replace("_", " "): _as_text(value) for name, value in self.contents.items()}
+        packages = [f"{package} {number}" for package, number in self.versions.items()]
+        return {
+            "kind": f"{self.kind}, schema {self.schema}",
+            "sha256": self.sha256,
+            "size": f"{self.bytes:,} bytes",
+            **contents,
+            "estimators of scikit-learn": "yes: load needs trust" if self.estimators else "no",
+            "written by": ", ".join(packages),
+        }
+
+    def __repr__(self) -> str:
+        lines = self.lines()
+        width = max(map(len, lines))
+        return "\n".join(f"{name:<{width}}  {text}" for name, text in lines.items())
+
+
+def _as_text(value: Any) -> str:
+    """A value of the contents of a file in one line; texts from the file are escaped."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, dict):
+        return ", ".join(f"{name!r} ({item!r})" for name, item in value.items()) or "none"
+    if isinstance(value, list):
+        return "; ".join(value) or "none"
+    return str(value)
 
 
 def verify(
@@ -241,9 +228,7 @@ def verify(
     trusted: bool = False,
     max_bytes: int = MAX_BYTES,
     expected_sha256: str | None = None,
-    signature: StrPath | None = None,
-    public_key: StrPath | None = None,
-) -> Verified:
+) -> FileSummary:
     """Check an artifact without making a classifier.
 
     Sizes, names, digests and all values are checked as by :func:`drpu.load`. No model is made, nothing is
@@ -251,26 +236,26 @@ def verify(
 
     Parameters
     ----------
-    path, trusted, max_bytes, expected_sha256, signature, public_key
+    path, trusted, max_bytes, expected_sha256
         As in :func:`drpu.load`.
 
     Returns
     -------
-    verified : Verified
+    summary : FileSummary
+        Facts about the file, with its digest; it prints itself.
 
     Raises
     ------
     ArtifactError
-        If anything is wrong with the file or its signature, or it holds estimators of scikit-learn and is
-        not trusted.
+        If anything is wrong with the file, or it holds estimators of scikit-learn and is not trusted.
     """
-    file = _read(path, max_bytes, trusted, expected_sha256, signed=(signature, public_key))
+    file = _read(path, max_bytes, trusted, expected_sha256)
     with file.guarded():
         file.check_trust()
         return file.facts(file.record())
 
 
-def inspect_file(path: StrPath, *, max_bytes: int = MAX_BYTES) -> tuple[Verified, Record]:
+def inspect_file(path: StrPath, *, max_bytes: int = MAX_BYTES) -> tuple[FileSummary, Record]:
     """Facts about an artifact and its record, whose attributes are all numbers that the file holds.
 
     Estimators of scikit-learn are not read: in the record their bytes are empty. So nothing in the file needs
@@ -290,7 +275,6 @@ class _File:
     content: bytes
     max_bytes: int
     trusted: bool = False
-    signed: bool = False
 
     @cached_property
     def archive(self) -> Archive:
@@ -304,8 +288,7 @@ class _File:
                 "that purpose. If you know who wrote the file,"
             )
             raise ArtifactError(
-                f"{self.name!r} {harm} pass its digest (expected_sha256=...), its signature and the signer's "
-                "key (public_key=...), or trusted=True.",
+                f"{self.name!r} {harm} pass its digest (expected_sha256=...) or trusted=True.",
                 command=f"it {harm} give its digest (--sha256) or --trusted.",
             )
 
@@ -318,8 +301,8 @@ class _File:
         found: Record = decode(tree, self.archive.arrays, self.archive.blobs, Record)
         return found
 
-    def facts(self, record: Record) -> Verified:
-        return Verified(
+    def facts(self, record: Record) -> FileSummary:
+        return FileSummary(
             sha256=hashlib.sha256(self.content).hexdigest(),
             bytes=len(self.content),
             kind=record.title,
@@ -327,7 +310,6 @@ class _File:
             versions=self.archive.versions,
             contents=record.facts(),
             estimators=bool(self.archive.blobs),
-            signed=self.signed,
         )
 
     @contextmanager
@@ -347,24 +329,12 @@ def _know_kinds() -> None:
         import_module(module)
 
 
-def _read(
-    path: StrPath,
-    max_bytes: int,
-    trusted: bool = False,
-    expected_sha256: str | None = None,
-    *,
-    signed: tuple[StrPath | None, StrPath | None] = (None, None),
-) -> _File:
-    """The file, after its digest and its signature have been compared; both make it trusted."""
+def _read(path: StrPath, max_bytes: int, trusted: bool = False, expected_sha256: str | None = None) -> _File:
+    """The file, after its digest has been compared; an expected digest makes it trusted."""
     check_flag("trusted", trusted)
     limit = check_integer("max_bytes", max_bytes, low=1)
     content = read_bytes(path, max_bytes=limit, expected_sha256=expected_sha256)
-    signature, public_key = signed
-    checked = signature is not None or public_key is not None
-    if checked:
-        check_signature(content, signature or Path(f"{os.fspath(path)}.sig"), public_key)
-    trusted = trusted or checked or expected_sha256 is not None
-    return _File(os.fspath(path), content, limit, trusted=trusted, signed=checked)
+    return _File(os.fspath(path), content, limit, trusted=trusted or expected_sha256 is not None)
 
 
 def _tried(record: Record, classifier: Any) -> FloatArray | None:

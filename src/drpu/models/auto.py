@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple, Self
+from functools import cached_property
+from typing import Annotated, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from scipy.optimize import minimize
@@ -12,45 +13,232 @@ from scipy.special import expit
 from sklearn.base import clone
 
 from drpu._checks import check_random_state
+from drpu._codec import Array, Items, kept
 from drpu._progress import progress
-from drpu._samples import SamplePair, is_sparse
-from drpu._typing import FloatArray
-from drpu.exceptions import ParameterError
-from drpu.models.average import Average, Filling, has_gaps, warn_of_gaps
-from drpu.models.boosted import BoostedRatio
+from drpu._samples import Sample, SamplePair, is_sparse, n_rows
+from drpu._typing import FloatArray, Rows
+from drpu.exceptions import DataError, ImputationWarning, ParameterError
+from drpu.models.boosted import BoostedFunction, BoostedRatio
+from drpu.models.choices import AUTO
 from drpu.models.forest import ForestRatio
 from drpu.models.fourier import FourierRatio, LinearRatio
-from drpu.models.function import Function
-from drpu.models.learner import RatioLearner
+from drpu.models.graphs import Graph, onnx_indicators
+from drpu.models.learner import (
+    Accepts,
+    Explained,
+    Function,
+    RatioLearner,
+    Scorer,
+    all_kept_values,
+    exported,
+    within_limits,
+)
 from drpu.models.splits import TrainAndHeld, hold_out
-from drpu.models.trees import BoostedFunction, category_columns
+from drpu.models.trees import TreeFunction, TreesTogether, category_columns
 from drpu.periods.columns import smooth_medians
 from drpu.tables.encoder import Indicators
 
-FEW = 10  # with fewer positives trees would overfit
-ENOUGH = 1000  # members are weighted from this number of positives on
-WIDE = 1000  # sparse rows with more columns get a linear fit only
-LINEAR_ROWS = 50_000  # unlabeled rows from which on the smooth member also has a linear part
-MANY_ROWS = 5000  # above this number of rows the forest has smaller trees, which are scored faster
-HELD = 0.1, 0.2  # fraction of the rows that determine the weights: a tenth if it has ENOUGH_HELD positives
-ENOUGH_HELD = 400
-MOST_HELD = 20_000  # more rows of either sample do not improve the weights
-REFIT_ROWS = 50_000  # with at most this many rows the members are fitted again to all rows
-REGROW_ROWS = 200_000  # the same for boosting, the only member that uses more rows than that
-FOREST_TREES, FOREST_ROWS, FOREST_LEAF = 60, 50_000, 50  # where members are weighted; rows of each sample
-MOST_LEAVES = 64  # of a tree where members are averaged: more add to the time of a score, not its accuracy
-FOREST_WEIGHT = 2.0  # in the average: the forest has the smallest error with few positives
+# -- the function ---------------------------------------------------------------------------------
+
+
+@kept("filling")
+@dataclass(frozen=True, eq=False)
+class Filling:
+    """Rows for a function that accepts no missing values, or no category codes."""
+
+    medians: Annotated[FloatArray, Array("d")]  # replace missing values; in sparse rows 0 does
+    indicators: Indicators | None = None  # replace category codes
+
+    def __post_init__(self) -> None:
+        if self.indicators is not None and self.indicators.n_columns != len(self.medians):
+            raise DataError(
+                f"indicators must have {len(self.medians)} columns, "
+                f"got {self.indicators.n_columns}."
+            )
+
+    def n_columns(self, taker: Accepts) -> int:
+        """Number of columns of the rows for ``taker``."""
+        if taker.accepts_categories or self.indicators is None:
+            return len(self.medians)
+        return self.indicators.n_out
+
+    def rows(self, X: Rows, taker: Accepts, gaps: bool | None = None) -> Rows:
+        """Rows in the form that ``taker`` accepts.
+
+        ``gaps`` is whether values are missing, if that is known.
+        """
+        if gaps is None:
+            gaps = not taker.accepts_nan and has_gaps(X)
+        if gaps and not taker.accepts_nan:
+            X = self._without_gaps(X)
+        if taker.accepts_categories or self.indicators is None:
+            return X
+        return self.indicators(X)
+
+    def _without_gaps(self, X: Rows) -> Rows:
+        if not is_sparse(X):
+            return np.where(np.isnan(X), self.medians, X)
+        X = X.copy()
+        X.data[np.isnan(X.data)] = 0
+        return X
+
+    def pair(self, pair: SamplePair, taker: Accepts) -> SamplePair:
+        """Both samples in the form that ``taker`` accepts."""
+        return SamplePair(self._sample(pair.positive, taker), self._sample(pair.unlabeled, taker))
+
+    def _sample(self, sample: Sample, taker: Accepts) -> Sample:
+        return Sample(self.rows(sample.rows, taker), sample.weight)
+
+
+@kept("average")
+@dataclass(frozen=True, eq=False)
+class Average(Function):
+    """A weighted sum of the log-ratios of members, such as a forest and a smooth fit."""
+
+    accepts_nan = True
+    accepts_categories = True
+
+    members: Annotated[tuple[Function, ...], Items(low=1, dim="m")]
+    weights: Annotated[FloatArray, Array("m", low=0)]  # they sum to 1 if the members are averaged
+    constant: float  # added to the weighted sum; 0 if the members are averaged
+    filling: Filling  # replaces missing values and category codes for members that accept none
+    saw_gaps: bool = False  # whether training rows had missing values
+
+    def __post_init__(self) -> None:
+        for member in self.members:
+            columns = self.filling.n_columns(member)
+            if member.row_shape != (columns,):
+                raise DataError(f"members must have {columns} columns, got {member.n_columns}.")
+
+    @property
+    def statistics(self) -> tuple[str, ...]:  # noqa: D102
+        words = ["means of the six middle values of the columns"]
+        for member in self.members:
+            words += member.statistics
+        return tuple(words)
+
+    @property
+    def n_columns(self) -> int:  # noqa: D102
+        return len(self.filling.medians)
+
+    @property
+    def accepts_sparse(self) -> bool:  # type: ignore[override]
+        """Whether all members accept sparse rows."""
+        return all(member.accepts_sparse for member in self.members)
+
+    @property
+    def keeps(self) -> dict[str, str]:
+        """Parts of the members that contain values of training rows."""
+        return all_kept_values(self.members)
+
+    def describe(self) -> str:
+        """The members and their weights."""
+        if len(self.members) == 1:
+            return f"{self.members[0].describe()} alone"
+        pairs = zip(self.weights, self.members, strict=True)
+        terms = [f"{weight:.2g} x {member.describe()}" for weight, member in pairs]
+        return f"log-ratio of {' + '.join(terms)}"
+
+    def _score(self, X: Rows) -> FloatArray:
+        gaps = has_gaps(X)
+        if gaps and not self.saw_gaps:
+            warn_of_gaps()
+        return self._sum(X, gaps, iter([tree.score(X) for tree in self._trees]))
+
+    @cached_property
+    def _trees(self) -> list[TreeFunction]:
+        return [member for member in self.members if isinstance(member, TreeFunction)]
+
+    def _sum(self, X: Rows, gaps: bool, tree_scores: Iterator[FloatArray]) -> FloatArray:
+        """The weighted sum of the members' scores; those of the trees are given in their order."""
+        total: Any = self.constant
+        for weight, member in zip(self.weights.tolist(), self.members, strict=True):
+            if isinstance(member, TreeFunction):
+                scores = next(tree_scores)
+            else:
+                scores = member.score(self.filling.rows(X, member, gaps))
+            total = total + weight * scores
+        return np.asarray(total)
+
+    @classmethod
+    def together(cls, functions: Sequence[Self]) -> Scorer:
+        """The scores of several functions; all trees are scored with one call of LightGBM."""
+        trees: list[TreeFunction] = []
+        for function in functions:
+            trees += function._trees
+        trees_together = TreesTogether(trees) if trees else None
+        all_saw_gaps = all(function.saw_gaps for function in functions)
+
+        def scores(X: Rows) -> FloatArray:
+            gaps = has_gaps(X)
+            if gaps and not all_saw_gaps:
+                warn_of_gaps()
+            tree_scores: list[FloatArray] = []
+            if trees_together is not None:
+                tree_scores = trees_together.columns(X)
+            remaining = iter(tree_scores)
+            sums = np.array([function._sum(X, gaps, remaining) for function in functions])
+            return within_limits(np.ascontiguousarray(sums.T))
+
+        return scores
+
+    def contributions(self, X: Rows) -> FloatArray:
+        """Contributions of the columns in the trees; the last has the smooth score, too."""
+        if not any(isinstance(member, Explained) for member in self.members):
+            raise ParameterError(
+                "the fitted model has no trees, which have contributions of columns: the default "
+                "has its smooth member only if there are fewer than ten positives, or very wide "
+                "sparse rows. Use model='boosted', or permutation_importance with AUCScorer for "
+                "any model."
+            )
+        gaps = has_gaps(X)
+        total = np.zeros((n_rows(X), self.n_columns + 1))
+        total[:, -1] = self.constant
+        for weight, member in zip(self.weights, self.members, strict=True):
+            rows = self.filling.rows(X, member, gaps)
+            if isinstance(member, Explained):
+                total += weight * member.contributions(rows)
+            else:
+                total[:, -1] += weight * member.score(rows)
+        return total
+
+    def onnx(self, graph: Graph, X: str) -> str:  # noqa: D102
+        filled = graph.op("Where", graph.op("IsNaN", X), self.filling.medians, X)
+        if self.filling.indicators is not None:
+            filled = onnx_indicators(graph, self.filling.indicators, filled)
+        parts = []
+        for member in self.members:
+            parts.append(exported(member, graph, X if member.accepts_nan else filled))
+        mean = graph.mean(*parts, weights=self.weights.tolist())
+        return graph.op("Add", graph.op("Mul", mean, float(self.weights.sum())), self.constant)
+
+
+def has_gaps(X: Rows) -> bool:
+    """Whether any value is missing."""
+    values = X.data if is_sparse(X) else X
+    return bool(np.isnan(values).any())
+
+
+def warn_of_gaps() -> None:
+    """Warn that the smooth member gets medians in place of missing values."""
+    ImputationWarning.issue(
+        "the rows have missing values: the trees use them as they are, the smooth member gets "
+        "column medians instead (zeros in sparse rows)."
+    )
+
+
+# -- the learner ----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Size:
     """Decisions that follow from the size of the samples.
 
-    They are made once for all folds and for the function of all rows, because the scores of all of them are
-    compared.
+    They are made once for all folds and for the function of all rows, because the scores of all of
+    them are compared.
 
-    ``linear``: Whether the smooth member also has a linear part. With fewer rows it is fitted to one
-    sample, whose error is larger than the gain.
+    ``linear``: Whether the smooth member also has a linear part. With fewer rows it is fitted to
+    one sample, whose error is larger than the gain.
     """
 
     trees: bool  # whether there are enough positives for trees, and not too many columns
@@ -65,24 +253,22 @@ class Size:
         if folds > 1:
             positives -= -(-positives // folds)  # the largest fold is left out
         rows = pair.positive.rows
-        wide = is_sparse(rows) and rows.shape[1] > WIDE
-        weighted = positives >= ENOUGH and not wide
-        linear = weighted and len(pair.unlabeled) >= LINEAR_ROWS
-        return cls(positives >= FEW and not wide, weighted, len(pair) > MANY_ROWS, linear)
-
-
-# With half of these, errors of priors on tables with a weak signal are larger.
-FOLD_TREES = 100
-ROUNDS = 100  # of boosting without early stopping
-TRAVEL = 9.0  # rounds times learning rate of boosting without early stopping
-STOPPED_RATE, FASTEST_RATE = 0.05, 0.25  # learning rates with early stopping: of one fold, of many
+        wide = is_sparse(rows) and rows.shape[1] > AUTO.wide
+        weighted = positives >= AUTO.enough_positives and not wide
+        return cls(
+            trees=positives >= AUTO.few_positives and not wide,
+            weighted=weighted,
+            many_rows=len(pair) > AUTO.many_rows,
+            linear=weighted and len(pair.unlabeled) >= AUTO.linear_rows,
+        )
 
 
 class Fold(NamedTuple):
     """One of several folds, whose functions are used for priors.
 
-    Their scores are counted, and the counts of all folds are added up. So each fold needs fewer trees
-    than the function of all rows, from which labels come, and boosting makes fewer and larger steps.
+    Their scores are counted, and the counts of all folds are added up. So each fold needs fewer
+    trees than the function of all rows, from which labels come, and boosting makes fewer and larger
+    steps.
     """
 
     number: int
@@ -97,31 +283,31 @@ class AutoRatio(RatioLearner):
     has a small variance on few rows, boosting finds steps and interactions, the smooth fit
     extrapolates where trees are constant. It is linear for sparse rows.
 
-    ===========================================  ====================================================
-    rows                                         what is done
-    ===========================================  ====================================================
-    fewer than 10 positives                      the smooth fit alone
-    sparse rows with more than 1000 columns      the linear fit alone
-    fewer than 1000 positives                    the average, in which the forest has twice the
-                                                 weight: so few positives cannot determine weights
-    from 1000 positives on                       weights of the lowest logistic loss on held-out rows,
-                                                 shrunk towards the average if positives are few; a
-                                                 member that does not lower that loss is dropped
-    ... held out for this                        a fifth of the rows, a tenth above 200,000 rows, at
-                                                 most 20,000 of either sample
-    ... up to 50,000 rows                        members are then fitted again to all rows
-    ... up to 200,000 rows                       boosting is
-    ... above                                    the forest uses 50,000 rows of either sample, boosting
-                                                 grows larger trees on all rows
-    from 50,000 unlabeled rows on                the smooth fit averages fits to 20,000 rows and is
-                                                 also linear in the columns
-    ===========================================  ====================================================
+    =======================================  ====================================================
+    rows                                     what is done
+    =======================================  ====================================================
+    fewer than 10 positives                  the smooth fit alone
+    sparse rows with more than 1000 columns  the linear fit alone
+    fewer than 1000 positives                the average, in which the forest has twice the
+                                             weight: so few positives cannot determine weights
+    from 1000 positives on                   weights of the lowest logistic loss on held-out rows,
+                                             shrunk towards the average if positives are few; a
+                                             member that does not lower that loss is dropped
+    ... held out for this                    a fifth of the rows, a tenth above 200,000 rows, at
+                                             most 20,000 of either sample
+    ... up to 50,000 rows                    members are then fitted again to all rows
+    ... up to 200,000 rows                   boosting is
+    ... above                                the forest uses 50,000 rows of either sample, boosting
+                                             grows larger trees on all rows
+    from 50,000 unlabeled rows on            the smooth fit averages fits to 20,000 rows and is
+                                             also linear in the columns
+    =======================================  ====================================================
 
-    Rows from which the prior is estimated do not determine weights: the classifier holds them out. If a
-    classifier has several folds, their functions have fewer trees and are used for priors; one more
-    function, fitted to all rows, is used for labels (for sparse rows, the average of the folds). Trees
-    handle missing values and categories themselves; for the smooth fit, missing values are filled with
-    column medians, and categories become indicator columns.
+    Rows from which the prior is estimated do not determine weights: the classifier holds them out.
+    If a classifier has several folds, their functions have fewer trees and are used for priors; one
+    more function, fitted to all rows, is used for labels (for sparse rows, the average of the
+    folds). Trees handle missing values and categories themselves; for the smooth fit, missing
+    values are filled with column medians, and categories become indicator columns.
 
     Parameters
     ----------
@@ -140,7 +326,9 @@ class AutoRatio(RatioLearner):
     _fold: Fold | None = None
     _size: Size | None = None
 
-    def __init__(self, *, categories: Sequence[int] = (), n_jobs: int = 1, random_state: Any = None) -> None:
+    def __init__(
+        self, *, categories: Sequence[int] = (), n_jobs: int = 1, random_state: Any = None
+    ) -> None:
         self.categories = categories
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -155,23 +343,25 @@ class AutoRatio(RatioLearner):
         seeds = [int(seed) for seed in rng.randint(2**31 - 1, size=3)]
         size = self._size or Size.of(pair)
         split = TrainAndHeld(pair, None)
-        if size.weighted:  # rows for fitting the members, and rows for their weights
-            fraction = min(max(HELD[0], ENOUGH_HELD / len(pair.positive)), HELD[1])
-            if len(pair) <= REGROW_ROWS:  # the held-out rows are used in the end
-                fraction = HELD[1]
-            split = hold_out(pair, None, fraction, np.random.default_rng(seeds[0]), most=MOST_HELD)
+        if size.weighted:
+            split = _hold_out_for_weights(pair, seeds[0])
         filling = self._filling(pair, seeds[0]) if self._fold is None else self._fold.filling
+
         learners = self._choose(split.train, seeds, size)
-        start = np.array([FOREST_WEIGHT if isinstance(one, ForestRatio) else 1.0 for one in learners])
+        start = np.ones(len(learners))
+        for i, learner in enumerate(learners):
+            if isinstance(learner, ForestRatio):
+                start[i] = AUTO.forest_weight
         if split.held is None:
-            each = progress(learners, total=len(learners))
-            members = [learner.fit_checked(filling.pair(pair, learner)) for learner in each]
+            members = []
+            for learner in progress(learners, total=len(learners)):
+                members.append(learner.fit_checked(filling.pair(pair, learner)))
             weights = Weights(start / start.sum(), 0.0)
         else:
             members, weights = _fit_weighted(filling, pair, split, learners, start=start)
         used = np.flatnonzero(weights.members)
-        kept = tuple(members[i] for i in used)
-        return Average(kept, weights.members[used], weights.constant, filling, gaps)
+        used_members = tuple(members[i] for i in used)
+        return Average(used_members, weights.members[used], weights.constant, filling, gaps)
 
     def for_folds(self, pair: SamplePair, folds: int) -> list[Self]:
         """Copies that have fewer trees each, and the same medians and indicators."""
@@ -179,16 +369,19 @@ class AutoRatio(RatioLearner):
         if folds == 1:
             return copies
         self._check_categories(pair)
-        filling = self._filling(pair, int(check_random_state(self.random_state).randint(2**31 - 1)))
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        filling = self._filling(pair, seed)
         size = Size.of(pair, folds)
         for number, copy in enumerate(copies):
-            copy._fold, copy._size = Fold(number, folds, filling), size
+            copy._fold = Fold(number, folds, filling)
+            copy._size = size
         return copies
 
     def for_labels(self, pair: SamplePair, folds: int) -> Self | None:
-        """A copy with the same kind of members as the folds, because they determine its calibration.
+        """A copy with the kind of members that the folds have, because these calibrate it.
 
-        None for sparse rows: with many columns the average of the folds ranks better than one function.
+        None for sparse rows: with many columns the average of the folds ranks better than one
+        function.
         """
         if is_sparse(pair.positive.rows):
             return None
@@ -206,12 +399,16 @@ class AutoRatio(RatioLearner):
 
         If a sample has more than 20,000 rows, the medians are those of a random part of it.
         """
-        indicators = Indicators.of(pair.stacked(), self.categories) if len(self.categories) else None
+        indicators = None
+        if len(self.categories):
+            indicators = Indicators.of(pair.stacked(), self.categories)
         if is_sparse(pair.positive.rows):
             return Filling(np.zeros(pair.positive.rows.shape[1]), indicators)
-        if len(pair) > MOST_HELD:
+        if len(pair) > AUTO.most_held:
             rng = np.random.default_rng(seed)
-            pair = SamplePair(pair.positive.at_most(MOST_HELD, rng), pair.unlabeled.at_most(MOST_HELD, rng))
+            positive = pair.positive.at_most(AUTO.most_held, rng)
+            unlabeled = pair.unlabeled.at_most(AUTO.most_held, rng)
+            pair = SamplePair(positive, unlabeled)
         return Filling(smooth_medians(pair.stacked()), indicators)
 
     def _choose(self, pair: SamplePair, seeds: list[int], size: Size) -> list[RatioLearner]:
@@ -222,22 +419,43 @@ class AutoRatio(RatioLearner):
         if not size.trees:
             return [smooth]
         forest = ForestRatio(categories=self.categories, n_jobs=self.n_jobs, random_state=seeds[1])
-        boosted = BoostedRatio(categories=self.categories, n_jobs=self.n_jobs, random_state=seeds[2])
+        boosted = BoostedRatio(
+            categories=self.categories, n_jobs=self.n_jobs, random_state=seeds[2]
+        )
         if size.weighted:  # fewer and larger trees, which are faster to score
-            rows = sum(min(len(sample), FOREST_ROWS) for sample in (pair.positive, pair.unlabeled))
-            leaf = min(max(2, rows // 500), FOREST_LEAF)
-            forest.set_params(n_trees=FOREST_TREES, most_rows=FOREST_ROWS, min_leaf=leaf)
+            rows = min(len(pair.positive), AUTO.forest_rows)
+            rows += min(len(pair.unlabeled), AUTO.forest_rows)
+            min_leaf = min(max(2, rows // 500), AUTO.forest_leaf)
+            forest.set_params(
+                n_trees=AUTO.forest_trees, most_rows=AUTO.forest_rows, min_leaf=min_leaf
+            )
         elif size.many_rows:
-            forest.set_params(most_leaves=MOST_LEAVES)
+            forest.set_params(most_leaves=AUTO.most_leaves)
         if self._fold is not None:
-            steps = {"n_rounds": ROUNDS, "learning_rate": TRAVEL / ROUNDS}
-            if size.weighted:
-                steps = {"learning_rate": min(STOPPED_RATE * self._fold.folds, FASTEST_RATE)}
             # Trees of different folds make different errors.
-            own, other = ((seed + self._fold.number) % (2**31 - 1) for seed in seeds[1:])
-            forest.set_params(n_trees=FOLD_TREES, random_state=own)
-            boosted.set_params(random_state=other, **steps)
+            forest_seed = (seeds[1] + self._fold.number) % (2**31 - 1)
+            boosted_seed = (seeds[2] + self._fold.number) % (2**31 - 1)
+            forest.set_params(n_trees=AUTO.fold_trees, random_state=forest_seed)
+            boosted.set_params(random_state=boosted_seed, **_fold_steps(self._fold, size))
         return [forest, boosted, smooth]
+
+
+def _fold_steps(fold: Fold, size: Size) -> dict[str, Any]:
+    """Settings of boosting in a fold: fewer and larger steps."""
+    if size.weighted:  # with early stopping
+        return {"learning_rate": min(AUTO.stopped_rate * fold.folds, AUTO.fastest_rate)}
+    learning_rate = AUTO.fold_travel / AUTO.fold_rounds
+    return {"n_rounds": AUTO.fold_rounds, "learning_rate": learning_rate}
+
+
+def _hold_out_for_weights(pair: SamplePair, seed: int) -> TrainAndHeld:
+    """Rows for fitting the members, and rows for their weights."""
+    fraction = max(AUTO.least_held, AUTO.enough_held / len(pair.positive))
+    fraction = min(fraction, AUTO.largest_held)
+    if len(pair) <= AUTO.regrow_rows:  # the held-out rows are used in the end
+        fraction = AUTO.largest_held
+    rng = np.random.default_rng(seed)
+    return hold_out(pair, None, fraction, rng, most=AUTO.most_held)
 
 
 def _fit_weighted(
@@ -248,59 +466,75 @@ def _fit_weighted(
     *,
     start: FloatArray,
 ) -> tuple[list[Function], Weights]:
-    """Members fitted to a part of the rows, or again to all of them, and their weights on the others."""
+    """Members fitted to a part of the rows, or again to all of them, and weights on the others."""
     held = split.held
     assert held is not None
     members: list[Function] = []
     for learner in progress(learners, total=2 * len(learners)):
-        unseen = filling.pair(held, learner) if learner.uses_holdout else None
-        members.append(learner.fit_checked(filling.pair(split.train, learner), unseen))
-    scores = [
-        np.column_stack([member.score(filling.rows(sample.rows, member)) for member in members])
-        for sample in (held.positive, held.unlabeled)
-    ]
-    shares = [sample.weights() / sample.total for sample in (held.positive, held.unlabeled)]
-    weights = stack(Evidence(*scores, *shares), start)
+        holdout = filling.pair(held, learner) if learner.uses_holdout else None
+        members.append(learner.fit_checked(filling.pair(split.train, learner), holdout))
+    weights = stack(_held_out_scores(filling, held, members), start)
     for i, learner in enumerate(progress(learners, total=2 * len(learners))):
-        boosted, most = members[i], REFIT_ROWS
-        if isinstance(learner, BoostedRatio) and isinstance(boosted, BoostedFunction):
-            learner, most = learner.as_grown(boosted, split.train, held), REGROW_ROWS
-        if weights.members[i] > 0 and len(pair) <= most:
+        member = members[i]
+        most_rows = AUTO.refit_rows
+        if isinstance(learner, BoostedRatio) and isinstance(member, BoostedFunction):
+            learner = learner.as_grown(member, split.train, held)
+            most_rows = AUTO.regrow_rows
+        if weights.members[i] > 0 and len(pair) <= most_rows:
             members[i] = learner.fit_checked(filling.pair(pair, learner))
     return members, weights
 
 
 # -- weights of the members -----------------------------------------------------------------------
 
-_PULL = 12.0  # number of positives at which weights are halfway between their start and the optimum
-_WORTH = 1e-4  # a member is kept if it lowers the held-out loss by at least this
-
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
-    """Log-ratios of held-out rows, one column per member, with weights that sum to 1 over either sample."""
+class HeldOutScores:
+    """Log-ratios of held-out rows, one column per member; weights sum to 1 over either sample."""
 
     positive: FloatArray
     unlabeled: FloatArray
     positive_weight: FloatArray
     unlabeled_weight: FloatArray
 
-    def columns(self, kept: list[int]) -> Evidence:
+    def columns(self, members: list[int]) -> HeldOutScores:
         """The scores of some of the members."""
-        return replace(self, positive=self.positive[:, kept], unlabeled=self.unlabeled[:, kept])
+        return replace(
+            self, positive=self.positive[:, members], unlabeled=self.unlabeled[:, members]
+        )
 
-    def mean(self, weights: FloatArray) -> Evidence:
+    def mean(self, weights: FloatArray) -> HeldOutScores:
         """The weighted sum of the members, as the scores of a single member."""
-        positive, unlabeled = ((rows @ weights)[:, None] for rows in (self.positive, self.unlabeled))
-        return replace(self, positive=positive, unlabeled=unlabeled)
+        return replace(
+            self,
+            positive=(self.positive @ weights)[:, None],
+            unlabeled=(self.unlabeled @ weights)[:, None],
+        )
 
     def loss(self, weights: FloatArray, constant: float) -> tuple[float, FloatArray]:
         """Logistic loss of positive against unlabeled rows at equal masses, and its gradient."""
-        z_p, z_u = self.positive @ weights + constant, self.unlabeled @ weights + constant
-        value = self.positive_weight @ np.logaddexp(0, -z_p) + self.unlabeled_weight @ np.logaddexp(0, z_u)
-        g_p, g_u = -self.positive_weight * expit(-z_p), self.unlabeled_weight * expit(z_u)
+        z_p = self.positive @ weights + constant
+        z_u = self.unlabeled @ weights + constant
+        value = self.positive_weight @ np.logaddexp(0, -z_p)
+        value += self.unlabeled_weight @ np.logaddexp(0, z_u)
+        g_p = -self.positive_weight * expit(-z_p)
+        g_u = self.unlabeled_weight * expit(z_u)
         slope = np.append(g_p @ self.positive + g_u @ self.unlabeled, g_p.sum() + g_u.sum())
         return float(value), slope
+
+
+def _held_out_scores(filling: Filling, held: SamplePair, members: list[Function]) -> HeldOutScores:
+    positive = []
+    unlabeled = []
+    for member in members:
+        positive.append(member.score(filling.rows(held.positive.rows, member)))
+        unlabeled.append(member.score(filling.rows(held.unlabeled.rows, member)))
+    return HeldOutScores(
+        np.column_stack(positive),
+        np.column_stack(unlabeled),
+        held.positive.weights() / held.positive.total,
+        held.unlabeled.weights() / held.unlabeled.total,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,45 +545,62 @@ class Weights:
     constant: float
 
 
-def stack(evidence: Evidence, start: FloatArray) -> Weights:
+class _Fit(NamedTuple):
+    """Weights of members, the constant, and the held-out loss."""
+
+    weights: FloatArray
+    constant: float
+    loss: float
+
+
+def stack(scores: HeldOutScores, start: FloatArray) -> Weights:
     """Non-negative weights that minimise the held-out logistic loss.
 
     The loss has a penalty on the squared distance from ``start`` times a common factor. The penalty
     decreases with the square of the number of positives: with few positives the members keep the
-    proportions of ``start``. Members whose removal hardly increases the loss are removed, the least useful
-    first.
+    proportions of ``start``. Members whose removal hardly increases the loss are removed, the least
+    useful first.
     """
-    kept = [i for i in range(len(start)) if start[i] > 0]
-    fitted = _fit(evidence.columns(kept), start[kept])
-    while len(kept) > 1:
-        shorter = [[i for i in kept if i != out] for out in kept]
-        trials = [_fit(evidence.columns(some), start[some]) for some in shorter]
-        best = int(np.argmin([loss for _, loss in trials]))
-        if trials[best][1] - fitted[1] > _WORTH:
+    used = np.flatnonzero(start > 0).tolist()
+    fit = _fit(scores, start, used)
+    while len(used) > 1:
+        candidates = [[i for i in used if i != removed] for removed in used]
+        fits = [_fit(scores, start, members) for members in candidates]
+        best = int(np.argmin([candidate.loss for candidate in fits]))
+        if fits[best].loss - fit.loss > AUTO.worth:
             break
-        kept, fitted = shorter[best], trials[best]
-    if not (fitted[0][:-1] > 0).any():  # no member ranks held-out rows better than chance
+        used = candidates[best]
+        fit = fits[best]
+    if not (fit.weights > 0).any():  # no member ranks held-out rows better than chance
         return Weights(start / start.sum(), 0.0)
     members = np.zeros(len(start))
-    members[kept] = fitted[0][:-1]
-    return Weights(members, float(fitted[0][-1]))
+    members[used] = fit.weights
+    return Weights(members, fit.constant)
 
 
-def _fit(evidence: Evidence, start: FloatArray) -> tuple[FloatArray, float]:
-    """Weights and the constant, and the loss without the penalty."""
-    scale = _minimum(evidence.mean(start), np.ones(1), 0.0)[0]
+def _fit(scores: HeldOutScores, start: FloatArray, members: list[int]) -> _Fit:
+    """The fit of some of the members; its loss is without the penalty."""
+    scores = scores.columns(members)
+    start = start[members]
+    scale, _ = _minimum(scores.mean(start), np.ones(1), 0.0)
     centre = start * max(float(scale), 1e-3)
-    found = _minimum(evidence, centre, (_PULL / len(evidence.positive)) ** 2)
-    return found, evidence.loss(found[:-1], float(found[-1]))[0]
+    point = _minimum(scores, centre, (AUTO.pull / len(scores.positive)) ** 2)
+    weights = point[:-1]
+    constant = float(point[-1])
+    loss, _ = scores.loss(weights, constant)
+    return _Fit(weights, constant, loss)
 
 
-def _minimum(evidence: Evidence, centre: FloatArray, pull: float) -> FloatArray:
+def _minimum(scores: HeldOutScores, centre: FloatArray, pull: float) -> FloatArray:
+    """Weights and, as the last number, the constant of the lowest loss with the penalty."""
+
     def penalised(point: FloatArray) -> tuple[float, FloatArray]:
-        value, slope = evidence.loss(point[:-1], float(point[-1]))
+        value, slope = scores.loss(point[:-1], float(point[-1]))
         away = point[:-1] - centre
         slope[:-1] += 2 * pull * away
         return value + pull * float(away @ away), slope
 
     bounds = [(0.0, None)] * len(centre) + [(None, None)]
-    done = minimize(penalised, np.append(centre, 0.0), jac=True, method="L-BFGS-B", bounds=bounds)
-    return np.asarray(done.x)
+    start = np.append(centre, 0.0)
+    solution = minimize(penalised, start, jac=True, method="L-BFGS-B", bounds=bounds)
+    return np.asarray(solution.x)

@@ -15,10 +15,10 @@ from drpu._checks import check_integer, check_random_state, check_real
 from drpu._progress import part, progress
 from drpu._typing import BoolArray, FloatArray, IntArray
 from drpu.exceptions import DataError, DataTypeError, LabelError, ParameterError
-from drpu.models.crossfit import resolve_holdout
-from drpu.models.folds import Folds
-from drpu.models.function import Accepts
-from drpu.models.trees import BoostedFunction, Trees
+from drpu.models.boosted import BoostedFunction
+from drpu.models.crossfit import Folds, resolve_holdout
+from drpu.models.learner import Accepts
+from drpu.models.trees import Trees
 from drpu.periods.columns import MOST_COLUMNS, Cells, range_limits
 from drpu.priors.tails import ScoreTails
 from drpu.tables.encoder import TableEncoder, fixed_cells
@@ -42,7 +42,7 @@ class FrameFit:
     n_unlabeled: int
     labelled_fraction: float
     table: TableEncoder  # reads the columns of the frame
-    ranges: Ranges | None  # counts of the rows in ranges of the encoded columns; None for very wide rows
+    ranges: Ranges | None  # counts in ranges of the encoded columns; None for very wide rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How the rows of a frame are encoded, which of them are positive, and how they get their folds."""
+    """How rows of a frame are encoded, which are positive, and how they get their folds."""
 
     table: TableEncoder
     label: str
@@ -94,7 +94,10 @@ class RowsOnCluster(Protocol):
     weighted: bool
 
     def totals(self, folds: int) -> tuple[IntArray, FloatArray]:
-        """Rows and weights of shape (folds + 1, 2), by fold (the last for -1) and by unlabeled, positive."""
+        """Numbers and weights of unlabeled and positive rows by fold, the last for -1.
+
+        Their shape is (folds + 1, 2).
+        """
 
     def train(self, without: int, mass: tuple[float, float]) -> Trees:
         """Trees fitted without a fold; ``mass`` weights the rows of each kind."""
@@ -108,7 +111,7 @@ class RowsOnCluster(Protocol):
         """Counts of the unlabeled rows of a fold."""
 
     def quantiles(self) -> tuple[FloatArray, FloatArray]:
-        """Quantiles of each encoded column as ``column_quantiles`` has them; unlabeled, positive."""
+        """Quantiles of each encoded column, see ``column_quantiles``; unlabeled, positive."""
 
     def ranges(self, cells: list[Cells]) -> tuple[IntArray, IntArray]:
         """Rows in the cells of all columns; unlabeled, positive."""
@@ -118,11 +121,12 @@ class RowsOnCluster(Protocol):
 class FrameLearner(Accepts, BaseEstimator, ABC):  # type: ignore[misc]
     """Base class of the ways to learn a density ratio from a distributed data frame.
 
-    The margin of boosted trees with the usual logistic loss is the log-ratio if weights give positive
-    and unlabeled rows equal totals. The constant comes from counts of rows, not from an intercept. The
-    fold of a row is computed from its hash, so it does not depend on the partitions of the frame. Mixed
-    columns are encoded on the workers, by the rules for tables in memory. Scores are counted on the workers;
-    only trees, frequent levels of categories, quantiles, scores of held-out positives and counts are sent.
+    The margin of boosted trees with the usual logistic loss is the log-ratio if weights give
+    positive and unlabeled rows equal totals. The constant comes from counts of rows, not from an
+    intercept. The fold of a row is computed from its hash, so it does not depend on the partitions
+    of the frame. Mixed columns are encoded on the workers, by the rules for tables in memory.
+    Scores are counted on the workers; only trees, frequent levels of categories, quantiles, scores
+    of held-out positives and counts are sent.
     """
 
     accepts_nan = True
@@ -138,14 +142,14 @@ class FrameLearner(Accepts, BaseEstimator, ABC):  # type: ignore[misc]
 
     @abstractmethod
     def survey(self, frame: Any, label: str, weight: str | None) -> tuple[Counts, TableEncoder]:
-        """Numbers of rows by label, at most one value too many, and the encoder of the other columns."""
+        """Numbers of rows by label, at most one too many, and the encoder of the other columns."""
 
     @abstractmethod
     def rows(self, frame: Any, plan: Plan) -> AbstractContextManager[RowsOnCluster]:
-        """The encoded rows with their folds, for a ``with`` block that frees the memory of the workers.
+        """The encoded rows with their folds, for a ``with`` block that frees the workers' memory.
 
-        It waits until no other fit runs on the cluster: fits at the same time would share the memory of the
-        workers, and parts of two trainings that wait for each other never end.
+        It waits until no other fit runs on the cluster: fits at the same time would share the
+        memory of the workers, and parts of two trainings that wait for each other never end.
         """
 
     def fit_frame(
@@ -164,37 +168,38 @@ class FrameLearner(Accepts, BaseEstimator, ABC):  # type: ignore[misc]
             )
         self._check_parameters()
         with part(0.1):
-            found, table = self.survey(frame, label, weight)
-        labels, sizes = _merged(found, label)
-        positive, classes = read_labels(labels)
-        n_positive = int(sizes[positive].sum())
+            counts_by_label, table = self.survey(frame, label, weight)
+        labels, sizes = _merged(counts_by_label, label)
+        is_positive, classes = read_labels(labels)
+        n_positive = int(sizes[is_positive].sum())
         held = resolve_holdout(holdout, n_positive, int(sizes.sum()) - n_positive)
         if held == 0:
             raise DataError(
-                f"a fit on a cluster needs ten positives or more to hold some out, got {n_positive}: "
-                "fit so few rows in memory."
+                "a fit on a cluster needs ten positives or more to hold some out, "
+                f"got {n_positive}: fit so few rows in memory."
             )
-        plan = Plan(table, label, weight, self.key, labels[positive], held, self.salt())
+        plan = Plan(table, label, weight, self.key, labels[is_positive], held, self.salt())
+        n_folds = 1 if isinstance(held, float) else int(held)
         with self.rows(frame, plan) as rows:
-            folds = 1 if isinstance(held, float) else int(held)
             with part(0.1):
-                counts, mass = rows.totals(folds)
+                counts, mass = rows.totals(n_folds)
+            functions = []
             with part(0.6):
-                functions = [_train(rows, fold, mass) for fold in progress(range(folds), total=folds)]
+                for fold in progress(range(n_folds), total=n_folds):
+                    functions.append(_train(rows, fold, mass))
             with part(0.1):
                 tails = held_out_tails(rows, functions)
             ranges = _ranges(rows)
-        n_u, n_p = (int(n) for n in counts.sum(axis=0))
-        total = mass.sum(axis=0)
+        total_unlabeled, total_positive = mass.sum(axis=0)
         return FrameFit(
-            Folds(tuple(functions)),
-            tails,
-            classes,
-            n_p,
-            n_u,
-            float(total[1] / total.sum()),
-            rows.table,
-            ranges,
+            folds=Folds(tuple(functions)),
+            tails=tails,
+            classes=classes,
+            n_positive=int(counts[:, 1].sum()),
+            n_unlabeled=int(counts[:, 0].sum()),
+            labelled_fraction=float(total_positive / (total_unlabeled + total_positive)),
+            table=rows.table,
+            ranges=ranges,
         )
 
     def _check_parameters(self) -> None:
@@ -208,27 +213,39 @@ class FrameLearner(Accepts, BaseEstimator, ABC):  # type: ignore[misc]
         return int(check_random_state(self.random_state).randint(2**31 - 1))
 
 
-def _merged(found: Counts, label: str) -> tuple[np.ndarray[Any, Any], IntArray]:
+def _merged(counts: Counts, label: str) -> tuple[np.ndarray[Any, Any], IntArray]:
     """Different labels with their numbers of rows; all missing values are None."""
     total: dict[Any, int] = {}
-    for value, count in found:
+    for value, count in counts:
         name = None if is_missing(value) else value
         total[name] = total.get(name, 0) + count
     if len(total) > MOST_LABELS:
-        raise LabelError(f"column {label!r} has more than {MOST_LABELS} values: a label has two values.")
-    names = [value for value in total if value is not None]
-    labels = np.array(names) if len(names) == len(total) else np.array([*names, None], dtype=object)
-    return labels, np.array([total[name] for name in labels.tolist()], dtype=np.int64)
+        raise LabelError(
+            f"column {label!r} has more than {MOST_LABELS} values: a label has two values."
+        )
+    if None in total:
+        names = [name for name in total if name is not None]
+        labels = np.array([*names, None], dtype=object)
+    else:
+        labels = np.array(list(total))
+    sizes = [total[name] for name in labels.tolist()]
+    return labels, np.array(sizes, dtype=np.int64)
 
 
-def feature_columns(have: Sequence[Any], label: str, weight: str | None, key: str | None) -> list[str]:
+def feature_columns(
+    have: Sequence[Any], label: str, weight: str | None, key: str | None
+) -> list[str]:
     """Feature columns: all columns without another role."""
-    for name in (label, weight, key):
+    roles = (label, weight, key)
+    for name in roles:
         if name is not None and name not in have:
-            raise DataError(f"there is no column {name!r}, the frame has {', '.join(map(str, have[:12]))}.")
-    columns = [name for name in have if name not in (label, weight, key)]
+            first = ", ".join(str(column) for column in have[:12])
+            raise DataError(f"there is no column {name!r}, the frame has {first}.")
+    columns = [name for name in have if name not in roles]
     if not all(isinstance(name, str) for name in columns):
-        raise DataError("the columns of the frame must be named by strings: rename the others first.")
+        raise DataError(
+            "the columns of the frame must be named by strings: rename the others first."
+        )
     if not columns:
         raise DataError("the frame has no feature columns besides the label.")
     return columns
@@ -237,7 +254,9 @@ def feature_columns(have: Sequence[Any], label: str, weight: str | None, key: st
 def _train(rows: RowsOnCluster, fold: int, mass: FloatArray) -> BoostedFunction:
     seen = np.delete(mass, fold, axis=0).sum(axis=0)
     if (seen <= 0).any():
-        raise DataError("every fold must leave positive and unlabeled rows to train on: use fewer folds.")
+        raise DataError(
+            "every fold must leave positive and unlabeled rows to train on: use fewer folds."
+        )
     # Equal totals that sum to the number of rows: then the margin needs no constant.
     unlabeled, positive = (float(seen.sum()) / (2 * seen)).tolist()
     return BoostedFunction(rows.train(fold, (unlabeled, positive)), 0.0)
@@ -245,24 +264,32 @@ def _train(rows: RowsOnCluster, fold: int, mass: FloatArray) -> BoostedFunction:
 
 def _ranges(rows: RowsOnCluster) -> Ranges | None:
     """Ranges of the columns, at quantiles of both kinds of rows; none for very wide rows."""
-    if rows.table.width > MOST_COLUMNS:
+    width = rows.table.width
+    if width > MOST_COLUMNS:
         return None
-    fixed = fixed_cells(rows.table, rows.table.width)
-    cells = [
-        Cells(range_limits(pair)) if own is None else own
-        for own, *pair in zip(fixed, *rows.quantiles(), strict=True)
-    ]
+    unlabeled, positive = rows.quantiles()
+    cells = []
+    for column, fixed in enumerate(fixed_cells(rows.table, width)):
+        if fixed is None:
+            cells.append(Cells(range_limits([unlabeled[column], positive[column]])))
+        else:
+            cells.append(fixed)
     return Ranges(cells, *rows.ranges(cells))
 
 
 def held_out_tails(rows: RowsOnCluster, functions: Sequence[BoostedFunction]) -> ScoreTails:
     """Tails over the held-out positives, with the unlabeled rows counted over them."""
     most = max(1, MOST_LEVELS // len(functions))
-    found = [rows.positive_scores(function, fold, most) for fold, function in enumerate(functions)]
-    scores, weight = (np.concatenate(part) for part in zip(*found, strict=True))
-    if not len(scores):
+    scores = []
+    weights = []
+    for fold, function in enumerate(functions):
+        fold_scores, fold_weights = rows.positive_scores(function, fold, most)
+        scores.append(fold_scores)
+        weights.append(fold_weights)
+    all_scores = np.concatenate(scores)
+    if not len(all_scores):
         raise DataError("no positive was held out: use more rows, or a larger holdout.")
-    total = ScoreTails(scores, weight if rows.weighted else None)
+    total = ScoreTails(all_scores, np.concatenate(weights) if rows.weighted else None)
     empty = total.empty()
     for fold, function in enumerate(functions):
         total.merge(rows.count(function, fold, empty))
@@ -277,9 +304,11 @@ def engine_of(X: Any) -> str | None:
 def refuse_frame(X: Any, name: str = "X") -> None:
     """Raise for a frame on a cluster, which is never loaded into memory implicitly."""
     engine = engine_of(X)
-    if engine is not None:
-        raise DataTypeError(
-            f"{name} is a {type(X).__module__.partition('.')[0]} {type(X).__name__}, whose rows are not in "
-            f"memory. To fit on the cluster use DRPUClassifier(model={engine}(...)).fit(frame, y='label'), "
-            "to count or score them use adapt, count_batches or score_batches, or load them into memory."
-        )
+    if engine is None:
+        return
+    package = type(X).__module__.partition(".")[0]
+    raise DataTypeError(
+        f"{name} is a {package} {type(X).__name__}, whose rows are not in memory. To fit on the "
+        f"cluster use DRPUClassifier(model={engine}(...)).fit(frame, y='label'), to count or score "
+        "them use adapt, count_batches or score_batches, or load them into memory."
+    )

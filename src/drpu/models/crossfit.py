@@ -1,24 +1,45 @@
-"""Cross-fitting: every row is scored by a function that was not trained on it."""
+"""Cross-fitting: every row is scored by a function that was not trained on it.
+
+Known negatives give a second score, of positives against these negatives, which is averaged with
+that of positives against unlabeled rows. They may be a biased sample. Their share in the average
+is therefore the one at which labelled positives rank highest among unlabeled rows that neither
+score has seen, which assumes nothing about the negatives.
+"""
 
 from __future__ import annotations
 
+import math
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from contextvars import copy_context
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import cached_property
+from typing import Annotated, Any, Self
 
 import numpy as np
-from joblib import effective_n_jobs
+from joblib import Parallel, cpu_count, delayed, effective_n_jobs
 from sklearn.base import clone
 
 from drpu._checks import check_fraction, check_integer, check_random_state
-from drpu._progress import rest
+from drpu._codec import Items, Number, kept
+from drpu._progress import Step, rest
 from drpu._samples import Sample, SamplePair
-from drpu._typing import BoolArray, FloatArray, IntArray
-from drpu.audits.labelling import FEWEST_KNOWN, negative_share
-from drpu.exceptions import FewPositivesWarning, ParameterError, heard, warn
-from drpu.models.folds import Blend, Folds
-from drpu.models.function import Function
-from drpu.models.learner import RatioLearner
-from drpu.models.splits import Positions, count_held, draw_splits, run_jobs, threads_of_one_fit
+from drpu._typing import BoolArray, FloatArray, IntArray, Rows
+from drpu.exceptions import DataError, FewPositivesWarning, ParameterError, heard, warn
+from drpu.models.choices import JOBS
+from drpu.models.graphs import Graph
+from drpu.models.learner import (
+    Function,
+    LikeFirst,
+    RatioLearner,
+    Scorer,
+    explained,
+    exported,
+    within_limits,
+)
+from drpu.models.splits import PairSplit, count_held, draw_splits
 from drpu.priors.tails import ScoreTails
 
 FEWEST_TO_SPLIT = 4  # with fewer positives, a fold would leave at most two for training
@@ -26,15 +47,165 @@ FEW_TO_SPLIT = 100  # with fewer positives there are ten folds
 FEW_ON_A_SIDE = 10  # with fewer rows of either kind on one side of a split there is a warning
 MOST_TO_FOLD = 2000  # with more positives a single split is enough
 
-
-def tails_of(scores: SamplePair) -> ScoreTails:
-    """The scores of held-out positives, with those of the unlabeled rows counted over them."""
-    positive, unlabeled = scores.positive, scores.unlabeled
-    tails = ScoreTails(positive.rows, positive.weight, groups=positive.groups)
-    return tails.update(unlabeled.rows, unlabeled.weight, groups=unlabeled.groups)
+# -- functions of folds ---------------------------------------------------------------------------
 
 
-def resolve_holdout(holdout: Any, n_positive: int, n_unlabeled: int, *, grouped: bool = False) -> int | float:
+@kept("folds")
+@dataclass(frozen=True, eq=False)
+class Folds(LikeFirst):
+    """Functions of one kind, each fitted without one fold of the rows.
+
+    Scores have one column per function. Those of all fold functions are counted for priors, because
+    held-out rows were scored by the same functions. For labels the calibrated ratios of the fold
+    functions are averaged or, if there is a function of all rows, its ratio is used: one function
+    is scored in less time than several.
+    """
+
+    functions: Annotated[tuple[Function, ...], Items(low=1)]
+    whole: Function | None = None  # fitted to all rows; its scores are in the last column
+
+    def __post_init__(self) -> None:
+        kinds = {(type(function), function.row_shape) for function in self.all_functions}
+        if len(kinds) != 1:
+            raise DataError("fold functions must be of one kind, and have the same columns.")
+
+    @property
+    def label_functions(self) -> tuple[Function, ...]:
+        """The functions that labels come from."""
+        return self.functions if self.whole is None else (self.whole,)
+
+    @cached_property
+    def all_functions(self) -> tuple[Function, ...]:
+        """The fold functions, and the function of all rows if there is one."""
+        return self.functions if self.whole is None else (*self.functions, self.whole)
+
+    def with_module(self, module: Any) -> Self:  # noqa: D102
+        functions = tuple(function.with_module(module) for function in self.functions)
+        whole = None if self.whole is None else self.whole.with_module(module)
+        return replace(self, functions=functions, whole=whole)
+
+    def describe(self) -> str:
+        """The number of functions, and a description of one."""
+        inner = self.functions[0].describe()
+        if len(self.functions) == 1:
+            return inner
+        text = f"{len(self.functions)} folds of {inner}"
+        if self.whole is None:
+            return text
+        return f"{text}, and one of all rows for labels"
+
+    def scores(self, X: Rows) -> FloatArray:
+        """Scores of checked rows by all functions, (rows, functions)."""
+        scores = self.fold_scores(X)
+        if self.whole is None:
+            return scores
+        return np.column_stack([scores, self.label_scores(X)])
+
+    def fold_scores(self, X: Rows) -> FloatArray:
+        """Scores by the fold functions, which are counted."""
+        return self._fold_scorer(X)
+
+    def label_scores(self, X: Rows) -> FloatArray:
+        """Scores by the functions that labels come from."""
+        return self._label_scorer(X)
+
+    def counted(self, scores: FloatArray) -> FloatArray:
+        """The columns of :meth:`scores` that are counted."""
+        return scores[:, : len(self.functions)]
+
+    def labelling(self, scores: FloatArray) -> FloatArray:
+        """The columns of :meth:`scores` that labels come from."""
+        return scores if self.whole is None else scores[:, len(self.functions) :]
+
+    def contributions(self, X: Rows) -> FloatArray:
+        """The mean of the contributions in the functions that labels come from."""
+        parts = [explained(function).contributions(X) for function in self.label_functions]
+        return np.asarray(np.mean(parts, axis=0))
+
+    def _score(self, X: Rows) -> FloatArray:
+        return np.asarray(self.label_scores(X).mean(axis=1))
+
+    @cached_property
+    def _fold_scorer(self) -> Scorer:
+        return _scorer(self.functions)
+
+    @cached_property
+    def _label_scorer(self) -> Scorer:
+        if self.whole is None:
+            return self._fold_scorer
+        return _scorer([self.whole])
+
+
+def _scorer(functions: Sequence[Function]) -> Scorer:
+    return type(functions[0]).together(functions)
+
+
+@kept("blend")
+@dataclass(frozen=True, eq=False)
+class Blend(LikeFirst):
+    """The average of a log-ratio against unlabeled rows and of one against known negatives."""
+
+    unlabeled: Function
+    negative: Function
+    share: Annotated[float, Number(0, 1)]  # weight of ``negative``; ``unlabeled`` has 1 minus it
+
+    def __post_init__(self) -> None:
+        if self.unlabeled.row_shape != self.negative.row_shape:
+            raise DataError("both functions must have the same columns.")
+
+    @property
+    def all_functions(self) -> tuple[Function, ...]:
+        """Both functions."""
+        return self.unlabeled, self.negative
+
+    def with_module(self, module: Any) -> Self:  # noqa: D102
+        return replace(
+            self,
+            unlabeled=self.unlabeled.with_module(module),
+            negative=self.negative.with_module(module),
+        )
+
+    def describe(self) -> str:
+        """Both functions and their weights."""
+        return (
+            f"{self.unlabeled.describe()}, averaged with a score against known negatives "
+            f"({self.share:.1f})"
+        )
+
+    def _score(self, X: Rows) -> FloatArray:
+        unlabeled = (1 - self.share) * self.unlabeled.score(X)
+        negative = self.share * self.negative.score(X)
+        return np.asarray(unlabeled + negative)
+
+    @classmethod
+    def together(cls, functions: Sequence[Self]) -> Scorer:  # noqa: D102
+        unlabeled = _scorer([function.unlabeled for function in functions])
+        negative = _scorer([function.negative for function in functions])
+        share = np.array([function.share for function in functions])
+
+        def scores(X: Rows) -> FloatArray:
+            return within_limits((1 - share) * unlabeled(X) + share * negative(X))
+
+        return scores
+
+    def contributions(self, X: Rows) -> FloatArray:
+        """The average of the contributions in both functions."""
+        unlabeled = (1 - self.share) * explained(self.unlabeled).contributions(X)
+        negative = self.share * explained(self.negative).contributions(X)
+        return np.asarray(unlabeled + negative)
+
+    def onnx(self, graph: Graph, X: str) -> str:  # noqa: D102
+        unlabeled = exported(self.unlabeled, graph, X)
+        negative = exported(self.negative, graph, X)
+        return graph.mean(unlabeled, negative, weights=(1 - self.share, self.share))
+
+
+# -- number of folds ------------------------------------------------------------------------------
+
+
+def resolve_holdout(
+    holdout: Any, n_positive: int, n_unlabeled: int, *, grouped: bool = False
+) -> int | float:
     """Folds (an integer), a fraction to hold out, or 0 for no split at all.
 
     ``n_positive`` and ``n_unlabeled`` count groups if rows are ``grouped``. With too few groups
@@ -44,11 +215,7 @@ def resolve_holdout(holdout: Any, n_positive: int, n_unlabeled: int, *, grouped:
     if grouped and few < 2 and not isinstance(holdout, str):
         return 0
     if isinstance(holdout, str) and holdout == "auto":
-        if few < FEWEST_TO_SPLIT:
-            return 0
-        if n_positive > MOST_TO_FOLD:
-            return 0.2
-        return min(10 if n_positive < FEW_TO_SPLIT else 5, few)
+        return _automatic_holdout(n_positive, few)
     if isinstance(holdout, (int, np.integer)) and not isinstance(holdout, bool):
         folds = check_integer("holdout", holdout, low=2)
         if grouped:
@@ -69,26 +236,46 @@ def resolve_holdout(holdout: Any, n_positive: int, n_unlabeled: int, *, grouped:
         _warn_of_few_rows(share, n_positive, n_unlabeled)
         return share
     raise ParameterError(
-        f"holdout must be 'auto', a share of the rows in (0, 1) or a number of folds, got {holdout!r}."
+        "holdout must be 'auto', a share of the rows in (0, 1) or a number of folds, "
+        f"got {holdout!r}."
     )
+
+
+def _automatic_holdout(n_positive: int, few: int) -> int | float:
+    """The folds or the fraction for a number of positives; ``few`` counts the smaller sample."""
+    if few < FEWEST_TO_SPLIT:
+        return 0
+    if n_positive > MOST_TO_FOLD:
+        return 0.2
+    folds = 10 if n_positive < FEW_TO_SPLIT else 5
+    return min(folds, few)
 
 
 def _warn_of_few_rows(share: float, n_positive: int, n_unlabeled: int) -> None:
     """Warn if a split has few rows on one of its sides."""
-    held = count_held(n_positive, share), count_held(n_unlabeled, share)
-    rest = n_positive - held[0], n_unlabeled - held[1]
-    given = f"of {n_positive} positives and {n_unlabeled} unlabeled rows, holdout={share!r}"
+    held_positive = count_held(n_positive, share)
+    held_unlabeled = count_held(n_unlabeled, share)
+    train_positive = n_positive - held_positive
+    train_unlabeled = n_unlabeled - held_unlabeled
+    setting = f"of {n_positive} positives and {n_unlabeled} unlabeled rows, holdout={share!r}"
     few = f"with fewer than {FEW_ON_A_SIDE} of either kind"
-    if min(rest) < FEW_ON_A_SIDE:
+    if min(train_positive, train_unlabeled) < FEW_ON_A_SIDE:
         FewPositivesWarning.issue(
-            f"{given} leaves {rest[0]} and {rest[1]} to train on: {few}, a model learns hardly anything. "
-            "Lower it, or use 'auto'."
+            f"{setting} leaves {train_positive} and {train_unlabeled} to train on: {few}, a model "
+            "learns hardly anything. Lower it, or use 'auto'."
         )
-    if min(held) < FEW_ON_A_SIDE:
+    if min(held_positive, held_unlabeled) < FEW_ON_A_SIDE:
         FewPositivesWarning.issue(
-            f"{given} holds out {held[0]} and {held[1]}: {few}, the prior and the calibration are rough. "
-            "Raise it, or use 'auto'."
+            f"{setting} holds out {held_positive} and {held_unlabeled}: {few}, the prior and the "
+            "calibration are rough. Raise it, or use 'auto'."
         )
+
+
+# -- rows of known class --------------------------------------------------------------------------
+
+FEWEST_KNOWN = 10  # with fewer known negatives, or positives, the second score is not used
+_SHARES = np.linspace(0, 1, 11)
+_PULL = 1.0  # penalty of a share of 1, in areas under the curve times the root of the positives
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +284,8 @@ class Known:
 
     sample: Sample  # the rows and their weights
     positive: BoolArray  # their class
-    place: IntArray  # among the unlabeled rows, so that no held-out row is used in training; -1 for others
+    # Their place among the unlabeled rows, so that no held-out row is used in training; or -1.
+    place: IntArray
 
     @property
     def n_negative(self) -> int:
@@ -105,11 +293,64 @@ class Known:
         return int((~self.positive).sum())
 
     def joined(self, train: SamplePair, held: IntArray | None, *, negative: bool) -> SamplePair:
-        """Training rows with known positives and, if ``negative``, known negatives as the other sample."""
-        used = np.ones(len(self.place), bool) if held is None else ~np.isin(self.place, held)
-        positive = train.positive.joined(self.sample.take(np.flatnonzero(used & self.positive)))
-        other = self.sample.take(np.flatnonzero(used & ~self.positive)) if negative else train.unlabeled
-        return SamplePair(positive, other)
+        """Training rows with known positives.
+
+        If ``negative``, known negatives are the other sample. Rows in the places ``held`` are not
+        used.
+        """
+        used = np.ones(len(self.place), dtype=bool)
+        if held is not None:
+            used = ~np.isin(self.place, held)
+        known_positive = self.sample.take(np.flatnonzero(used & self.positive))
+        positive = train.positive.joined(known_positive)
+        if not negative:
+            return SamplePair(positive, train.unlabeled)
+        return SamplePair(positive, self.sample.take(np.flatnonzero(used & ~self.positive)))
+
+
+def ranking(labelled: BoolArray, scores: FloatArray, weight: FloatArray | None = None) -> float:
+    """Probability that a labelled row scores higher than an unlabeled one; ties count half."""
+    if weight is None:
+        weight = np.ones(len(scores))
+    values, rank = np.unique(scores, return_inverse=True)
+    mass_labelled = np.bincount(rank[labelled], weights=weight[labelled], minlength=len(values))
+    mass_others = np.bincount(rank[~labelled], weights=weight[~labelled], minlength=len(values))
+    below = np.cumsum(mass_others) - mass_others / 2
+    return float(mass_labelled @ below / (mass_labelled.sum() * mass_others.sum()))
+
+
+def negative_share(
+    labelled: BoolArray,
+    unlabeled_score: FloatArray,
+    negative_score: FloatArray,
+    weight: FloatArray | None = None,
+) -> float:
+    r"""Share of the score against known negatives in the average with that against unlabeled rows.
+
+    The share w maximises the area under the curve of labelled against unlabeled rows minus
+    :math:`w^2 / \sqrt n` with the number of labelled rows n, about twice the noise of the
+    area. If the labelled positives are a random sample, the area is an increasing function of that
+    of positives against negatives, whatever the known negatives are.
+    """
+    n = int(labelled.sum())
+    if n < FEWEST_KNOWN or n == len(labelled):
+        return 0.0
+    gains = []
+    for share in _SHARES:
+        blend = (1 - share) * unlabeled_score + share * negative_score
+        gains.append(ranking(labelled, blend, weight) - _PULL / math.sqrt(n) * share**2)
+    return float(_SHARES[int(np.argmax(gains))])
+
+
+# -- fits -----------------------------------------------------------------------------------------
+
+
+def tails_of(scores: SamplePair) -> ScoreTails:
+    """The scores of held-out positives, with those of the unlabeled rows counted over them."""
+    positive = scores.positive
+    unlabeled = scores.unlabeled
+    tails = ScoreTails(positive.rows, positive.weight, groups=positive.groups)
+    return tails.update(unlabeled.rows, unlabeled.weight, groups=unlabeled.groups)
 
 
 def cross_fit(
@@ -123,44 +364,70 @@ def cross_fit(
 ) -> tuple[Folds, SamplePair]:
     """Fold functions, and the scores of their held-out rows in place of the rows.
 
-    ``holdout`` is a number of folds, a fraction, or 0: one function is fitted to all rows, and its training
-    rows are scored. With several folds, some learners also fit one to all rows.
-    Rows of ``known`` class: positives join those of training; negatives give a second function in each fold,
-    which is averaged with the first as far as it ranks held-out positives higher.
+    ``holdout`` is a number of folds, a fraction, or 0: one function is fitted to all rows, and its
+    training rows are scored. With several folds, some learners also fit one to all rows.
+    Rows of ``known`` class: positives join those of training; negatives give a second function in
+    each fold, which is averaged with the first as far as it ranks held-out positives higher.
     """
     if holdout == 0:
-        fitted = learner.fit_checked(pair if known is None else known.joined(pair, None, negative=False))
-        held = [replace(own, rows=fitted.score(own.rows)) for own in (pair.positive, pair.unlabeled)]
-        return Folds((fitted,)), SamplePair(*held)
-
-    rng = check_random_state(random_state)
-    splits = draw_splits(pair, holdout, rng)
+        return _fit_without_split(learner, pair, known)
+    splits = draw_splits(pair, holdout, check_random_state(random_state))
     if not splits:  # groups that cannot be divided
-        return cross_fit(learner, pair, holdout=0, known=known)
+        return _fit_without_split(learner, pair, known)
+
     jobs = effective_n_jobs(n_jobs)
     if len(splits) == 1 and getattr(learner, "n_jobs", None) == 1:
         threads = threads_of_one_fit(jobs, [pair.positive.rows, pair.unlabeled.rows])
         learner = clone(learner).set_params(n_jobs=threads)
     rows = _Rows(pair, splits, known)
-    twice = known is not None and min(known.n_negative, len(pair.positive)) >= FEWEST_KNOWN
-    learner = learner.prepared(pair, len(splits) * (2 if twice else 1))
-    with rest(0.5 if twice else 1.0):
-        folds, scores = _fit_folds(learner, rows, jobs, negative=False)
-    if twice:
+    if known is None or min(known.n_negative, len(pair.positive)) < FEWEST_KNOWN:
+        learner = learner.prepared(pair, len(splits))
         with rest():
-            others, second = _fit_folds(learner, rows, jobs, negative=True)
-        places = SamplePair(*rows.held())
-        share = negative_share(
-            places.flags() == 1, np.concatenate(scores), np.concatenate(second), places.weights()
-        )
-        if share > 0:
-            pairs = zip(folds.all_functions, others.all_functions, strict=True)
-            both = [Blend(one, other, share) for one, other in pairs]
-            whole = None if folds.whole is None else both.pop()
-            folds = Folds(tuple(both), whole)
-            scores = [(1 - share) * one + share * other for one, other in zip(scores, second, strict=True)]
-    held = [replace(own, rows=found) for own, found in zip(rows.held(), scores, strict=True)]
-    return folds, SamplePair(*held)
+            return _fit_folds(learner, rows, jobs, negative=False)
+
+    learner = learner.prepared(pair, 2 * len(splits))
+    with rest(0.5):
+        folds, scores = _fit_folds(learner, rows, jobs, negative=False)
+    with rest():
+        second_folds, second_scores = _fit_folds(learner, rows, jobs, negative=True)
+    share = negative_share(
+        scores.flags() == 1, scores.stacked(), second_scores.stacked(), scores.weights()
+    )
+    if share == 0:
+        return folds, scores
+    blended_scores = SamplePair(
+        _mean_scores(scores.positive, second_scores.positive, share),
+        _mean_scores(scores.unlabeled, second_scores.unlabeled, share),
+    )
+    return _blended(folds, second_folds, share), blended_scores
+
+
+def _fit_without_split(
+    learner: RatioLearner, pair: SamplePair, known: Known | None
+) -> tuple[Folds, SamplePair]:
+    """One function of all rows, and their scores."""
+    train = pair
+    if known is not None:
+        train = known.joined(pair, None, negative=False)
+    function = learner.fit_checked(train)
+    scores = SamplePair(
+        replace(pair.positive, rows=function.score(pair.positive.rows)),
+        replace(pair.unlabeled, rows=function.score(pair.unlabeled.rows)),
+    )
+    return Folds((function,)), scores
+
+
+def _blended(folds: Folds, second: Folds, share: float) -> Folds:
+    """The functions of each fold against unlabeled rows and against known negatives, averaged."""
+    pairs = zip(folds.functions, second.functions, strict=True)
+    functions = tuple(Blend(unlabeled, negative, share) for unlabeled, negative in pairs)
+    if folds.whole is None or second.whole is None:
+        return Folds(functions)
+    return Folds(functions, Blend(folds.whole, second.whole, share))
+
+
+def _mean_scores(scores: Sample, second: Sample, share: float) -> Sample:
+    return replace(scores, rows=(1 - share) * scores.rows + share * second.rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,42 +435,71 @@ class _Rows:
     """The samples, how they are divided into folds, and rows of known class."""
 
     pair: SamplePair
-    splits: list[tuple[Positions, Positions]]
+    splits: list[PairSplit]
     known: Known | None
 
-    def held(self) -> list[Sample]:
-        """Positions of the held-out rows of either sample, in the order of the folds."""
-        found = []
-        for at, sample in enumerate((self.pair.positive, self.pair.unlabeled)):
-            places = replace(sample, rows=np.arange(len(sample)))  # which are copied in place of the rows
-            found.append(places.take(np.concatenate([split[at][1] for split in self.splits])))
-        return found
+    def held(self) -> SamplePair:
+        """Positions of the held-out rows in place of the rows, in the order of the folds."""
+        positive = np.concatenate([positive[1] for positive, _ in self.splits])
+        unlabeled = np.concatenate([unlabeled[1] for _, unlabeled in self.splits])
+        return SamplePair(
+            _positions_of(self.pair.positive).take(positive),
+            _positions_of(self.pair.unlabeled).take(unlabeled),
+        )
+
+
+def _positions_of(sample: Sample) -> Sample:
+    return replace(sample, rows=np.arange(len(sample)))
 
 
 def _fit_folds(
     learner: RatioLearner, rows: _Rows, jobs: int, *, negative: bool, whole: bool = True
-) -> tuple[Folds, list[FloatArray]]:
-    """Fold functions, and the scores of the held-out positive and unlabeled rows.
+) -> tuple[Folds, SamplePair]:
+    """Fold functions, and the scores of the held-out rows in the order of the folds.
 
-    With ``negative``, known negatives are the other sample in training. ``whole`` is whether some learners
-    also fit a function to all rows.
+    With ``negative``, known negatives are the other sample in training. ``whole`` is whether some
+    learners also fit a function to all rows.
     """
-    pair, known, splits = rows.pair, rows.known, rows.splits
-    shown = pair if known is None or not negative else known.joined(pair, None, negative=True)
-    copies = learner.for_folds(shown, len(splits))
-    work: list[Any] = [(copy, rows, split, negative) for copy, split in zip(copies, splits, strict=True)]
-    of_all = learner.for_labels(shown, len(splits)) if whole and len(splits) > 1 else None
-    if of_all is not None:  # the longest fit first, so that no other job waits for it
-        work.insert(0, (of_all, rows, None, negative))
-    # Threads share the rows, processes would copy them; LightGBM and BLAS release the interpreter lock.
-    done = run_jobs(_fit_split, work, jobs=jobs, threads=learner.fits_in_threads, rows=len(pair))
-    with heard() as warnings:  # given once, after the last fold, so that none interrupts a progress bar
-        fits = list(done)
-    for warning in {(type(warning), str(warning)): warning for warning in warnings}.values():
+    pair = rows.pair
+    n_folds = len(rows.splits)
+    if rows.known is not None and negative:
+        pair = rows.known.joined(pair, None, negative=True)
+    copies = learner.for_folds(pair, n_folds)
+    work: list[tuple[Any, ...]] = []
+    for copy, split in zip(copies, rows.splits, strict=True):
+        work.append((copy, rows, split, negative))
+    learner_of_all = None
+    if whole and n_folds > 1:
+        learner_of_all = learner.for_labels(pair, n_folds)
+    if learner_of_all is not None:  # the longest fit first, so that no other job waits for it
+        work.insert(0, (learner_of_all, rows, None, negative))
+
+    # Threads share the rows, processes would copy them; LightGBM and BLAS release the
+    # interpreter lock.
+    n_rows = len(rows.pair)
+    fits = _with_warnings_last(
+        run_jobs(_fit_split, work, jobs=jobs, threads=learner.fits_in_threads, rows=n_rows)
+    )
+    function_of_all = None
+    if learner_of_all is not None:
+        function_of_all, _, _ = fits.pop(0)
+    folds = Folds(tuple(function for function, _, _ in fits), function_of_all)
+    held = rows.held()
+    scores = SamplePair(
+        replace(held.positive, rows=np.concatenate([positive for _, positive, _ in fits])),
+        replace(held.unlabeled, rows=np.concatenate([unlabeled for _, _, unlabeled in fits])),
+    )
+    return folds, scores
+
+
+def _with_warnings_last(results: Iterator[Any]) -> list[Any]:
+    """The results; each warning is given once, in the end, and interrupts no progress bar."""
+    with heard() as warnings:
+        collected = list(results)
+    different = {(type(warning), str(warning)): warning for warning in warnings}
+    for warning in different.values():
         warn(warning)
-    fitted = None if of_all is None else fits.pop(0)[0]
-    scores = [np.concatenate([fit[1 + at] for fit in fits]) for at in (0, 1)]
-    return Folds(tuple(fit[0] for fit in fits), fitted), scores
+    return collected
 
 
 def held_scores(
@@ -217,36 +513,150 @@ def held_scores(
 ) -> tuple[FloatArray, FloatArray]:
     """Mean score of each positive and each unlabeled row by functions that were not trained on it.
 
-    Every repeat divides the rows into other folds. Empty if the groups of the rows cannot be divided.
+    Every repeat divides the rows into other folds. Empty if the groups of the rows cannot be
+    divided.
     """
     rng = check_random_state(random_state)
     jobs = effective_n_jobs(n_jobs)
     learner = learner.prepared(pair, folds * repeats)
-    scores = np.zeros(len(pair.positive)), np.zeros(len(pair.unlabeled))
+    positive = np.zeros(len(pair.positive))
+    unlabeled = np.zeros(len(pair.unlabeled))
     for repeat in range(repeats):
         rows = _Rows(pair, draw_splits(pair, folds, rng), None)
         if not rows.splits:
             return np.empty(0), np.empty(0)
         with rest(1 / (repeats - repeat)):
-            _, found = _fit_folds(learner, rows, jobs, negative=False, whole=False)
-        for sums, held, own in zip(scores, rows.held(), found, strict=True):
-            sums[held.rows] += own / repeats
-    return scores
+            _, scores = _fit_folds(learner, rows, jobs, negative=False, whole=False)
+        held = rows.held()
+        positive[held.positive.rows] += scores.positive.rows / repeats
+        unlabeled[held.unlabeled.rows] += scores.unlabeled.rows / repeats
+    return positive, unlabeled
 
 
 def _fit_split(
-    learner: RatioLearner, rows: _Rows, split: tuple[Positions, Positions] | None, negative: bool
+    learner: RatioLearner, rows: _Rows, split: PairSplit | None, negative: bool
 ) -> tuple[Function, FloatArray, FloatArray]:
     """A function and the scores of its held-out rows; without a split, a function of all rows."""
-    pair = rows.pair
-    train = pair if split is None else pair.take(split[0][0], split[1][0])
-    if rows.known is not None:
-        train = rows.known.joined(train, None if split is None else split[1][1], negative=negative)
-    fitted = learner.fit_checked(train)
     if split is None:
-        return fitted, np.empty(0), np.empty(0)
-    return (
-        fitted,
-        fitted.score(pair.positive.rows[split[0][1]]),
-        fitted.score(pair.unlabeled.rows[split[1][1]]),
-    )
+        train = rows.pair
+        if rows.known is not None:
+            train = rows.known.joined(train, None, negative=negative)
+        return learner.fit_checked(train), np.empty(0), np.empty(0)
+    (train_positive, held_positive), (train_unlabeled, held_unlabeled) = split
+    train = rows.pair.take(train_positive, train_unlabeled)
+    if rows.known is not None:
+        train = rows.known.joined(train, held_unlabeled, negative=negative)
+    function = learner.fit_checked(train)
+    positive = function.score(rows.pair.positive.rows[held_positive])
+    unlabeled = function.score(rows.pair.unlabeled.rows[held_unlabeled])
+    return function, positive, unlabeled
+
+
+# -- several fits at a time -----------------------------------------------------------------------
+
+
+def run_jobs(
+    function: Callable[..., Any],
+    work: Sequence[tuple[Any, ...]],
+    *,
+    jobs: int,
+    threads: bool,
+    rows: int,
+) -> Iterator[Any]:
+    """Results of ``function`` for each tuple of arguments, in their order.
+
+    More jobs are used only if they are expected to save time. Threads, which share the rows, are
+    used if there are enough of them. Processes are started only if the first result, which is
+    computed here, took so long that the others are finished earlier with them.
+    """
+    jobs = min(jobs, len(work), cpu_count())
+    steps = Step.parts(len(work))
+    if threads:
+        if rows <= JOBS.thread_rows:
+            jobs = 1
+        yield from _run_in_threads(function, work, steps, jobs)
+        return
+    if jobs > 1:
+        start = time.perf_counter()
+        busy_start = time.process_time()
+        yield steps[0].run(function, *work[0])
+        wall = time.perf_counter() - start
+        busy = time.process_time() - busy_start
+        work = work[1:]
+        steps = steps[1:]
+        if _saved(wall, busy, len(work), jobs) < JOBS.process_start:
+            jobs = 1
+    yield from _run_in_processes(function, work, steps, jobs)
+
+
+def _run_in_threads(
+    function: Callable[..., Any], work: Sequence[tuple[Any, ...]], steps: list[Step], jobs: int
+) -> Iterator[Any]:
+    calls = []
+    for step, arguments in zip(steps, work, strict=True):
+        # Threads get the context of this one, so that its listener hears their warnings.
+        calls.append(delayed(copy_context().run)(step.run, function, *arguments))
+    limit = _one_matrix_thread() if len(work) > 1 else nullcontext()
+    with limit:
+        results = Parallel(n_jobs=jobs, backend="threading", return_as="generator")(calls)
+        yield from results
+
+
+def _run_in_processes(
+    function: Callable[..., Any], work: Sequence[tuple[Any, ...]], steps: list[Step], jobs: int
+) -> Iterator[Any]:
+    calls = []
+    for step, arguments in zip(steps, work, strict=True):
+        if jobs > 1:
+            calls.append(delayed(function)(*arguments))
+        else:
+            calls.append(delayed(step.run)(function, *arguments))
+    results = Parallel(n_jobs=jobs, return_as="generator")(calls)
+    for step, result in zip(steps, results, strict=True):
+        step.advance(1)  # where the call ran in another process
+        yield result
+
+
+_LIMITS: list[Any] = []  # one for each call that runs now; all of them are the same
+_LIMITS_LOCK = threading.Lock()
+
+
+@contextmanager
+def _one_matrix_thread() -> Iterator[None]:
+    """Products of matrices use one thread.
+
+    Their own threads would compete with those of the jobs, and they slow down even a single job
+    whose matrices are small. The last bits of a product depend on its threads, so any number of
+    jobs has the same results. The limit is one of the whole process: the last of the calls that
+    overlap restores it.
+    """
+    from threadpoolctl import threadpool_limits
+
+    with _LIMITS_LOCK:
+        if not _LIMITS:
+            _LIMITS.append(threadpool_limits(1, user_api="blas"))
+        else:
+            _LIMITS.append(_LIMITS[0])
+    try:
+        yield
+    finally:
+        with _LIMITS_LOCK:
+            limit = _LIMITS.pop()
+            if not _LIMITS:
+                limit.restore_original_limits()
+
+
+def _saved(wall: float, busy: float, calls: int, jobs: int) -> float:
+    """Seconds that processes save, if a call takes ``wall`` seconds and ``busy`` of all processors.
+
+    A call that uses several processors already is slower beside others, as in products of large
+    matrices.
+    """
+    wall_with_others: float = max(wall, busy * jobs / cpu_count())
+    return calls * wall - math.ceil(calls / jobs) * wall_with_others
+
+
+def threads_of_one_fit(jobs: int, samples: Sequence[Any]) -> int:
+    """Number of threads inside a single fit: one if there are few values."""
+    values = sum(getattr(rows, "nnz", math.prod(rows.shape)) for rows in samples)
+    return min(jobs, cpu_count()) if values >= JOBS.thread_values else 1

@@ -1,4 +1,4 @@
-"""A graph under construction: operators are called like functions and return names."""
+"""ONNX graphs under construction: operators are called like functions and return names."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ import numpy as np
 from drpu._optional import require
 from drpu.tables.encoder import Indicators
 
-OPSET, OPSET_ML, IR = 17, 3, 8  # old enough for the runtimes in use
+# Versions that are old enough for the runtimes in use.
+OPSET = 17
+OPSET_ML = 3
+IR = 8
 
 
 class Graph:
@@ -24,15 +27,19 @@ class Graph:
     def constant(self, values: Any, dtype: Any = np.float64) -> str:
         """The name of a constant."""
         name = f"c{len(self._constants)}"
-        self._constants.append(self.onnx.numpy_helper.from_array(np.asarray(values, dtype=dtype), name))
+        array = np.asarray(values, dtype=dtype)
+        self._constants.append(self.onnx.numpy_helper.from_array(array, name))
         return name
 
     def op(self, kind: str, *inputs: Any, output: str | None = None, **attributes: Any) -> str:
-        """Add an operator and return the name of its result; numbers and arrays become constants."""
+        """Add an operator and return the name of its result; numbers become constants."""
         domain = attributes.pop("domain", "")
-        names = [x if isinstance(x, str) else self.constant(x) for x in inputs]
+        names = []
+        for value in inputs:
+            names.append(value if isinstance(value, str) else self.constant(value))
         name = output or f"n{len(self._nodes)}"
-        self._nodes.append(self.onnx.helper.make_node(kind, names, [name], domain=domain, **attributes))
+        node = self.onnx.helper.make_node(kind, names, [name], domain=domain, **attributes)
+        self._nodes.append(node)
         return name
 
     def total(self, x: str, *, axis: int = 1, keep: bool = True) -> str:
@@ -41,12 +48,15 @@ class Graph:
 
     def mean(self, *parts: str, weights: Sequence[float] | None = None) -> str:
         """Mean of the parts; not all runtimes have the operator Mean in float64."""
+        divisor = float(len(parts))
         if weights is not None:
-            parts = tuple(self.op("Mul", part, weight) for part, weight in zip(parts, weights, strict=True))
+            divisor = float(sum(weights))
+            pairs = zip(parts, weights, strict=True)
+            parts = tuple(self.op("Mul", part, weight) for part, weight in pairs)
         total = parts[0]
         for part in parts[1:]:
             total = self.op("Add", total, part)
-        return self.op("Div", total, float(len(parts) if weights is None else sum(weights)))
+        return self.op("Div", total, divisor)
 
     def double(self, x: str) -> str:
         """The same in float64."""
@@ -63,15 +73,16 @@ class Graph:
 
         The inputs among ``texts`` are strings, all others float64.
         """
-        helper, types = self.onnx.helper, self.onnx.TensorProto
-        kinds = {name: types.STRING if name in texts else types.DOUBLE for name in inputs}
-        graph = helper.make_graph(
-            self._nodes,
-            "drpu",
-            [helper.make_tensor_value_info(name, kinds[name], shape) for name, shape in inputs.items()],
-            [helper.make_tensor_value_info(name, kind, ["rows"]) for name, kind in outputs.items()],
-            self._constants,
-        )
+        helper = self.onnx.helper
+        types = self.onnx.TensorProto
+        input_infos = []
+        for name, shape in inputs.items():
+            kind = types.STRING if name in texts else types.DOUBLE
+            input_infos.append(helper.make_tensor_value_info(name, kind, shape))
+        output_infos = []
+        for name, kind in outputs.items():
+            output_infos.append(helper.make_tensor_value_info(name, kind, ["rows"]))
+        graph = helper.make_graph(self._nodes, "drpu", input_infos, output_infos, self._constants)
         opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid("ai.onnx.ml", OPSET_ML)]
         model = helper.make_model(graph, opset_imports=opsets, ir_version=IR, producer_name="drpu")
         helper.set_model_props(model, about)
@@ -80,7 +91,7 @@ class Graph:
 
 
 def onnx_log_softplus(graph: Graph, x: str, low: float) -> str:
-    """Logarithm of log(1 + exp x); below ``low`` the first terms of the series, which keep the order."""
+    """Logarithm of log(1 + exp x); below ``low`` the first terms of the series keep the order."""
     op = graph.op
     above = op("Max", x, [[low]])
     tail = op("Log", op("Add", op("Exp", op("Neg", op("Abs", above))), 1.0))
@@ -96,10 +107,14 @@ def onnx_indicators(graph: Graph, indicators: Indicators, X: str) -> str:
     def columns(positions: list[int]) -> str:
         return op("Gather", X, graph.constant(positions, np.int64), axis=1)
 
-    parts = [columns(indicators.numbers)] if indicators.numbers else []
-    for j, codes, rest in zip(indicators.categories, indicators.codes, indicators.rest, strict=True):
-        own = graph.double(op("Equal", columns([j]), np.array([codes], dtype=np.float64)))
-        parts.append(own)
-        if rest:
-            parts.append(op("Sub", 1.0, graph.total(own)))
+    parts = []
+    if indicators.numbers:
+        parts.append(columns(indicators.numbers))
+    categories = zip(indicators.categories, indicators.codes, indicators.rest, strict=True)
+    for position, codes, has_rest in categories:
+        code_row = np.array([codes], dtype=np.float64)
+        is_code = graph.double(op("Equal", columns([position]), code_row))
+        parts.append(is_code)
+        if has_rest:
+            parts.append(op("Sub", 1.0, graph.total(is_code)))
     return op("Concat", *parts, axis=1)

@@ -1,41 +1,102 @@
-"""Closed-form density ratios on Gaussian basis functions."""
+"""Density ratios that are linear in Gaussian basis functions, in closed form."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar, NamedTuple, cast
+from typing import Annotated, Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 from scipy import linalg
 
 from drpu._checks import check_choice, check_fraction, check_integer, check_random_state, check_real
+from drpu._codec import POSITIVE, Array, Number, kept
 from drpu._samples import Sample, SamplePair
-from drpu._typing import FloatArray
-from drpu.models.bregman import get_generator
-from drpu.models.features import (
-    MIN_ROWS,
-    Basis,
-    KernelFunction,
-    Kind,
-    Scaling,
-    blocks,
-    make_basis,
-    median_distance,
-)
-from drpu.models.learner import RatioLearner
-from drpu.models.splits import hold_out
+from drpu._typing import FloatArray, Rows
+from drpu.exceptions import DataError
+from drpu.models.choices import KERNEL
+from drpu.models.features import MIN_ROWS, Basis, Kind, Scaling, blocks, make_basis, median_distance
+from drpu.models.graphs import Graph
+from drpu.models.learner import Function, RatioLearner
+from drpu.models.risks import get_generator
+from drpu.models.splits import TrainAndHeld, hold_out
+
+FLOOR = 0.01  # ratios below it are continued by a tangent of the logarithm
+
+
+@kept("kernel")
+@dataclass(frozen=True, eq=False)
+class KernelFunction(Function):
+    """Log of a ratio that is linear in Gaussian basis functions, below 0.01 continued by a tangent.
+
+    Fitted values below zero become ratios close to 0 and keep their order; the error is less than
+    0.004.
+
+    ``width``, ``ridge``: The width and the ridge in use.
+    ``holdout_risk``: Uncorrected least-squares risk of the chosen width and ridge, NaN if nothing
+    was chosen.
+    """
+
+    statistics: ClassVar[tuple[str, ...]] = (
+        "means and standard deviations of the columns, centres of clusters of rows, coefficients",
+    )
+
+    basis: Basis
+    width: Annotated[float, Number(low=POSITIVE)]
+    ridge: Annotated[float, Number(low=0)]
+    coef: Annotated[FloatArray, Array("m")]  # coefficients of the basis functions
+    intercept: float  # added to their sum
+    holdout_risk: Annotated[float, Number(nan=True)] = np.nan
+
+    def __post_init__(self) -> None:
+        if len(self.coef) != self.basis.size:
+            raise DataError(f"coef must have {self.basis.size} numbers, got {len(self.coef)}.")
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns."""
+        return int(self.basis.points.shape[1])
+
+    @property
+    def keeps(self) -> dict[str, str]:
+        """The centres, if they are training rows."""
+        if self.basis.kind != "rows":
+            return {}
+        return {"KernelRatio": "training rows as centres"}
+
+    def describe(self) -> str:
+        """The number of basis functions."""
+        kind = "random features" if self.basis.kind == "features" else self.basis.kind
+        return f"a kernel ratio of {self.basis.size} {kind}"
+
+    def _score(self, X: Rows) -> FloatArray:
+        parts = [self._ratios(part) for part, _ in blocks(Sample(X), self.basis.size)]
+        ratio = np.concatenate(parts)
+        tangent = np.minimum(ratio - FLOOR, 0) / FLOOR
+        return np.asarray(np.log(np.maximum(ratio, FLOOR)) + tangent)
+
+    def _ratios(self, X: Rows) -> FloatArray:
+        projected = self.basis.project(X)
+        phi = self.basis.shape(projected, self.width, out=projected)
+        # einsum sums a row in the same order in every batch, which a matrix product does not
+        # guarantee.
+        return np.asarray(self.intercept + np.einsum("ij,j->i", phi, self.coef))
+
+    def onnx(self, graph: Graph, X: str) -> str:
+        """Add the log-ratios of the rows ``X`` to the graph."""
+        phi = self.basis.onnx(graph, self.width, X)
+        ratio = graph.op("Add", graph.op("MatMul", phi, self.coef[:, None]), self.intercept)
+        below = graph.op("Min", graph.op("Sub", ratio, FLOOR), [[0.0]])
+        above = graph.op("Log", graph.op("Max", ratio, [[FLOOR]]))
+        return graph.op("Add", above, graph.op("Div", below, FLOOR))
+
 
 _SIZES = {"features": 300, "centroids": 100, "rows": 300}
-_WIDTHS = (0.15, 0.25, 0.4, 0.65, 1.0, 1.6)  # times the median distance of two rows
-_RIDGES = tuple(10.0 ** np.arange(-3.0, 1.25, 0.5))  # times the mean variance of a feature
-_PLAIN_WIDTH, _PLAIN_RIDGE = 0.65, 0.1  # if there are too few rows to choose
-_FEW, _DRAWS = 20_000, 5  # up to this number of rows, the mean risk of several splits is used to choose
 
 
 @dataclass(eq=False, repr=False)
 class KernelRatio(RatioLearner):
-    r"""Density ratio that is linear in Gaussian basis functions, fitted by least squares in closed form.
+    r"""Density ratio that is linear in Gaussian basis functions, by least squares in closed form.
 
     Parameters
     ----------
@@ -52,8 +113,8 @@ class KernelRatio(RatioLearner):
         Weight of the squared coefficients.
     holdout : float, default=0.2
         Fraction of the rows held out to choose width and ridge if ``fit_ratio`` is given no holdout
-        rows. With up to 20,000 rows, the mean over five random splits is used. The model is then fitted
-        to all rows.
+        rows. With up to 20,000 rows, the mean over five random splits is used. The model is then
+        fitted to all rows.
     random_state : int, RandomState or None, default=None
         Seed of the basis and of the split.
 
@@ -64,10 +125,10 @@ class KernelRatio(RatioLearner):
     .. math:: r(x) = 1 + w^\top \phi(x), \qquad
               w = (E_U[\phi\phi^\top] + \lambda I)^{-1} E_+[\phi]
 
-    minimises :math:`E_U[r^2]/2 - E_+[r] + \lambda |w|^2/2`. The constant is not penalised, and as the
-    ridge grows the ratio tends to 1, that is, to no information. One eigendecomposition is used for all
-    ridges. Below a ratio of 0.01 the logarithm is continued by
-    its tangent, so that fitted values below zero become ratios close to 0 and keep their order.
+    minimises :math:`E_U[r^2]/2 - E_+[r] + \lambda |w|^2/2`. The constant is not penalised, and as
+    the ridge grows the ratio tends to 1, that is, to no information. One eigendecomposition is used
+    for all ridges. Below a ratio of 0.01 the logarithm is continued by its tangent, so that fitted
+    values below zero become ratios close to 0 and keep their order.
 
     With fewer than five holdout rows of either kind nothing can be chosen: the width is
     then 0.65 times the median distance of two rows, and the ridge 0.1 times the mean
@@ -109,24 +170,24 @@ class KernelRatio(RatioLearner):
         if len(pair.unlabeled) >= MIN_ROWS:
             scaling = Scaling.of(unlabeled, pair.unlabeled.weight)
         basis = make_basis(kind, unlabeled, size, scaling, rng)
-        unit = median_distance(unlabeled, scaling, rng) if self.width == "auto" else 1.0
-        splits: list[tuple[SamplePair, SamplePair]] = []
-        # the given split, a random one, or several for few rows
-        if self.width == "auto" or self.ridge == "auto" or holdout is not None:
-            draws = 1 if holdout is not None or len(pair) > _FEW else _DRAWS
-            drawn = [hold_out(pair, holdout, self.holdout, rng) for _ in range(draws)]
-            splits = [(split.train, split.held) for split in drawn if split.held is not None]
+        unit = 1.0
+        if self.width == "auto":
+            unit = median_distance(unlabeled, scaling, rng)
+        splits = self._draw_splits(pair, holdout, rng)
         width, ridge, risk = self._choose(basis, splits, unit)
 
         (moments,) = _moments(basis, pair, [width])
-        ridge = ridge * moments.unit if self.ridge == "auto" else ridge
+        if self.ridge == "auto":
+            ridge = ridge * moments.unit
         coef = moments.solve([ridge])[:, 0]
         intercept = 1.0 - float(moments.mean @ coef)
         return KernelFunction(basis, width, ridge, coef, intercept, risk)
 
     def _check_parameters(self) -> tuple[Kind, int]:
         kind = cast(Kind, check_choice("centres", self.centres, _SIZES))
-        size = _SIZES[kind] if self.n_centres is None else check_integer("n_centres", self.n_centres, low=1)
+        size = _SIZES[kind]
+        if self.n_centres is not None:
+            size = check_integer("n_centres", self.n_centres, low=1)
         check_fraction("holdout", self.holdout)
         for name in ("width", "ridge"):
             value = getattr(self, name)
@@ -134,35 +195,57 @@ class KernelRatio(RatioLearner):
                 check_real(name, value, low=np.finfo(float).tiny)
         return kind, size
 
+    def _draw_splits(
+        self, pair: SamplePair, holdout: SamplePair | None, rng: np.random.Generator
+    ) -> list[TrainAndHeld]:
+        """The given split, a random one, or several for few rows; none if nothing is chosen."""
+        if self.width != "auto" and self.ridge != "auto" and holdout is None:
+            return []
+        draws = KERNEL.draws
+        if holdout is not None or len(pair) > KERNEL.few_rows:
+            draws = 1
+        splits = [hold_out(pair, holdout, self.holdout, rng) for _ in range(draws)]
+        return [split for split in splits if split.held is not None]
+
     def _choose(
-        self, basis: Basis, splits: list[tuple[SamplePair, SamplePair]], unit: float
+        self, basis: Basis, splits: list[TrainAndHeld], unit: float
     ) -> tuple[float, float, float]:
         """Width and ridge of the lowest risk on held-out rows, and that risk.
 
         An automatic ridge is in feature variances.
         """
-        widths = [unit * width for width in _WIDTHS] if self.width == "auto" else [float(self.width)]
-        ridges = list(_RIDGES) if self.ridge == "auto" else [float(self.ridge)]
+        if self.width == "auto":
+            plain_width = unit * KERNEL.plain_width
+            widths = [unit * width for width in KERNEL.widths]
+        else:
+            plain_width = float(self.width)
+            widths = [plain_width]
+        if self.ridge == "auto":
+            plain_ridge = KERNEL.plain_ridge
+            ridges = list(KERNEL.ridges)
+        else:
+            plain_ridge = float(self.ridge)
+            ridges = [plain_ridge]
         if not splits:
-            width = unit * _PLAIN_WIDTH if self.width == "auto" else widths[0]
-            return width, _PLAIN_RIDGE if self.ridge == "auto" else ridges[0], np.nan
-        risks = np.mean([self._holdout_risks(basis, split, widths, ridges) for split in splits], axis=0)
+            return plain_width, plain_ridge, np.nan
+        risks_by_split = [self._holdout_risks(basis, split, widths, ridges) for split in splits]
+        risks = np.mean(risks_by_split, axis=0)
         best, column = np.unravel_index(np.argmin(risks), risks.shape)
         return widths[best], ridges[column], float(risks[best, column])
 
     def _holdout_risks(
-        self, basis: Basis, split: tuple[SamplePair, SamplePair], widths: list[float], ridges: list[float]
+        self, basis: Basis, split: TrainAndHeld, widths: list[float], ridges: list[float]
     ) -> FloatArray:
         """Uncorrected least-squares risk on the held-out rows, (widths, ridges)."""
-        train, held = split
+        assert split.held is not None
         fits = []
-        for width, moments in zip(widths, _moments(basis, train, widths), strict=True):
+        for width, moments in zip(widths, _moments(basis, split.train, widths), strict=True):
             unit = moments.unit if self.ridge == "auto" else 1.0
             coef = moments.solve([unit * ridge for ridge in ridges])
             fits.append(_Fit(width, 1.0 - moments.mean @ coef, coef))
         f = get_generator("lsif")
-        over_unlabeled = _means(basis, held.unlabeled, fits, f.conjugate)
-        over_positive = _means(basis, held.positive, fits, f.slope)
+        over_unlabeled = _means(basis, split.held.unlabeled, fits, f.conjugate)
+        over_positive = _means(basis, split.held.positive, fits, f.slope)
         return np.asarray(over_unlabeled - over_positive)
 
 
@@ -177,7 +260,8 @@ class _Moments:
     @property
     def unit(self) -> float:
         """Mean variance of a feature."""
-        return float(max(np.trace(self.covariance) / max(1, len(self.mean)), np.finfo(float).eps))
+        variance = np.trace(self.covariance) / max(1, len(self.mean))
+        return float(max(variance, np.finfo(float).eps))
 
     def solve(self, ridges: Sequence[float]) -> FloatArray:
         """Coefficients, one column per ridge, from one eigendecomposition."""
@@ -197,7 +281,9 @@ class _Fit(NamedTuple):
 def _moments(basis: Basis, pair: SamplePair, widths: Sequence[float]) -> list[_Moments]:
     """Moments of the features at each width, computed in blocks of rows."""
     m = basis.size
-    first, second, positive = (np.zeros((len(widths), *shape)) for shape in ((m,), (m, m), (m,)))
+    first = np.zeros((len(widths), m))
+    second = np.zeros((len(widths), m, m))
+    positive = np.zeros((len(widths), m))
     for part, weight in blocks(pair.unlabeled, m):
         projected = basis.project(part)
         for k, width in enumerate(widths):
@@ -211,7 +297,11 @@ def _moments(basis: Basis, pair: SamplePair, widths: Sequence[float]) -> list[_M
     first /= pair.unlabeled.total
     second /= pair.unlabeled.total
     positive /= pair.positive.total
-    return [_Moments(u, uu - np.outer(u, u), p - u) for u, uu, p in zip(first, second, positive, strict=True)]
+    moments = []
+    for k in range(len(widths)):
+        covariance = second[k] - np.outer(first[k], first[k])
+        moments.append(_Moments(first[k], covariance, positive[k] - first[k]))
+    return moments
 
 
 def _means(
@@ -222,6 +312,7 @@ def _means(
     for part, weight in blocks(sample, basis.size):
         projected = basis.project(part)
         for k, fit in enumerate(fits):
-            ratio = np.maximum(0, fit.intercept + basis.shape(projected, fit.width) @ fit.coef)
+            features = basis.shape(projected, fit.width)
+            ratio = np.maximum(0, fit.intercept + features @ fit.coef)
             sums[k] += weight @ term(ratio)
     return sums / sample.total

@@ -1,41 +1,247 @@
-"""Learners: scikit-learn parameters, and a fit that returns a function of rows."""
+"""Learners and the functions that they return: the two base classes, and the rows that they accept.
+
+A learner has scikit-learn parameters, and a fit that returns a function of rows.
+"""
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar, Self
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 
 import numpy as np
+from scipy import sparse
 from sklearn.base import BaseEstimator, clone
+from sklearn.utils import check_array
 
-from drpu._checks import check_weights, unit_weights
-from drpu._samples import Sample, SamplePair
-from drpu._typing import Rows
-from drpu.exceptions import DataError, ParameterError
-from drpu.models.function import Accepts, Function, check_pixels, read_rows
+from drpu._arrays import as_numpy
+from drpu._checks import check_size, check_weights, one_line, refuse_mask, unit_weights
+from drpu._codec import Kept
+from drpu._samples import Sample, SamplePair, without_repeats
+from drpu._typing import FloatArray, Rows
+from drpu.exceptions import (
+    ArtifactError,
+    DataError,
+    DataTypeError,
+    DRPUError,
+    MissingValuesError,
+    ParameterError,
+)
 from drpu.models.risks import PUObjective
-from drpu.tables.frames import warn_of_order
+from drpu.tables.frames import FrameRows, is_frame, read_frame, warn_of_order
+
+LOG_LIMIT = 690.0  # its exp is finite, so that ratios of 0 and infinity do not give NaN
+
+Scorer = Callable[
+    [Rows], FloatArray
+]  # scores of checked rows by several functions, (rows, functions)
 
 
-def seeded(model: Any, rng: np.random.RandomState) -> Any:
-    """A copy in which random states that are None are seeded, also inner ones."""
-    model = clone(model)
-    missing = sorted(name for name, value in model.get_params().items() if value is None)
-    free = [name for name in missing if name.split("__")[-1] == "random_state"]
-    model.set_params(**{name: int(rng.randint(2**31 - 1)) for name in free})
-    return model
+class Accepts:
+    """The kinds of rows that a learner or a function accepts; a subclass sets what differs."""
+
+    accepts_sparse = True
+    accepts_nan = False  # missing values
+    accepts_nd = False  # rows of several dimensions, such as images
+    accepts_categories = False  # columns of category codes, positions in a parameter ``categories``
+    accepts_frames = False  # data frames, as :class:`drpu.tables.frames.FrameRows`
+
+
+# -- functions ------------------------------------------------------------------------------------
+
+
+class Function(Kept, Accepts, ABC):
+    """A log-ratio log p(x | positive) / p(x | unlabeled), or another score, as a function of rows.
+
+    A new kind of function is a frozen dataclass with ``n_columns`` and ``_score``. Its annotations
+    are the rules for files, see :mod:`drpu._codec`::
+
+        @kept("line")
+        @dataclass(frozen=True, eq=False)
+        class Line(Function):
+            weights: Annotated[FloatArray, Array("d")]
+
+    What is expensive to make, such as a booster or a torch module, is a
+    ``functools.cached_property``. It is made on first use and is not part of copies. A function
+    that has ``contributions(X)``, see :class:`Explained`, can be explained. One that has
+    ``onnx(graph, X)``, which adds the scores of the rows ``X`` to a graph and returns the name of
+    the (rows, 1) result, can be exported.
+
+    Scores are float64: near a posterior of 1, where priors are estimated, ratios in float32 would
+    be tied.
+    """
+
+    def __init_subclass__(cls, **more: Any) -> None:
+        super().__init_subclass__(**more)
+        # The representation of a dataclass would print all arrays.
+        cls.__repr__ = Function.__repr__  # type: ignore[method-assign]
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.describe()!r}, row_shape={self.row_shape})"
+
+    @property
+    @abstractmethod
+    def n_columns(self) -> int:
+        """Number of columns of the rows; the first dimension of images."""
+
+    @property
+    def row_shape(self) -> tuple[int, ...]:
+        """Shape of one row."""
+        return (self.n_columns,)
+
+    @property
+    def keeps(self) -> dict[str, str]:
+        """Parts that contain values of training rows, and what they contain."""
+        return {}
+
+    @property
+    def statistics(self) -> tuple[str, ...]:
+        """What the function has learnt from many rows, in words."""
+        return ()
+
+    def with_module(self, module: Any) -> Self:
+        """The same function; ``module`` makes the torch module of a network that no file keeps."""
+        return self
+
+    def describe(self) -> str:
+        """A few words about the function."""
+        return type(self).__name__
+
+    def log_ratio(self, X: Rows) -> FloatArray:
+        """Log of the density ratio, one float64 per row."""
+        X = read_rows(self, "X", X)
+        check_shape("X", X, self.row_shape)
+        self.check_scale("X", X)
+        return self.score(X)
+
+    def ratio(self, X: Rows) -> FloatArray:
+        """Density ratio, one value per row."""
+        return np.exp(self.log_ratio(X))
+
+    def score(self, X: Rows) -> FloatArray:
+        """Scores of rows that the caller has checked, float64, at most ``LOG_LIMIT`` in size."""
+        return within_limits(np.asarray(self._score(X), dtype=np.float64))
+
+    def check_scale(self, name: str, X: Rows) -> None:
+        """Raise or warn if images are on another scale than the training rows."""
+        return
+
+    @abstractmethod
+    def _score(self, X: Rows) -> FloatArray:
+        """Scores of checked rows."""
+
+    @classmethod
+    def together(cls, functions: Sequence[Self]) -> Scorer:
+        """The scores of several functions of this class, bit for bit those of :meth:`score`."""
+
+        def scores(X: Rows) -> FloatArray:
+            return np.column_stack([function.score(X) for function in functions])
+
+        return scores
+
+
+@runtime_checkable
+class Explained(Protocol):
+    """A function whose scores are sums over the columns."""
+
+    def contributions(self, X: Rows) -> FloatArray:
+        """Contribution of each column to the score of checked rows; the last is the base value."""
+
+
+def explained(function: Function) -> Explained:
+    """The function, if its scores are sums over the columns; ``ParameterError`` for others."""
+    if not isinstance(function, Explained):
+        raise ParameterError(
+            "contributions of columns exist for trees only, and the model is "
+            f"{function.describe()}: use model='boosted' or 'auto', or permutation_importance with "
+            "AUCScorer for any model."
+        )
+    return function
+
+
+def _of_first(name: str) -> Any:
+    """A property that has the value of the first function."""
+
+    def value(function: Any) -> Any:
+        return getattr(function.all_functions[0], name)
+
+    return property(value)
+
+
+class LikeFirst(Function):
+    """A function made of others, which accepts the rows that the first of them accepts."""
+
+    @property
+    @abstractmethod
+    def all_functions(self) -> tuple[Function, ...]:
+        """The functions it is made of."""
+
+    n_columns = _of_first("n_columns")
+    row_shape = _of_first("row_shape")
+    accepts_sparse = _of_first("accepts_sparse")
+    accepts_nan = _of_first("accepts_nan")
+    accepts_nd = _of_first("accepts_nd")
+    accepts_categories = _of_first("accepts_categories")
+    accepts_frames = _of_first("accepts_frames")
+    module = _of_first("module")  # networks only
+
+    def check_scale(self, name: str, X: Rows) -> None:  # noqa: D102
+        self.all_functions[0].check_scale(name, X)
+
+    @property
+    def keeps(self) -> dict[str, str]:
+        """Parts of the functions that contain values of training rows."""
+        return all_kept_values(self.all_functions)
+
+    @property
+    def statistics(self) -> tuple[str, ...]:
+        """What the functions have learnt, in words."""
+        different: dict[str, None] = {}  # in their order
+        for function in self.all_functions:
+            different.update(dict.fromkeys(function.statistics))
+        return tuple(different)
+
+
+def all_kept_values(functions: Sequence[Function]) -> dict[str, str]:
+    """Parts of several functions that contain values of training rows, and what they contain."""
+    values: dict[str, str] = {}
+    for function in functions:
+        values.update(function.keeps)
+    return values
+
+
+def exported(function: Function, graph: Any, X: str) -> str:
+    """The scores of the rows ``X`` in an ONNX graph; ``ArtifactError`` if there is none."""
+    onnx = getattr(function, "onnx", None)
+    if onnx is None:
+        raise ArtifactError(
+            f"{function.describe()} cannot be exported to ONNX: choose the default, or a kernel, "
+            "boosted or network model, or deploy with save."
+        )
+    name: str = onnx(graph, X)
+    return name
+
+
+def within_limits(scores: FloatArray) -> FloatArray:
+    """Scores between the limits; the same as ``np.clip``, which takes longer for a single row."""
+    return np.asarray(np.minimum(np.maximum(scores, -LOG_LIMIT), LOG_LIMIT))
+
+
+# -- learners -------------------------------------------------------------------------------------
 
 
 class RatioLearner(Accepts, BaseEstimator, ABC):  # type: ignore[misc]
     """A way to learn a density ratio p(x | positive) / p(x | unlabeled) from the two samples.
 
-    A new learner is one file with one subclass, which implements ``fit_checked``, and one line in the table
-    of ``drpu.models.registry`` if ``model="name"`` shall find it. It returns a function of
-    ``drpu.functions``, or one of its own. A fit sets no attributes.
+    A new learner is one file with one subclass, which implements ``fit_checked``, and with the
+    function that it returns, if none of ``drpu.models`` fits. One line in the table of
+    ``drpu.models.registry`` makes both known to files, and to ``model="name"``. A fit sets no
+    attributes.
     """
 
     uses_holdout: ClassVar[bool] = False
-    fits_in_threads: ClassVar[bool] = False  # whether several fits can run at the same time in one process
+    fits_in_threads: ClassVar[bool] = False  # whether several fits can run at once in one process
 
     def fit_ratio(
         self,
@@ -81,7 +287,10 @@ class RatioLearner(Accepts, BaseEstimator, ABC):  # type: ignore[misc]
         """The density ratio of samples whose rows and weights have been checked by the caller."""
 
     def prepared(self, pair: SamplePair, fits: int) -> Self:
-        """A learner for so many fits to parts of the samples, with what they share if it uses no labels."""
+        """A learner for several fits to parts of the samples.
+
+        It may have what these fits share and what does not depend on labels.
+        """
         return self
 
     def for_folds(self, pair: SamplePair, folds: int) -> list[Self]:
@@ -97,9 +306,10 @@ class RatioLearner(Accepts, BaseEstimator, ABC):  # type: ignore[misc]
         warn_of_order(X, rows=name, **{f"{name}_weight": weight})
         if weight is None:
             return Sample(rows)
-        return Sample(rows, unit_weights(check_weights(f"{name}_weight", weight, rows.shape[0])))
+        weights = check_weights(f"{name}_weight", weight, rows.shape[0])
+        return Sample(rows, unit_weights(weights))
 
-    def _holdout_pair(self, holdout: tuple[Rows, Rows] | None, like: Rows) -> SamplePair | None:
+    def _holdout_pair(self, holdout: tuple[Rows, Rows] | None, train: Rows) -> SamplePair | None:
         if holdout is None:
             return None
         if not self.uses_holdout:
@@ -107,13 +317,18 @@ class RatioLearner(Accepts, BaseEstimator, ABC):  # type: ignore[misc]
                 f"holdout must be None for {type(self).__name__}, which does not use holdout rows."
             )
         if len(holdout) != 2:
-            raise ParameterError(f"holdout must be a pair (positive, unlabeled), got {len(holdout)} parts.")
-        kept = SamplePair(self._sample("holdout[0]", holdout[0]), self._sample("holdout[1]", holdout[1]))
-        for sample in (kept.positive, kept.unlabeled):
-            if sample.rows.shape[1:] != like.shape[1:]:
-                raise DataError(f"holdout must have the columns of the training rows, {like.shape[1:]}.")
-            check_pixels("holdout", sample.rows, like)
-        return kept
+            raise ParameterError(
+                f"holdout must be a pair (positive, unlabeled), got {len(holdout)} parts."
+            )
+        positive = self._sample("holdout[0]", holdout[0])
+        unlabeled = self._sample("holdout[1]", holdout[1])
+        for sample in (positive, unlabeled):
+            if sample.rows.shape[1:] != train.shape[1:]:
+                raise DataError(
+                    f"holdout must have the columns of the training rows, {train.shape[1:]}."
+                )
+            check_pixels("holdout", sample.rows, train)
+        return SamplePair(positive, unlabeled)
 
 
 class ScoreLearner(Accepts, BaseEstimator, ABC):  # type: ignore[misc]
@@ -124,3 +339,154 @@ class ScoreLearner(Accepts, BaseEstimator, ABC):  # type: ignore[misc]
     @abstractmethod
     def fit_score(self, pair: SamplePair, objective: PUObjective) -> Function:
         """The score that minimises the objective for checked samples."""
+
+
+def seeded(model: Any, rng: np.random.RandomState) -> Any:
+    """A copy in which random states that are None are seeded, also inner ones."""
+    model = clone(model)
+    parameters = model.get_params()
+    seeds = {}
+    for name in sorted(parameters):
+        if name.split("__")[-1] == "random_state" and parameters[name] is None:
+            seeds[name] = int(rng.randint(2**31 - 1))
+    model.set_params(**seeds)
+    return model
+
+
+# -- rows -----------------------------------------------------------------------------------------
+
+
+def check_shape(name: str, X: Rows, shape: tuple[int, ...]) -> None:
+    """Raise unless the rows of ``X`` have this shape, that of the rows in training."""
+    row_shape = tuple(X.shape[1:])
+    if row_shape == shape:
+        return
+    if len(shape) == len(row_shape) == 1:
+        raise DataError(f"{name} must have {shape[0]} columns, as in training, got {row_shape[0]}.")
+    text = f"{name} must have rows of shape {shape}, as in training, got {row_shape}"
+    if tuple(X.shape) == shape:
+        raise DataError(f"{text}: for a single row pass {name}[None].")
+    if len(shape) == 3 and row_shape == (*shape[1:], shape[0]):
+        raise DataError(f"{text}: pass numpy.moveaxis({name}, -1, 1).")
+    if _can_be_reshaped(row_shape, shape):
+        new_shape = ", ".join(str(side) for side in (-1, *shape))
+        raise DataError(f"{text}: pass {name}.reshape({new_shape}).")
+    raise DataError(f"{text}.")
+
+
+def _can_be_reshaped(row_shape: tuple[int, ...], shape: tuple[int, ...]) -> bool:
+    """Whether rows are those of the other shape, flattened or with other sides of length 1."""
+    if 1 in (len(row_shape), len(shape)) and math.prod(row_shape) == math.prod(shape):
+        return True
+    return [side for side in row_shape if side > 1] == [side for side in shape if side > 1]
+
+
+def check_pixels(name: str, X: Rows, others: Rows) -> None:
+    """Raise if only one of two arrays of images has eight bits, which networks scale by 255."""
+    if len(X.shape) > 2 and (X.dtype == np.uint8) is not (others.dtype == np.uint8):
+        raise DataError(
+            f"{name} must have pixels of the type of the other images, {others.dtype}, got "
+            f"{X.dtype}: those of uint8 are divided by 255, and others are not. Convert one of "
+            "them."
+        )
+
+
+def read_rows(taker: Accepts, name: str, X: Any) -> Rows:
+    """``X`` in a form that a learner or function accepts; raises an error with the reason."""
+    if taker.accepts_frames and is_frame(X):
+        return FrameRows.of(read_frame(X))
+    return as_rows(taker, name, X, input_name=name)
+
+
+def as_rows(
+    taker: Accepts,
+    name: str,
+    X: Any,
+    *,
+    check: Callable[..., Any] = check_array,
+    advice: str = "An array must hold numbers.",
+    **more: Any,
+) -> Rows:
+    """``X`` as an array or CSR matrix that ``taker`` accepts, or an error that says why it is none.
+
+    ``check`` is scikit-learn's function that checks an array, with ``more`` options of it;
+    ``advice`` is for arrays that hold something else than numbers.
+    """
+    X = _numpy_rows(taker, name, X)
+    try:
+        rows = check(
+            X,
+            accept_sparse="csr" if taker.accepts_sparse else False,
+            ensure_all_finite="allow-nan" if taker.accepts_nan else True,
+            allow_nd=taker.accepts_nd,
+            **_types_in_memory(X),
+            **more,
+        )
+    except (TypeError, ValueError, OverflowError) as error:
+        raise _with_reason(error, taker, name, X, advice) from error
+    check_size(name, rows)
+    return without_repeats(rows)
+
+
+def _numpy_rows(taker: Accepts, name: str, X: Any) -> Any:
+    """``X`` as NumPy has it; raises an error if ``taker`` accepts nothing of this form."""
+    if X is None:
+        raise DataTypeError(f"{name} must be rows, as an array or a data frame, got None.")
+    if sparse.issparse(X) and not taker.accepts_sparse:
+        raise DataTypeError(
+            f"{name} is sparse, which {type(taker).__name__} does not support: pass "
+            f"{name}.toarray(), or choose a model that supports it (kernel, linear, boosted)."
+        )
+    X = _stacked(X) if taker.accepts_nd else as_numpy(X)
+    refuse_mask(name, X)
+    if isinstance(X, np.ndarray) and X.ndim > 2 and not taker.accepts_nd:
+        text = f"{name} must have two dimensions, rows and columns, got shape {X.shape}: "
+        raise DataError(
+            f"{text}for images use DRPUClassifier(NetworkRatio()), or pass "
+            f"{name}.reshape(len({name}), -1).",
+            command=f"{text}for images use --model network.",
+        )
+    return X
+
+
+def _types_in_memory(X: Any) -> dict[str, Any]:
+    """Options of scikit-learn's checks: the types of values, and their order in memory."""
+    is_nd = isinstance(X, np.ndarray) and X.ndim > 2
+    if is_nd and X.dtype == np.uint8 and X.size:  # images, which a network converts in batches
+        return {"dtype": None, "order": "C"}
+    if is_nd and X.dtype.itemsize <= 2:  # float32 has all of their values, and needs less memory
+        return {"dtype": (np.float32, np.float64)}
+    return {"dtype": (np.float64, np.float32)}
+
+
+def _with_reason(error: Exception, taker: Accepts, name: str, X: Any, advice: str) -> DRPUError:
+    """The error of scikit-learn's checks as one of ours, with what to do."""
+    text = one_line(error)
+    if "setting an array element with a sequence" in text:
+        return DataError(
+            f"{name} must be one array of numbers, got several arrays or lists: make them one "
+            f"shape and pass numpy.stack({name})."
+        )
+    kind: type[DRPUError] = DataTypeError if isinstance(error, TypeError) else DataError
+    is_float = isinstance(X, np.ndarray) and X.dtype.kind == "f"
+    if kind is DataError and is_float and not taker.accepts_nan and np.isnan(X).any():
+        kind = MissingValuesError
+        text = (  # scikit-learn would recommend other estimators
+            f"{name} contains NaN, and this model does not accept missing values: fill them, or "
+            "choose a model that accepts them (auto, boosted)."
+        )
+    if any(words in text for words in ("could not convert", "argument must be", "Cannot cast")):
+        text += f". {advice}"
+    if name not in text:
+        text = f"{name}: {text}"
+    return kind(text)
+
+
+def _stacked(X: Any) -> Any:
+    """``X`` as NumPy has it; a list of images is one array, whose type is that of the images."""
+    if isinstance(X, (list, tuple)) and X and hasattr(X[0], "__array_interface__"):
+        try:
+            return np.stack(X)
+        except ValueError:  # of different shapes, which the checks refuse
+            return X
+    return as_numpy(X)

@@ -1,40 +1,91 @@
-"""The learner that a ``model`` parameter stands for."""
+"""The models: one line each, from which names, records in files and kinds of files follow.
+
+A new model is a file with its learner and the function that it returns, and one line of
+:data:`MODELS`.
+"""
 
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
 from sklearn.base import clone
 
 from drpu._checks import check_choice
+from drpu._codec import Kept, kept
 from drpu.exceptions import ParameterError
 from drpu.models.clusters import FrameLearner
 from drpu.models.learner import RatioLearner, ScoreLearner
-from drpu.state.record import LearntElsewhere
 
-# Names of learners, with the module and the class, which is imported when it is first used.
-RATIOS = {
-    "auto": "drpu.models.auto:AutoRatio",
-    "boosted": "drpu.models.boosted:BoostedRatio",
-    "classifier": "drpu.models.classifier:ClassifierRatio",
-    "kernel": "drpu.models.kernel:KernelRatio",
-    "network": "drpu.networks.learner:NetworkRatio",
-}
-SCORES = {
-    "kernel": "drpu.models.scores:KernelScore",
-    "linear": "drpu.models.scores:LinearScore",
-    "network": "drpu.networks.learner:NetworkScore",
-}
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A learner, which is imported when it is first used."""
+
+    name: str  # of the class
+    module: str
+    ratio: str | None = None  # what ``model`` of DRPUClassifier calls it
+    score: str | None = None  # what ``model`` of the other methods calls it
+    function: str | None = None  # module of the function that it returns, if it is another one
+
+    def learner_class(self) -> Any:
+        """The class of the learner."""
+        return getattr(import_module(self.module), self.name)
+
+
+MODELS = (
+    Model("AutoRatio", "drpu.models.auto", ratio="auto"),
+    Model("BoostedRatio", "drpu.models.boosted", ratio="boosted"),
+    Model("ClassifierRatio", "drpu.models.estimators", ratio="classifier"),
+    Model("ForestRatio", "drpu.models.forest"),
+    Model("FourierRatio", "drpu.models.fourier"),
+    Model("KernelRatio", "drpu.models.kernel", ratio="kernel"),
+    Model("KernelScore", "drpu.models.scores", score="kernel", function="drpu.models.fourier"),
+    Model("LinearRatio", "drpu.models.fourier"),
+    Model("LinearScore", "drpu.models.scores", score="linear", function="drpu.models.fourier"),
+    Model(
+        "NetworkRatio", "drpu.networks.learner", ratio="network", function="drpu.networks.function"
+    ),
+    Model(
+        "NetworkScore", "drpu.networks.learner", score="network", function="drpu.networks.function"
+    ),
+)
+# Modules that declare what files keep of functions, beside those of the functions of learners.
+_SHARED_PARTS = (
+    "drpu.models.crossfit",
+    "drpu.models.features",
+    "drpu.models.registry",
+    "drpu.models.trees",
+    "drpu.networks.generative",
+)
+
+LEARNERS = {model.name: model for model in MODELS}  # by the name of the class, for files
+RATIOS = {model.ratio: model for model in MODELS if model.ratio is not None}
+SCORES = {model.score: model for model in MODELS if model.score is not None}
+# The modules that declare kinds of files, imported before a file is read. They import torch and
+# LightGBM when used.
+KIND_MODULES = sorted({model.function or model.module for model in MODELS} | set(_SHARED_PARTS))
+
+
+@kept("lost")
+@dataclass(frozen=True)
+class LearntElsewhere(Kept):
+    """A parameter of a loaded classifier that was an object of the user: its name."""
+
+    name: str
+
+    def __repr__(self) -> str:
+        return ascii(f"<{self.name}, not kept in the file>")[1:-1]  # a file may set the name
 
 
 def resolve_model(model: Any) -> RatioLearner | FrameLearner:
-    """A learner of density ratios: by name, a copy of the given one, or of a classifier or torch module."""
+    """A learner of density ratios: by name, a copy of one, or of a classifier or torch module."""
     refuse_learnt(model)
     learner: RatioLearner | FrameLearner
     if isinstance(model, str):
-        learner = _class(RATIOS[check_choice("model", model, RATIOS)])()
+        learner = RATIOS[check_choice("model", model, RATIOS)].learner_class()()
     elif isinstance(model, (RatioLearner, FrameLearner)) and not isinstance(model, ScoreLearner):
         learner = clone(model)
     elif isinstance(model, type):
@@ -42,9 +93,9 @@ def resolve_model(model: Any) -> RatioLearner | FrameLearner:
             f"model must be an instance, got the class {model.__name__}: write {model.__name__}()."
         )
     elif hasattr(model, "predict_proba") and hasattr(model, "fit"):
-        learner = _class(RATIOS["classifier"])(model)
+        learner = RATIOS["classifier"].learner_class()(model)
     elif _is_module(model):
-        learner = _class(RATIOS["network"])(model)
+        learner = RATIOS["network"].learner_class()(model)
     else:
         raise ParameterError(
             f"model must be a name, a density ratio, a scikit-learn classifier with predict_proba "
@@ -54,41 +105,39 @@ def resolve_model(model: Any) -> RatioLearner | FrameLearner:
 
 
 def resolve_score(model: Any, **options: Any) -> ScoreLearner:
-    """A learner of scores: by name, a copy of the given one, or of a torch module or a NetworkRatio.
+    """A learner of scores: by name, a copy of one, or of a torch module or a NetworkRatio.
 
     ``options`` are the training options of a network given by name or as a bare module.
     """
     refuse_learnt(model)
     learner: ScoreLearner
     if isinstance(model, str) and model in SCORES:
-        learner = _class(SCORES[model])(**(options if model == "network" else {}))
+        if model != "network":
+            options = {}
+        learner = SCORES[model].learner_class()(**options)
     elif isinstance(model, ScoreLearner):
         learner = clone(model)
     elif _is_module(model):
-        learner = _class(SCORES["network"])(model, **options)
-    elif isinstance(model, RatioLearner) and isinstance(model, _class(RATIOS["network"])):
+        learner = SCORES["network"].learner_class()(model, **options)
+    elif isinstance(model, RatioLearner) and isinstance(model, RATIOS["network"].learner_class()):
         learner = import_module("drpu.networks.learner").from_ratio(model)
     else:
+        names = ", ".join(repr(name) for name in SCORES)
         raise ParameterError(
-            f"model must be one of {', '.join(map(repr, SCORES))}, a torch module or a NetworkRatio with "
+            f"model must be one of {names}, a torch module or a NetworkRatio with "
             f"its options, got {model!r}."
         )
     return learner
 
 
 def refuse_learnt(model: Any) -> None:
-    """Raise for the model of a loaded classifier, which was an object when the file was written."""
+    """Raise for the model of a loaded classifier that was an object when the file was written."""
     if isinstance(model, LearntElsewhere):
         raise ParameterError(
             "model must be set before this classifier is fitted again, for example by "
-            "set_params(model='auto'): it was loaded from a file, which keeps a fitted model and not how a "
-            f"{model.name} learns."
+            "set_params(model='auto'): it was loaded from a file, which keeps a fitted model and "
+            f"not how a {model.name} learns."
         )
-
-
-def _class(place: str) -> Any:
-    module, _, name = place.partition(":")
-    return getattr(import_module(module), name)
 
 
 def _is_module(model: Any) -> bool:

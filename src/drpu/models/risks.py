@@ -1,66 +1,305 @@
-"""Losses as functions of the margin, and the risks of the other PU methods."""
+r"""Risks that learners minimise: Bregman divergences of ratios, and those of the other PU methods.
+
+A convex generator :math:`f` measures the distance of a ratio :math:`r` from
+:math:`r^* = p_+/p` by
+
+.. math:: L(r) = E_+[-f'(r)] + E[f^*(r)], \qquad f^*(t) = t f'(t) - f(t),
+
+up to a constant. It does not depend on the class prior. The risks of the other methods are means
+of losses of the margin. Every function takes NumPy arrays or torch tensors and averages over the
+last axis, so a stack of models gives one value per model.
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sized
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
 from drpu._arrays import namespace, softplus, weighted_mean
 from drpu._checks import check_choice
 from drpu._typing import Array, FloatArray
-from drpu.models.bregman import Risk
 
 Weight: TypeAlias = Array | None
 # The risk, and its derivatives by the scores of both samples.
 Gradient: TypeAlias = tuple[float, FloatArray, FloatArray]
 
 
+class Risk(NamedTuple):
+    """The value of a corrected risk, and the objective that a training step minimises.
+
+    They differ where the correction is active: the value is then constant in the
+    negative part, and the objective increases that part.
+    """
+
+    value: Array
+    objective: Array
+
+
+# -- Bregman divergences --------------------------------------------------------------------------
+
+
+class Generator(ABC):
+    """A convex function f on [0, inf) with f*(0) = 0.
+
+    There are versions for the ratio t and for its logarithm z, because computing ``log(exp(z))``
+    for large log-ratios loses precision.
+    """
+
+    name: str
+
+    @abstractmethod
+    def value(self, t: Array) -> Array:
+        """The generator itself, f(t)."""
+
+    @abstractmethod
+    def slope(self, t: Array) -> Array:
+        """The derivative f'(t)."""
+
+    @abstractmethod
+    def conjugate(self, t: Array) -> Array:
+        """The term f*(t) = t f'(t) - f(t)."""
+
+    @abstractmethod
+    def slope_of_log(self, z: Array) -> Array:
+        """The derivative f'(exp(z))."""
+
+    @abstractmethod
+    def conjugate_of_log(self, z: Array) -> Array:
+        """The term f*(exp(z))."""
+
+
+class _LeastSquares(Generator):
+    """Least squares (LSIF): strongly convex, which the excess-risk bound requires."""
+
+    name = "lsif"
+
+    def value(self, t: Array) -> Array:
+        return t * t / 2
+
+    def slope(self, t: Array) -> Array:
+        return t
+
+    def conjugate(self, t: Array) -> Array:
+        return t * t / 2
+
+    def slope_of_log(self, z: Array) -> Array:
+        return namespace(z).exp(z)
+
+    def conjugate_of_log(self, z: Array) -> Array:
+        return namespace(z).exp(2 * z) / 2
+
+
+class _KullbackLeibler(Generator):
+    """The unnormalised Kullback-Leibler divergence."""
+
+    name = "ukl"
+
+    def value(self, t: Array) -> Array:
+        return _times_log(t) - t
+
+    def slope(self, t: Array) -> Array:
+        return namespace(t).log(t)
+
+    def conjugate(self, t: Array) -> Array:
+        return t
+
+    def slope_of_log(self, z: Array) -> Array:
+        return z
+
+    def conjugate_of_log(self, z: Array) -> Array:
+        return namespace(z).exp(z)
+
+
+class _Logistic(Generator):
+    """The logistic loss of positives against unlabeled rows."""
+
+    name = "bkl"
+
+    def value(self, t: Array) -> Array:
+        return _times_log(t) - (1 + t) * namespace(t).log1p(t)
+
+    def slope(self, t: Array) -> Array:
+        return namespace(t).log(t) - namespace(t).log1p(t)
+
+    def conjugate(self, t: Array) -> Array:
+        return namespace(t).log1p(t)
+
+    def slope_of_log(self, z: Array) -> Array:
+        return -softplus(-z)
+
+    def conjugate_of_log(self, z: Array) -> Array:
+        return softplus(z)
+
+
+def _times_log(ratio: Array) -> Array:
+    """Compute t log t, which is 0 at 0."""
+    xp = namespace(ratio)
+    positive = xp.where(ratio > 0, ratio, ratio * 0 + 1)
+    return xp.where(ratio > 0, ratio * xp.log(positive), ratio * 0)
+
+
+GENERATORS: dict[str, Generator] = {
+    "lsif": _LeastSquares(),
+    "ukl": _KullbackLeibler(),
+    "bkl": _Logistic(),
+}
+
+
+def get_generator(generator: str | Generator) -> Generator:
+    """The generator called ``lsif``, ``ukl`` or ``bkl``, or the one given."""
+    if isinstance(generator, Generator):
+        return generator
+    return GENERATORS[check_choice("generator", generator, GENERATORS)]
+
+
+def bregman_risk(
+    positive: Array,
+    unlabeled: Array,
+    *,
+    generator: str | Generator = "lsif",
+    log: bool = False,
+    positive_weight: Array | None = None,
+    unlabeled_weight: Array | None = None,
+) -> Array:
+    """Uncorrected risk L of ratios or log-ratios: the criterion for holdout rows."""
+    slope, conjugate = _terms(generator, log)
+    over_unlabeled = weighted_mean(conjugate(unlabeled), unlabeled_weight)
+    return over_unlabeled - weighted_mean(slope(positive), positive_weight)
+
+
+def nonnegative_bregman_risk(
+    positive: Array,
+    unlabeled: Array,
+    *,
+    alpha: float | Array,
+    generator: str | Generator = "lsif",
+    log: bool = False,
+    positive_weight: Array | None = None,
+    unlabeled_weight: Array | None = None,
+) -> Risk:
+    r"""Non-negative Bregman risk: the training objective of flexible models.
+
+    ``alpha`` is a lower bound of the training prior, one for each model of a stack. It is not
+    checked, because this is called in every step. With :math:`A = E_+[-f'(r) + \alpha f^*(r)]` and
+    :math:`B = E[f^*(r)] - \alpha E_+[f^*(r)]`, the value is :math:`A + \max(0, B)`. The objective
+    is :math:`A + B` where :math:`B \ge 0` and :math:`-B` alone elsewhere. The branch is taken with
+    ``where`` and not with ``if``, which would synchronise with the device.
+    """
+    slope, conjugate = _terms(generator, log)
+    lifted = alpha * weighted_mean(conjugate(positive), positive_weight)
+    kept = lifted - weighted_mean(slope(positive), positive_weight)
+    rest = weighted_mean(conjugate(unlabeled), unlabeled_weight) - lifted
+
+    where = namespace(rest).where
+    value = kept + where(rest >= 0, rest, rest * 0)
+    objective = where(rest >= 0, kept + rest, -rest)
+    return Risk(value, objective)
+
+
+def _terms(
+    generator: str | Generator, log: bool
+) -> tuple[Callable[[Array], Array], Callable[[Array], Array]]:
+    """The derivative and the conjugate of a generator, as functions of ratios or of log-ratios."""
+    f = get_generator(generator)
+    if log:
+        return f.slope_of_log, f.conjugate_of_log
+    return f.slope, f.conjugate
+
+
+# -- losses of the margin -------------------------------------------------------------------------
+
+
 def sigmoid(x: Array) -> Array:
     """1 / (1 + exp(-x)), without overflow for large or small x."""
     xp = namespace(x)
-    return np.exp(-softplus(-x)) if xp is np else xp.sigmoid(x)  # torch has a faster gradient
+    if xp is np:
+        return np.exp(-softplus(-x))
+    return xp.sigmoid(x)  # torch has a faster gradient
 
 
-@dataclass(frozen=True)
-class MarginLoss:
+class MarginLoss(ABC):
     """A loss l(z) of the margin: z = g(x) for a positive row, -g(x) for a negative one."""
 
     name: str
-    value: Callable[[Array], Array]  # l(z)
-    slope: Callable[[Array], Array]  # l'(z)
-    level: Callable[[float], float]  # the optimal score where the probability equals the cost
-    posterior: Callable[[FloatArray], FloatArray] | None  # the probability at which scores are optimal
+    # The probability at which scores are optimal; None if scores do not determine it.
+    posterior: Callable[[FloatArray], FloatArray] | None = None
+
+    @abstractmethod
+    def value(self, z: Array) -> Array:
+        """The loss l(z)."""
+
+    @abstractmethod
+    def slope(self, z: Array) -> Array:
+        """The derivative l'(z)."""
+
+    @abstractmethod
+    def level(self, cost: float) -> float:
+        """The optimal score where the probability equals the cost."""
 
 
-LOSSES = {
-    # Convex, and the score is the log-odds of the posterior.
-    "logistic": MarginLoss(
-        "logistic",
-        value=lambda z: softplus(-z),
-        slope=lambda z: -sigmoid(-z),
-        level=lambda cost: float(np.log(cost) - np.log1p(-cost)),
-        posterior=lambda scores: np.asarray(sigmoid(scores)),
-    ),
-    # Convex, has a closed form, and the score is 2 posterior - 1.
-    "squared": MarginLoss(
-        "squared",
-        value=lambda z: (1 - z) * (1 - z) / 4,
-        slope=lambda z: (z - 1) / 2,
-        level=lambda cost: 2 * cost - 1,
-        posterior=lambda scores: np.clip((1 + scores) / 2, 0, 1),
-    ),
-    # Bounded and close to the error rate. The optimal score depends only on whether the probability is above
-    # the cost, so there are no probabilities.
-    "sigmoid": MarginLoss(
-        "sigmoid",
-        value=lambda z: sigmoid(-z),
-        slope=lambda z: -sigmoid(z) * sigmoid(-z),
-        level=lambda cost: 0.0,
-        posterior=None,
-    ),
+class _LogisticLoss(MarginLoss):
+    """Convex, and the score is the log-odds of the posterior."""
+
+    name = "logistic"
+
+    def value(self, z: Array) -> Array:
+        return softplus(-z)
+
+    def slope(self, z: Array) -> Array:
+        return -sigmoid(-z)
+
+    def level(self, cost: float) -> float:
+        return float(np.log(cost) - np.log1p(-cost))
+
+    def posterior(self, scores: FloatArray) -> FloatArray:
+        return np.asarray(sigmoid(scores))
+
+
+class _SquaredLoss(MarginLoss):
+    """Convex, has a closed form, and the score is 2 posterior - 1."""
+
+    name = "squared"
+
+    def value(self, z: Array) -> Array:
+        return (1 - z) * (1 - z) / 4
+
+    def slope(self, z: Array) -> Array:
+        return (z - 1) / 2
+
+    def level(self, cost: float) -> float:
+        return 2 * cost - 1
+
+    def posterior(self, scores: FloatArray) -> FloatArray:
+        return np.clip((1 + scores) / 2, 0, 1)
+
+
+class _SigmoidLoss(MarginLoss):
+    """Bounded and close to the error rate.
+
+    The optimal score depends only on whether the probability is above the cost, so there are no
+    probabilities.
+    """
+
+    name = "sigmoid"
+
+    def value(self, z: Array) -> Array:
+        return sigmoid(-z)
+
+    def slope(self, z: Array) -> Array:
+        return -sigmoid(z) * sigmoid(-z)
+
+    def level(self, cost: float) -> float:
+        return 0.0
+
+
+LOSSES: dict[str, MarginLoss] = {
+    "logistic": _LogisticLoss(),
+    "squared": _SquaredLoss(),
+    "sigmoid": _SigmoidLoss(),
 }
 
 
@@ -69,9 +308,12 @@ def get_loss(loss: str) -> MarginLoss:
     return LOSSES[check_choice("loss", loss, LOSSES)]
 
 
+# -- risks of the other methods -------------------------------------------------------------------
+
+
 @dataclass(frozen=True, slots=True)
 class ShiftedRisk:
-    r"""The risk of uPU, nnPU and PUa: the priors of unlabeled rows and of the population may differ.
+    r"""The risk of uPU, nnPU and PUa: priors of unlabeled rows and of the population may differ.
 
     Attributes
     ----------
@@ -83,7 +325,8 @@ class ShiftedRisk:
     loss : MarginLoss
         The loss; the default is the sigmoid loss.
     cost : float
-        False-positive cost. Errors on positives get weight ``2 (1 - cost)``, errors on negatives ``2 cost``.
+        False-positive cost. Errors on positives get weight ``2 (1 - cost)``, errors on negatives
+        ``2 cost``.
     corrected : bool
         Whether the risk on negatives is bounded below by ``-beta`` (nnPU, PUa) or not (uPU).
     beta, gamma : float
@@ -92,10 +335,11 @@ class ShiftedRisk:
 
     Notes
     -----
-    With :math:`A = \pi' E_+[l(g)]` and :math:`B = E[l(-g)] - \pi E_+[l(-g)]` the risk at a cost of 1/2 is
-    :math:`A + \frac{1-\pi'}{1-\pi} B` from the prior :math:`\pi` of the unlabeled rows to :math:`\pi'`.
-    It can be negative if a flexible model overfits. The corrected value has :math:`\max(-\beta, B)` instead
-    of :math:`B`; where :math:`B < -\beta`, the objective is :math:`-\gamma B` alone.
+    With :math:`A = \pi' E_+[l(g)]` and :math:`B = E[l(-g)] - \pi E_+[l(-g)]` the risk at a cost of
+    1/2 is :math:`A + \frac{1-\pi'}{1-\pi} B` from the prior :math:`\pi` of the unlabeled rows to
+    :math:`\pi'`. It can be negative if a flexible model overfits. The corrected value has
+    :math:`\max(-\beta, B)` instead of :math:`B`; where :math:`B < -\beta`, the objective is
+    :math:`-\gamma B` alone.
 
     In a single sample a fraction :math:`c` of the population is labelled, and the prior of
     the other rows is :math:`\pi_u = (\pi - c)/(1 - c)`. The population's risk,
@@ -112,16 +356,21 @@ class ShiftedRisk:
     beta: float = 0.0
     gamma: float = 1.0
 
-    def risk(self, positive: Array, unlabeled: Array, w_p: Weight = None, w_u: Weight = None) -> Risk:
+    def risk(
+        self, positive: Array, unlabeled: Array, w_p: Weight = None, w_u: Weight = None
+    ) -> Risk:
         """The risk of a training step, from scores and weights of both samples."""
         kept, scale, rest = self._parts(positive, unlabeled, w_p, w_u)
         beta = self.beta if self.corrected else np.inf
         where = namespace(rest).where
         enough = rest >= -beta
         value = kept + scale * where(enough, rest, rest * 0 - beta)
-        return Risk(value, where(enough, kept + scale * rest, -self.gamma * scale * rest))
+        objective = where(enough, kept + scale * rest, -self.gamma * scale * rest)
+        return Risk(value, objective)
 
-    def criterion(self, positive: Array, unlabeled: Array, w_p: Weight = None, w_u: Weight = None) -> Array:
+    def criterion(
+        self, positive: Array, unlabeled: Array, w_p: Weight = None, w_u: Weight = None
+    ) -> Array:
         """The uncorrected risk, for choosing among models on holdout rows; lower is better."""
         kept, scale, rest = self._parts(positive, unlabeled, w_p, w_u)
         return kept + scale * rest
@@ -131,21 +380,25 @@ class ShiftedRisk:
     ) -> Gradient:
         """The risk and its derivatives, for optimisers that use all rows in every step."""
         kept, scale, rest = self._parts(positive, unlabeled, w_p, w_u)
-        w_p, w_u = weight_shares(positive, w_p), weight_shares(unlabeled, w_u)
-        by_positive = 2 * (1 - self.cost) * self.prior * w_p * self.loss.slope(positive)
+        share_p = weight_shares(positive, w_p)
+        share_u = weight_shares(unlabeled, w_u)
+        by_positive = 2 * (1 - self.cost) * self.prior * share_p * self.loss.slope(positive)
         if self.corrected and rest < -self.beta:
             return float(kept - scale * self.beta), by_positive, np.zeros_like(unlabeled)
-        by_positive = by_positive + scale * self.unlabeled_prior * w_p * self.loss.slope(-positive)
-        return float(kept + scale * rest), by_positive, -scale * w_u * self.loss.slope(-unlabeled)
+        slope_p = self.loss.slope(-positive)
+        by_positive = by_positive + scale * self.unlabeled_prior * share_p * slope_p
+        by_unlabeled = -scale * share_u * self.loss.slope(-unlabeled)
+        return float(kept + scale * rest), by_positive, by_unlabeled
 
     def _parts(
         self, positive: Array, unlabeled: Array, w_p: Weight, w_u: Weight
     ) -> tuple[Array, float | Array, Array]:
         """The terms A, the factor of B, and B."""
         kept = 2 * (1 - self.cost) * self.prior * weighted_mean(self.loss.value(positive), w_p)
+        scale = 2 * self.cost * (1 - self.prior) / (1 - self.unlabeled_prior)
         rest = weighted_mean(self.loss.value(-unlabeled), w_u)
         rest = rest - self.unlabeled_prior * weighted_mean(self.loss.value(-positive), w_p)
-        return kept, 2 * self.cost * (1 - self.prior) / (1 - self.unlabeled_prior), rest
+        return kept, scale, rest
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,29 +411,36 @@ class VariationalRisk:
         Fraction of the population that is labelled and therefore missing from the
         unlabeled rows; 0 if the unlabeled rows are a sample of the population.
     mixup : float
-        Weight of the penalty for scores that are not linear between two rows, which only networks use.
+        Weight of the penalty for scores that are not linear between two rows, which only networks
+        use.
     concentration : float
         The weights of MixUp are drawn from Beta(concentration, concentration).
 
     Notes
     -----
     :math:`\log E[\Phi] - E_+[\log \Phi]` where :math:`\Phi` is the sigmoid of the score,
-    computed in logarithms. It is minimal if :math:`\Phi` is proportional to the posterior, and does not
-    depend on a constant factor, so :math:`\Phi` has to be divided by its largest value to get a probability.
+    computed in logarithms. It is minimal if :math:`\Phi` is proportional to the posterior, and
+    does not depend on a constant factor, so :math:`\Phi` has to be divided by its largest value to
+    get a probability.
     """
 
     labelled_share: float = 0.0
     mixup: float = 0.0
     concentration: float = 0.3
 
-    def risk(self, positive: Array, unlabeled: Array, w_p: Weight = None, w_u: Weight = None) -> Risk:
+    def risk(
+        self, positive: Array, unlabeled: Array, w_p: Weight = None, w_u: Weight = None
+    ) -> Risk:
         """The risk of a training step, from scores and weights of both samples."""
         value = self.criterion(positive, unlabeled, w_p, w_u)
         return Risk(value, value)
 
-    def criterion(self, positive: Array, unlabeled: Array, w_p: Weight = None, w_u: Weight = None) -> Array:
+    def criterion(
+        self, positive: Array, unlabeled: Array, w_p: Weight = None, w_u: Weight = None
+    ) -> Array:
         """The same risk, for choosing among models on holdout rows; lower is better."""
-        log_p, log_u = -softplus(-positive), -softplus(-unlabeled)
+        log_p = -softplus(-positive)
+        log_u = -softplus(-unlabeled)
         spread = _log_mean_exp(log_u, w_u)
         if self.labelled_share > 0:
             labelled = _log_mean_exp(log_p, w_p) + np.log(self.labelled_share)
@@ -191,16 +451,23 @@ class VariationalRisk:
         self, positive: FloatArray, unlabeled: FloatArray, w_p: Weight = None, w_u: Weight = None
     ) -> Gradient:
         """The risk and its derivatives, for optimisers that use all rows in every step."""
-        w_p, w_u = weight_shares(positive, w_p), weight_shares(unlabeled, w_u)
+        share_p = weight_shares(positive, w_p)
+        share_u = weight_shares(unlabeled, w_u)
+        log_p = -softplus(-positive)
+        log_u = -softplus(-unlabeled)
         c = self.labelled_share
-        log_p, log_u = -softplus(-positive), -softplus(-unlabeled)
-        # For numerical stability: the largest value that enters the sum.
-        top = max(log_p.max(), log_u.max()) if c > 0 else log_u.max()
-        mass_p = c * w_p * np.exp(log_p - top) if c > 0 else np.zeros_like(w_p)
-        mass_u = (1 - c) * w_u * np.exp(log_u - top)
+        # The largest value that enters the sum is subtracted, for numerical stability.
+        top = log_u.max()
+        mass_p = np.zeros_like(share_p)
+        if c > 0:
+            top = max(log_p.max(), top)
+            mass_p = c * share_p * np.exp(log_p - top)
+        mass_u = (1 - c) * share_u * np.exp(log_u - top)
         total = mass_p.sum() + mass_u.sum()
-        value = float(np.log(total) + top - w_p @ log_p)
-        return value, (mass_p / total - w_p) * sigmoid(-positive), mass_u / total * sigmoid(-unlabeled)
+        value = float(np.log(total) + top - share_p @ log_p)
+        by_positive = (mass_p / total - share_p) * sigmoid(-positive)
+        by_unlabeled = mass_u / total * sigmoid(-unlabeled)
+        return value, by_positive, by_unlabeled
 
 
 PUObjective: TypeAlias = ShiftedRisk | VariationalRisk
@@ -226,4 +493,6 @@ def _log_mean_exp(x: Array, weight: Weight) -> Array:
 
 def weight_shares(rows: Sized, weight: Weight) -> FloatArray:
     """The weights of rows divided by their sum; equal ones if there are none."""
-    return np.full(len(rows), 1 / len(rows)) if weight is None else np.asarray(weight / weight.sum())
+    if weight is None:
+        return np.full(len(rows), 1 / len(rows))
+    return np.asarray(weight / weight.sum())

@@ -1,26 +1,19 @@
-"""Holdout rows, which are used to choose among fits and not for training."""
+"""Divisions of the rows: folds, and holdout rows that choose among fits and are not trained on."""
 
 from __future__ import annotations
 
-import math
-import threading
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
-from contextvars import copy_context
 from dataclasses import dataclass
-from functools import partial
-from typing import Any
 
 import numpy as np
-from joblib import Parallel, cpu_count, delayed
 
-from drpu._progress import Step
 from drpu._samples import SamplePair
-from drpu._typing import IntArray
+from drpu._typing import FloatArray, IntArray
 from drpu.exceptions import ParameterError
 
 MIN_HELD = 5  # with fewer rows of either kind a holdout risk is mostly noise
+
+Positions = tuple[IntArray, IntArray]  # positions to train on, positions held out
+PairSplit = tuple[Positions, Positions]  # of the positive and of the unlabeled rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,48 +39,69 @@ def hold_out(
     """
     if holdout is not None:
         return TrainAndHeld(pair, holdout)
-    if pair.positive.groups is not None or pair.unlabeled.groups is not None:  # a group is on one side
-        splits = draw_splits(pair, fraction, np.random.RandomState(rng.integers(2**31)))
-    else:
-        positive = _shuffled(len(pair.positive), fraction, rng, most)
-        splits = [(positive, _shuffled(len(pair.unlabeled), fraction, rng, most))]
-    if not splits or min(held.size for _, held in splits[0]) < MIN_HELD:
+    split = _one_split(pair, fraction, rng, most)
+    if split is None:
         return TrainAndHeld(pair, None)
-    (rest_p, held_p), (rest_u, held_u) = splits[0]
-    if min(rest_p.size, rest_u.size) == 0:
+    (train_positive, held_positive), (train_unlabeled, held_unlabeled) = split
+    if min(held_positive.size, held_unlabeled.size) < MIN_HELD:
+        return TrainAndHeld(pair, None)
+    if min(train_positive.size, train_unlabeled.size) == 0:
         raise ParameterError(f"holdout must leave rows to train on, got {fraction!r}: lower it.")
-    train, held = pair.take(rest_p, rest_u), pair.take(held_p, held_u)
+    train = pair.take(train_positive, train_unlabeled)
+    held = pair.take(held_positive, held_unlabeled)
     if min(train.smallest_total, held.smallest_total) <= 0:
         return TrainAndHeld(pair, None)
     return TrainAndHeld(train, held)
 
 
+def _one_split(
+    pair: SamplePair, fraction: float, rng: np.random.Generator, most: int | None
+) -> PairSplit | None:
+    """One split of both samples; None if groups, of which each is on one side, are too few."""
+    if pair.positive.groups is not None or pair.unlabeled.groups is not None:
+        splits = draw_splits(pair, fraction, np.random.RandomState(rng.integers(2**31)))
+        return splits[0] if splits else None
+    positive = _shuffled(len(pair.positive), fraction, rng, most)
+    unlabeled = _shuffled(len(pair.unlabeled), fraction, rng, most)
+    return positive, unlabeled
+
+
 def _shuffled(n: int, fraction: float, rng: np.random.Generator, most: int | None) -> Positions:
     order = rng.permutation(n)
-    kept = round(fraction * n) if most is None else min(round(fraction * n), most)
-    return np.sort(order[kept:]), np.sort(order[:kept])
-
-
-Positions = tuple[IntArray, IntArray]  # positions to train on, positions held out
+    held = round(fraction * n)
+    if most is not None:
+        held = min(held, most)
+    return np.sort(order[held:]), np.sort(order[:held])
 
 
 def draw_splits(
     pair: SamplePair, holdout: int | float, rng: np.random.RandomState
-) -> list[tuple[Positions, Positions]]:
+) -> list[PairSplit]:
     """Splits of both samples: ``holdout`` folds, or one split that holds out that fraction.
 
     Rows of one group, in either sample, are on the same side. If there are
     too few groups, there are fewer folds, and none if two are not possible.
     """
     if pair.positive.groups is None and pair.unlabeled.groups is None:
-        sizes = len(pair.positive), len(pair.unlabeled)
-        return list(zip(*(_row_splits(n, holdout, rng) for n in sizes), strict=True))
-    most = int(holdout) if holdout >= 1 else 1
-    for folds in range(most, 0 if holdout < 1 else 1, -1):
-        splits = list(_group_splits(pair, folds if holdout >= 1 else holdout, rng))
-        if splits and all(part.size for split in splits for half in split for part in half):
+        positive = _row_splits(len(pair.positive), holdout, rng)
+        unlabeled = _row_splits(len(pair.unlabeled), holdout, rng)
+        return list(zip(positive, unlabeled, strict=True))
+    if holdout < 1:
+        return _complete(_group_splits(pair, holdout, rng))
+    for folds in range(int(holdout), 1, -1):
+        splits = _complete(_group_splits(pair, folds, rng))
+        if splits:
             return splits
     return []
+
+
+def _complete(splits: list[PairSplit]) -> list[PairSplit]:
+    """The splits, or none of them if a side of one has no rows."""
+    for positive, unlabeled in splits:
+        sizes = [part.size for part in (*positive, *unlabeled)]
+        if min(sizes) == 0:
+            return []
+    return splits
 
 
 def count_held(n: int, share: float) -> int:
@@ -95,127 +109,69 @@ def count_held(n: int, share: float) -> int:
     return min(max(1, round(n * share)), n - 1)
 
 
-def _row_splits(n: int, holdout: int | float, rng: np.random.RandomState) -> Iterator[Positions]:
+def _row_splits(n: int, holdout: int | float, rng: np.random.RandomState) -> list[Positions]:
     order = rng.permutation(n)
-    parts = [order[: count_held(n, holdout)]] if holdout < 1 else np.array_split(order, int(holdout))
-    for kept in parts:
-        seen = np.ones(n, dtype=bool)
-        seen[kept] = False
-        yield np.flatnonzero(seen), np.sort(kept)
+    parts = [order[: count_held(n, holdout)]]
+    if holdout >= 1:
+        parts = np.array_split(order, int(holdout))
+    splits = []
+    for held in parts:
+        is_seen = np.ones(n, dtype=bool)
+        is_seen[held] = False
+        splits.append((np.flatnonzero(is_seen), np.sort(held)))
+    return splits
 
 
 def _group_splits(
     pair: SamplePair, holdout: int | float, rng: np.random.RandomState
-) -> Iterator[tuple[Positions, Positions]]:
-    codes, n_groups = _codes(pair)
-    of_positive = np.bincount(codes[0], minlength=n_groups)
-    of_unlabeled = np.bincount(codes[1], minlength=n_groups)
+) -> list[PairSplit]:
+    positive_codes, unlabeled_codes, n_groups = _group_codes(pair)
+    positives = np.bincount(positive_codes, minlength=n_groups)
+    unlabeled = np.bincount(unlabeled_codes, minlength=n_groups)
+    # Groups with positives are balanced by their positives, the others by their rows.
+    with_positives = np.flatnonzero(positives > 0)
+    without = np.flatnonzero(positives == 0)
     fold = np.empty(n_groups, dtype=np.int64)
-    with_positives = of_positive > 0
-    # groups with positives are balanced by their positives, the others by their rows
-    for chosen, sizes in ((with_positives, of_positive), (~with_positives, of_unlabeled)):
-        own, order = sizes[chosen], rng.permutation(int(chosen.sum()))
-        middle = (np.cumsum(own[order]) - own[order] / 2) / max(own.sum(), 1)
-        # with a fraction, 0 is held out and 1 is not
-        dealt = np.floor(middle * holdout) if holdout >= 1 else middle >= holdout
-        fold[np.flatnonzero(chosen)[order]] = dealt
-    held = [fold[code] for code in codes]
-    for k in range(int(holdout)) if holdout >= 1 else [0]:
-        positive, unlabeled = ((np.flatnonzero(part != k), np.flatnonzero(part == k)) for part in held)
-        yield positive, unlabeled
+    fold[with_positives] = _dealt(positives[with_positives], holdout, rng)
+    fold[without] = _dealt(unlabeled[without], holdout, rng)
+
+    n_splits = int(holdout) if holdout >= 1 else 1
+    return [
+        (_positions(fold[positive_codes], k), _positions(fold[unlabeled_codes], k))
+        for k in range(n_splits)
+    ]
 
 
-def _codes(pair: SamplePair) -> tuple[list[IntArray], int]:
-    """Group numbers of the rows of both samples; a row without a group gets its own number."""
-    known = [s.groups for s in (pair.positive, pair.unlabeled) if s.groups is not None]
-    names, inverse = np.unique(np.concatenate(known), return_inverse=True)
-    start, used, codes = len(names), 0, []
-    for sample in (pair.positive, pair.unlabeled):
-        if sample.groups is None:
-            codes.append(np.arange(start, start + len(sample)))
-            start += len(sample)
-        else:
-            codes.append(inverse[used : used + len(sample)])
-            used += len(sample)
-    return codes, start
+def _dealt(sizes: IntArray, holdout: int | float, rng: np.random.RandomState) -> IntArray:
+    """The fold of each group; with a fraction, groups of fold 0 are held out and others are not."""
+    order = rng.permutation(len(sizes))
+    middle: FloatArray = (np.cumsum(sizes[order]) - sizes[order] / 2) / max(sizes.sum(), 1)
+    fold = np.empty(len(sizes), dtype=np.int64)
+    if holdout >= 1:
+        fold[order] = np.floor(middle * holdout)
+    else:
+        fold[order] = middle >= holdout
+    return fold
 
 
-PROCESS_START = 5.0  # seconds that processes must save, because starting them takes time
-THREAD_ROWS = 2000  # up to this number of rows, threads wait for the interpreter as long as they compute
-THREAD_VALUES = 2_000_000  # of the rows of one fit; with fewer, its threads wait for each other too often
+def _positions(fold: IntArray, held: int) -> Positions:
+    """Positions of the rows that are not in a fold, and of those that are."""
+    return np.flatnonzero(fold != held), np.flatnonzero(fold == held)
 
 
-def run_jobs(
-    function: Callable[..., Any], work: Sequence[tuple[Any, ...]], *, jobs: int, threads: bool, rows: int
-) -> Iterator[Any]:
-    """Results of ``function`` for each tuple of arguments, in their order.
+def _group_codes(pair: SamplePair) -> tuple[IntArray, IntArray, int]:
+    """Group numbers of the rows of both samples, and how many there are.
 
-    More jobs are used only if they are expected to save time. Threads, which share the rows, are used if
-    there are enough of them. Processes are started only if the first result, which is computed
-    here, took so long that the others are finished earlier with them.
+    In a sample without groups every row is a group.
     """
-    jobs = min(jobs, len(work), cpu_count())
-    steps = iter(Step.parts(len(work)))
-    if threads:
-        jobs = jobs if rows > THREAD_ROWS else 1
-    elif jobs > 1:
-        start = time.perf_counter(), time.process_time()
-        yield next(steps).run(function, *work[0])
-        wall, busy = time.perf_counter() - start[0], time.process_time() - start[1]
-        work = work[1:]
-        if _saved(wall, busy, len(work), jobs) < PROCESS_START:
-            jobs = 1
-    pairs = list(zip(steps, work, strict=True))
-    # Threads get the context of this one, so that its listener hears their warnings.
-    calls = (
-        delayed(copy_context().run)(step.run, function, *given)
-        if threads
-        else delayed(function if jobs > 1 else partial(step.run, function))(*given)
-        for step, given in pairs
+    groups = [sample.groups for sample in (pair.positive, pair.unlabeled)]
+    names, codes = np.unique(
+        np.concatenate([known for known in groups if known is not None]), return_inverse=True
     )
-    backend = "threading" if threads else None
-    with _one_matrix_thread() if threads and len(work) > 1 else nullcontext():
-        results = Parallel(n_jobs=jobs, backend=backend, return_as="generator")(calls)
-        for (step, _), result in zip(pairs, results, strict=True):
-            step.advance(1)  # where the call ran in another process
-            yield result
-
-
-_LIMITS: list[Any] = []  # one for each call that runs now; all of them are the same
-_LIMITS_LOCK = threading.Lock()
-
-
-@contextmanager
-def _one_matrix_thread() -> Iterator[None]:
-    """Products of matrices use one thread.
-
-    Their own threads would compete with those of the jobs, and they slow down even a single job whose
-    matrices are small. The last bits of a product depend on its threads, so any number of jobs has
-    the same results. The limit is one of the whole process: the last of the calls that overlap restores it.
-    """
-    from threadpoolctl import threadpool_limits
-
-    with _LIMITS_LOCK:
-        _LIMITS.append(_LIMITS[0] if _LIMITS else threadpool_limits(1, user_api="blas"))
-    try:
-        yield
-    finally:
-        with _LIMITS_LOCK:
-            limit = _LIMITS.pop()
-            if not _LIMITS:
-                limit.restore_original_limits()
-
-
-def _saved(wall: float, busy: float, calls: int, jobs: int) -> float:
-    """Seconds that processes save if a call takes ``wall`` seconds and ``busy`` of all processors together.
-
-    A call that uses several processors already is slower beside others, as in products of large matrices.
-    """
-    beside_others: float = max(wall, busy * jobs / cpu_count())
-    return calls * wall - math.ceil(calls / jobs) * beside_others
-
-
-def threads_of_one_fit(jobs: int, samples: Sequence[Any]) -> int:
-    """Number of threads inside a single fit: one if there are few values."""
-    values = sum(getattr(rows, "nnz", math.prod(rows.shape)) for rows in samples)
-    return min(jobs, cpu_count()) if values >= THREAD_VALUES else 1
+    if pair.positive.groups is None:
+        n_groups = len(names) + len(pair.positive)
+        return np.arange(len(names), n_groups), codes, n_groups
+    if pair.unlabeled.groups is None:
+        n_groups = len(names) + len(pair.unlabeled)
+        return codes, np.arange(len(names), n_groups), n_groups
+    return codes[: len(pair.positive)], codes[len(pair.positive) :], len(names)

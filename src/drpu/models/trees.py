@@ -19,8 +19,8 @@ from drpu._fork import threads_here
 from drpu._samples import SamplePair, is_sparse
 from drpu._typing import BoolArray, FloatArray, IntArray, Rows
 from drpu.exceptions import ArtifactError, ClusterError, DataError, ParameterError
-from drpu.models.function import Function, Scorer, within_limits
 from drpu.models.graphs import Graph
+from drpu.models.learner import Function, Scorer, within_limits
 
 
 def tree_rows(X: Rows) -> Rows:
@@ -28,14 +28,25 @@ def tree_rows(X: Rows) -> Rows:
     return sparse.csr_matrix(X) if is_sparse(X) else X
 
 
-def tree_data(pair: SamplePair, settings: dict[str, Any], categories: Any, reference: Any = None) -> Any:
+def tree_threads(n_jobs: int) -> int:
+    """Number of threads as LightGBM counts them, where 0 is one for each core."""
+    return 0 if n_jobs == -1 else n_jobs
+
+
+def tree_data(
+    pair: SamplePair, settings: dict[str, Any], categories: Any, reference: Any = None
+) -> Any:
     """Both samples as a LightGBM data set; dense rows are two blocks, to avoid a copy."""
     import lightgbm
 
-    samples = pair.positive, pair.unlabeled
-    rows: Any = [np.ascontiguousarray(sample.rows) for sample in samples if not is_sparse(sample.rows)]
+    positive = pair.positive.rows
+    unlabeled = pair.unlabeled.rows
+    if is_sparse(positive) or is_sparse(unlabeled):
+        rows = tree_rows(pair.stacked())
+    else:
+        rows = [np.ascontiguousarray(positive), np.ascontiguousarray(unlabeled)]
     return lightgbm.Dataset(
-        rows if len(rows) == 2 else tree_rows(pair.stacked()),
+        rows,
         pair.flags(),
         weight=pair.unit_weights(),
         params=settings,
@@ -48,7 +59,9 @@ def category_columns(categories: Sequence[int], columns: int) -> Any:
     """Positions of category codes, in the form that a LightGBM data set accepts."""
     for j in categories:
         if check_integer("categories", j, low=0) >= columns:
-            raise ParameterError(f"categories must be positions of columns below {columns}, got {j!r}.")
+            raise ParameterError(
+                f"categories must be positions of columns below {columns}, got {j!r}."
+            )
     return [int(j) for j in categories] or "auto"
 
 
@@ -65,7 +78,8 @@ def category_settings(categories: Sequence[int]) -> dict[str, Any]:
 MOST_DEPTH = 1000  # most splits between root and leaf, to bound the time for a row
 
 _CATEGORICAL, _LEFT, _ZERO, _NAN = 1, 2, 4, 8  # bits of a decision, as LightGBM numbers them
-_LOWEST = -float(np.finfo(np.float64).max)  # an infinite threshold separates numbers from missing values
+# An infinite threshold separates numbers from missing values.
+_LOWEST = -float(np.finfo(np.float64).max)
 
 
 @kept("trees")
@@ -73,13 +87,13 @@ _LOWEST = -float(np.finfo(np.float64).max)  # an infinite threshold separates nu
 class Trees(Kept):
     """Trees as arrays over all splits and all leaves, one tree after the other.
 
-    Splits and leaves are numbered within a tree; a child is the number of a split, or ``~leaf``. A decision
-    has LightGBM's bits: 1 for a split on a category, 2 if missing values go left, 4 or 8 if zeros or NaN are
-    missing values. A category goes left if its bit is set. The threshold of the k-th split on a category
-    is k, and its 32-bit words are ``bits[bounds[k]:bounds[k + 1]]``.
+    Splits and leaves are numbered within a tree; a child is the number of a split, or ``~leaf``. A
+    decision has LightGBM's bits: 1 for a split on a category, 2 if missing values go left, 4 or 8
+    if zeros or NaN are missing values. A category goes left if its bit is set. The threshold of the
+    k-th split on a category is k, and its 32-bit words are ``bits[bounds[k]:bounds[k + 1]]``.
     """
 
-    leaves: Annotated[NDArray[Any], Array("t", dtype="int32", low=1)]  # of each tree; it has one split less
+    leaves: Annotated[NDArray[Any], Array("t", dtype="int32", low=1)]  # of each tree; splits + 1
     feature: Annotated[NDArray[Any], Array("s", dtype="int32", low=0)]  # the column of each split
     threshold: Annotated[FloatArray, Array("s", low=_LOWEST, high=np.inf)]
     decision: Annotated[NDArray[Any], Array("s", dtype="int8", low=0, high=11)]
@@ -94,12 +108,14 @@ class Trees(Kept):
     averaged: bool = False  # whether the output is the mean of the trees, or their sum
 
     def __post_init__(self) -> None:
-        splits, leaves = len(self.feature), int(self.leaves.sum(dtype=np.int64))
+        n_splits = len(self.feature)
+        n_leaves = int(self.leaves.sum(dtype=np.int64))
         _need(len(self) > 0, "there must be a tree")
-        fit = len(self.value) == leaves and splits == leaves - len(self)
-        _need(fit, "a tree must have one leaf more than splits")
+        sizes_fit = len(self.value) == n_leaves and n_splits == n_leaves - len(self)
+        _need(sizes_fit, "a tree must have one leaf more than splits")
         _need(not (self.feature >= self.n_columns).any(), "a split must be on one of the columns")
-        _need(not (self.decision & (_ZERO | _NAN) == _ZERO | _NAN).any(), "a split must be of a known kind")
+        both_missing = self.decision & (_ZERO | _NAN) == _ZERO | _NAN
+        _need(not both_missing.any(), "a split must be of a known kind")
         rows = np.add.reduceat(self.count, self._leaf_start[:-1], dtype=np.int64)
         _need(int(rows.max()) < 2**31, "a tree must have fewer than 2**31 rows")
         self._check_children()
@@ -109,28 +125,37 @@ class Trees(Kept):
         return len(self.leaves)
 
     def _check_children(self) -> None:
-        """Raise unless splits and leaves form trees: each comes after its parent and is reached once."""
-        of_tree = np.repeat(np.arange(len(self)), self.leaves - 1)
+        """Raise unless splits and leaves form trees: each is reached once, after its parent."""
+        leaves_of_tree = self.leaves[self._tree_of_split]
         for child in (self.left, self.right):
-            inside = (child < self.leaves[of_tree] - 1) & (~child < self.leaves[of_tree])
+            inside = (child < leaves_of_tree - 1) & (~child < leaves_of_tree)
             _need(bool(inside.all()), "a child must be a split or a leaf of its tree")
-        children, splits = self._children(), len(self.feature)
-        early = (children < splits) & (children <= np.arange(splits))
+        children = self._children()
+        n_splits = len(self.feature)
+        early = (children < n_splits) & (children <= np.arange(n_splits))
         _need(not early.any(), "a child must come after its parent")
-        reached = np.bincount(children.ravel(), minlength=splits + len(self.value))
+        reached = np.bincount(children.ravel(), minlength=n_splits + len(self.value))
         reached[self._roots] += 1
         _need(bool((reached == 1).all()), "every split and leaf must be reached once")
-        _need(
-            len(self._levels(children)) <= MOST_DEPTH, f"a tree must not be deeper than {MOST_DEPTH} splits"
-        )
+        depth = len(self._levels(children))
+        _need(depth <= MOST_DEPTH, f"a tree must not be deeper than {MOST_DEPTH} splits")
 
     def _check_categories(self) -> None:
-        found = self.threshold[self.decision & _CATEGORICAL == 1]
+        sets = self.threshold[self._is_categorical]
         ranks = np.arange(len(self.bounds) - 1)
-        _need(np.array_equal(found, ranks), "each split on a category must have its own set")
+        _need(np.array_equal(sets, ranks), "each split on a category must have its own set")
         ends = self.bounds[[0, -1]].tolist() if len(self.bounds) else []
         _need(ends == [0, len(self.bits)], "the sets of categories must be all of their bits")
         _need(not (np.diff(self.bounds) < 0).any(), "the sets of categories must be in order")
+
+    @property
+    def _is_categorical(self) -> BoolArray:
+        """Whether each split is one on a category."""
+        return np.asarray(self.decision & _CATEGORICAL == 1)
+
+    @property
+    def _tree_of_split(self) -> IntArray:
+        return np.repeat(np.arange(len(self)), self.leaves - 1)
 
     @cached_property
     def _leaf_start(self) -> IntArray:
@@ -142,60 +167,60 @@ class Trees(Kept):
 
     @property
     def _roots(self) -> IntArray:
-        """The first node of each tree, among the splits of all trees, which are followed by all leaves."""
+        """The first node of each tree; all splits of all trees are followed by all leaves."""
         leaf = len(self.feature) + self._leaf_start[:-1]
         return np.where(self.leaves > 1, self._split_start[:-1], leaf)
 
     def _children(self) -> IntArray:
         """Children among the splits and leaves of all trees, (2, splits)."""
-        splits = self.leaves - 1
-        split, leaf = (np.repeat(start[:-1], splits) for start in (self._split_start, self._leaf_start))
-        both = np.stack([self.left, self.right])
-        return np.where(both >= 0, both + split, len(self.feature) + ~both + leaf)
+        first_split = np.repeat(self._split_start[:-1], self.leaves - 1)
+        first_leaf = np.repeat(self._leaf_start[:-1], self.leaves - 1)
+        child = np.stack([self.left, self.right])
+        leaf = len(self.feature) + ~child + first_leaf
+        return np.where(child >= 0, child + first_split, leaf)
 
     def _levels(self, children: IntArray) -> list[IntArray]:
         """Splits of all trees by their depth; at most one level more than allowed."""
+        n_splits = len(self.feature)
         levels: list[IntArray] = []
-        nodes, splits = self._roots, len(self.feature)
-        while (nodes := nodes[nodes < splits]).size and len(levels) <= MOST_DEPTH:
-            levels.append(nodes)
-            nodes = children[:, nodes].ravel()
+        splits = self._roots[self._roots < n_splits]
+        while splits.size and len(levels) <= MOST_DEPTH:
+            levels.append(splits)
+            nodes = children[:, splits].ravel()
+            splits = nodes[nodes < n_splits]
         return levels
 
     @classmethod
     def from_lightgbm(cls, text: str, n_columns: int, *, averaged: bool = False) -> Self:
         """Trees from the text that LightGBM wrote in this process or on a worker."""
-        blocks = text.partition("\nend of trees")[0].split("\nTree=")[1:]
-        trees = [dict(line.split("=", 1) for line in block.split("\n") if "=" in line) for block in blocks]
-        for tree in trees:  # earlier versions count no rows in a tree of one leaf
-            tree["leaf_count"] = tree.get("leaf_count") or "1"
-
-        def numbers(name: str, dtype: type) -> NDArray[Any]:
-            return np.fromstring(" ".join(filter(None, (tree.get(name) for tree in trees))), dtype, sep=" ")
-
-        sets, words = numbers("num_cat", np.int64), []
-        for tree in trees:
+        fields = [_fields_of_tree(block) for block in _blocks_of_text(text)]
+        n_sets = _joined_numbers(fields, "num_cat", np.int64)
+        words_of_sets = [np.zeros(1)]
+        for tree in fields:
             if tree["num_cat"] != "0":
-                words.append(np.diff(np.fromstring(tree["cat_boundaries"], np.int32, sep=" ")))
-        decision, threshold = numbers("decision_type", np.int8), numbers("threshold", np.float64)
-        # sets of categories are numbered within a tree
-        threshold[decision & _CATEGORICAL == 1] += np.repeat(np.cumsum(sets) - sets, sets)
-        found = cls(
-            leaves=numbers("num_leaves", np.int32),
-            feature=numbers("split_feature", np.int32),
+                boundaries = np.fromstring(tree["cat_boundaries"], np.int32, sep=" ")
+                words_of_sets.append(np.diff(boundaries))
+        decision = _joined_numbers(fields, "decision_type", np.int8)
+        threshold = _joined_numbers(fields, "threshold", np.float64)
+        # LightGBM numbers the sets of categories within a tree.
+        first_set = np.cumsum(n_sets) - n_sets
+        threshold[decision & _CATEGORICAL == 1] += np.repeat(first_set, n_sets)
+        trees = cls(
+            leaves=_joined_numbers(fields, "num_leaves", np.int32),
+            feature=_joined_numbers(fields, "split_feature", np.int32),
             threshold=threshold,
             decision=decision,
-            left=numbers("left_child", np.int32),
-            right=numbers("right_child", np.int32),
-            value=numbers("leaf_value", np.float64),
-            count=np.maximum(numbers("leaf_count", np.int32), 1),
-            bounds=np.cumsum(np.concatenate([np.zeros(1), *words])).astype(np.int32),
-            bits=numbers("cat_threshold", np.uint32),
+            left=_joined_numbers(fields, "left_child", np.int32),
+            right=_joined_numbers(fields, "right_child", np.int32),
+            value=_joined_numbers(fields, "leaf_value", np.float64),
+            count=np.maximum(_joined_numbers(fields, "leaf_count", np.int32), 1),
+            bounds=np.cumsum(np.concatenate(words_of_sets)).astype(np.int32),
+            bits=_joined_numbers(fields, "cat_threshold", np.uint32),
             n_columns=n_columns,
             averaged=averaged,
         )
-        found.__dict__["booster"] = _booster(text)  # faster than to write the text again
-        return found
+        trees.__dict__["booster"] = _booster(text)  # faster than to write the text again
+        return trees
 
     def text(self) -> str:
         """The trees as LightGBM reads them."""
@@ -208,12 +233,10 @@ class Trees(Kept):
 
     def blocks(self) -> list[str]:
         """The lines of each tree in LightGBM's text."""
+        n_sets = np.bincount(self._tree_of_split[self._is_categorical], minlength=len(self))
+        first_set = np.concatenate([[0], np.cumsum(n_sets)])
         threshold = self.threshold.copy()
-        categorical = self.decision & _CATEGORICAL == 1
-        of_tree = np.repeat(np.arange(len(self)), self.leaves - 1)
-        sets = np.bincount(of_tree[categorical], minlength=len(self))
-        set_start = np.concatenate([[0], np.cumsum(sets)])
-        threshold[categorical] -= np.repeat(set_start[:-1], sets)
+        threshold[self._is_categorical] -= np.repeat(first_set[:-1], n_sets)
         of_splits = {
             "split_feature": _texts(self.feature),
             "threshold": _texts(threshold),
@@ -223,18 +246,21 @@ class Trees(Kept):
             "internal_count": _texts(self._rows_below()),
         }
         of_leaves = {"leaf_value": _texts(self.value), "leaf_count": _texts(self.count)}
-        found = []
+        split_start = self._split_start
+        leaf_start = self._leaf_start
+        blocks = []
         for tree in range(len(self)):
-            lines = [f"num_leaves={self.leaves[tree]}", f"num_cat={sets[tree]}"]
-            for fields, start in ((of_splits, self._split_start), (of_leaves, self._leaf_start)):
-                at = slice(start[tree], start[tree + 1])
-                lines += [f"{name}={' '.join(texts[at])}" for name, texts in fields.items()]
-            if sets[tree]:
-                bounds = self.bounds[set_start[tree] : set_start[tree + 1] + 1]
+            lines = [f"num_leaves={self.leaves[tree]}", f"num_cat={n_sets[tree]}"]
+            for name, texts in of_splits.items():
+                lines.append(f"{name}={' '.join(texts[split_start[tree] : split_start[tree + 1]])}")
+            for name, texts in of_leaves.items():
+                lines.append(f"{name}={' '.join(texts[leaf_start[tree] : leaf_start[tree + 1]])}")
+            if n_sets[tree]:
+                bounds = self.bounds[first_set[tree] : first_set[tree + 1] + 1]
                 lines.append(f"cat_boundaries={' '.join(_texts(bounds - bounds[0]))}")
                 lines.append(f"cat_threshold={' '.join(_texts(self.bits[bounds[0] : bounds[-1]]))}")
-            found.append("\n".join([*lines, "is_linear=0", "shrinkage=1"]))
-        return found
+            blocks.append("\n".join([*lines, "is_linear=0", "shrinkage=1"]))
+        return blocks
 
     def _rows_below(self) -> IntArray:
         """Training rows below each split."""
@@ -257,12 +283,34 @@ def _need(holds: bool, rule: str) -> None:
 
 def _texts(values: NDArray[Any]) -> list[str]:
     """Numbers as Python writes them: the shortest text that gives the same number again."""
-    return list(map(repr, values.tolist()))
+    return [repr(value) for value in values.tolist()]
+
+
+def _blocks_of_text(text: str) -> list[str]:
+    """The lines of each tree in LightGBM's text of a model."""
+    trees, _, _ = text.partition("\nend of trees")
+    return trees.split("\nTree=")[1:]
+
+
+def _fields_of_tree(block: str) -> dict[str, str]:
+    """The fields of a tree in LightGBM's text."""
+    fields = dict(line.split("=", 1) for line in block.split("\n") if "=" in line)
+    # Earlier versions count no rows in a tree of one leaf.
+    fields["leaf_count"] = fields.get("leaf_count") or "1"
+    return fields
+
+
+def _joined_numbers(trees: list[dict[str, str]], name: str, dtype: type) -> NDArray[Any]:
+    """The numbers of a field of all trees, some of which may not have it."""
+    texts = [tree[name] for tree in trees if tree.get(name)]
+    return np.fromstring(" ".join(texts), dtype, sep=" ")
 
 
 def _model_text(blocks: Sequence[str], columns: int, *, averaged: bool, outputs: int = 1) -> str:
     """LightGBM's text of a model, from the lines of each of its trees; outputs take turns."""
     trees = [f"Tree={i}\n{block}\n\n" for i, block in enumerate(blocks)]
+    names = [f"Column_{i}" for i in range(columns)]
+    sizes = [str(len(tree)) for tree in trees]
     header = [
         "tree",
         "version=v4",
@@ -270,10 +318,13 @@ def _model_text(blocks: Sequence[str], columns: int, *, averaged: bool, outputs:
         f"num_tree_per_iteration={outputs}",
         "label_index=0",
         f"max_feature_idx={columns - 1}",
-        *(["average_output"] if averaged else []),
-        "feature_names=" + " ".join(f"Column_{i}" for i in range(columns)),
+    ]
+    if averaged:
+        header.append("average_output")
+    header += [
+        "feature_names=" + " ".join(names),
         "feature_infos=" + " ".join(["none"] * columns),
-        f"tree_sizes={' '.join(str(len(tree)) for tree in trees)}",
+        "tree_sizes=" + " ".join(sizes),
     ]
     return "\n".join(header) + "\n\n" + "".join(trees) + "end of trees\n"
 
@@ -299,7 +350,9 @@ def trees_from_xgboost(model: bytes | bytearray, columns: int) -> Trees:
     if base != 0.5:
         raise ClusterError(f"XGBoost trees must start at a base_score of 0.5, got {base}.")
     trees = [_xgboost_arrays(tree) for tree in learner["gradient_booster"]["model"]["trees"]]
-    joined: dict[str, Any] = {name: np.concatenate([tree[name] for tree in trees]) for name in trees[0]}
+    joined: dict[str, Any] = {}
+    for name in trees[0]:
+        joined[name] = np.concatenate([tree[name] for tree in trees])
     return Trees(
         leaves=np.array([len(tree["value"]) for tree in trees], dtype=np.int32),
         **joined,
@@ -311,23 +364,26 @@ def trees_from_xgboost(model: bytes | bytearray, columns: int) -> Trees:
 
 
 def _xgboost_arrays(tree: dict[str, Any]) -> dict[str, NDArray[Any]]:
-    left, right = np.array(tree["left_children"]), np.array(tree["right_children"])
+    left = np.array(tree["left_children"])
+    right = np.array(tree["right_children"])
     condition = np.array(tree["split_conditions"], dtype=np.float64)
-    leaf = left < 0
-    split = ~leaf
-    # splits and leaves are numbered separately, in the order of the nodes
-    number = np.where(leaf, ~(np.cumsum(leaf) - 1), np.cumsum(split) - 1)
     default_left = np.array(tree["default_left"]).astype(bool)
-    single = condition[split].astype(np.float32)
+    is_leaf = left < 0
+    is_split = ~is_leaf
+    # Splits and leaves are numbered separately, in the order of the nodes.
+    number = np.where(is_leaf, ~(np.cumsum(is_leaf) - 1), np.cumsum(is_split) - 1)
+    single = condition[is_split].astype(np.float32)
     before = np.nextafter(single, np.float32(-np.inf))
+    # Between the condition and the float32 before it: values that round to the latter do not
+    # exceed it.
+    threshold = (before.astype(np.float64) + single.astype(np.float64)) / 2
     return {
-        "feature": np.array(tree["split_indices"], dtype=np.int32)[split],
-        # between the condition and the float32 before it, which values that round to that one do not exceed
-        "threshold": (before.astype(np.float64) + single.astype(np.float64)) / 2,
-        "decision": (_NAN + _LEFT * default_left[split]).astype(np.int8),
-        "left": number[left[split]].astype(np.int32),
-        "right": number[right[split]].astype(np.int32),
-        "value": condition[leaf],
+        "feature": np.array(tree["split_indices"], dtype=np.int32)[is_split],
+        "threshold": threshold,
+        "decision": (_NAN + _LEFT * default_left[is_split]).astype(np.int8),
+        "left": number[left[is_split]].astype(np.int32),
+        "right": number[right[is_split]].astype(np.int32),
+        "value": condition[is_leaf],
     }
 
 
@@ -368,27 +424,34 @@ class TreeFunction(Function):
     def _threads(self, X: Rows) -> int:
         if X.shape[0] < _MANY_ROWS:
             return 1
-        return threads_here(0 if self.n_jobs == -1 else self.n_jobs)
+        return threads_here(tree_threads(self.n_jobs))
 
     def _score(self, X: Rows) -> FloatArray:
         return self.convert(self.output(X))
 
     def contributions(self, X: Rows) -> FloatArray:
-        """LightGBM's contributions of the columns, scaled to the log-ratio; the last is the base value.
+        """LightGBM's contributions of the columns, scaled to the log-ratio; the last is the base.
 
-        They add up to the output of the trees. If the log-ratio is not a sum of that output and a constant,
-        the contributions of a row are multiplied by the change of the log-ratio from the average row
-        to this one, relative to the change of the output: then they add up to the log-ratio.
+        They add up to the output of the trees. If the log-ratio is not a sum of that output and a
+        constant, the contributions of a row are multiplied by the change of the log-ratio from the
+        average row to this one, relative to the change of the output: then they add up to the
+        log-ratio.
         """
-        found = self.trees.booster.predict(tree_rows(X), pred_contrib=True, num_threads=self._threads(X))
-        found = np.array(found.toarray() if is_sparse(found) else found, dtype=np.float64)
+        parts = self.trees.booster.predict(
+            tree_rows(X), pred_contrib=True, num_threads=self._threads(X)
+        )
+        if is_sparse(parts):
+            parts = parts.toarray()
+        parts = np.array(parts, dtype=np.float64)
         if self.trees.averaged:  # LightGBM returns the sum over the trees of a forest as well
-            found /= len(self.trees)
-        base, rise = found[:, -1:], found[:, :-1].sum(axis=1, keepdims=True)
+            parts /= len(self.trees)
+        of_columns = parts[:, :-1]
+        base = parts[:, -1:]
+        rise = of_columns.sum(axis=1, keepdims=True)
         start = self.convert(base)
         step = np.where(np.abs(rise) > _TINY, rise, _TINY)
         slope = (self.convert(base + step) - start) / step
-        return np.column_stack([found[:, :-1] * slope, start])
+        return np.column_stack([of_columns * slope, start])
 
     @classmethod
     def together(cls, functions: Sequence[Self]) -> Scorer:
@@ -396,60 +459,16 @@ class TreeFunction(Function):
         return TreesTogether(functions).scores
 
 
-@kept("boosted")
-@dataclass(frozen=True, eq=False)
-class BoostedFunction(TreeFunction):
-    """Log-ratio that is the sum of an offset and of trees, their number given or found by early stopping."""
-
-    holdout_risk: Annotated[float, Number(nan=True)] = np.nan  # on the holdout rows; NaN without them
-
-    @property
-    def n_rounds(self) -> int:
-        """Number of trees."""
-        return len(self.trees)
-
-    def describe(self) -> str:
-        """The number of trees."""
-        return f"{self.n_rounds} boosted trees"
-
-    def convert(self, output: FloatArray) -> FloatArray:
-        """Log-ratios from sums of the trees."""
-        return output + self.offset
-
-    def onnx(self, graph: Graph, X: str) -> str:  # noqa: D102
-        return graph.op("Add", onnx_tree_sum(graph, self.trees, X), self.offset)
-
-
-@kept("forest")
-@dataclass(frozen=True, eq=False)
-class ForestFunction(TreeFunction):
-    """Log-odds of the mean of a forest, minus the offset; a mean of 0 or 1 is moved inwards."""
-
-    def describe(self) -> str:
-        """The number of trees."""
-        return f"a forest of {len(self.trees)} trees"
-
-    def convert(self, output: FloatArray) -> FloatArray:
-        """Log-ratios from means of the trees."""
-        least = 0.25 / len(self.trees)
-        shares = np.minimum(np.maximum(output, least), 1 - least)
-        return np.asarray(np.log(shares / (1 - shares)) - self.offset)
-
-    def onnx(self, graph: Graph, X: str) -> str:  # noqa: D102
-        op, n = graph.op, len(self.trees)
-        least = 0.25 / n
-        share = op("Div", onnx_tree_sum(graph, self.trees, X), float(n))
-        share = op("Min", op("Max", share, [[least]]), [[1 - least]])
-        odds = op("Div", share, op("Sub", 1.0, share))
-        return op("Sub", op("Log", odds), self.offset)
-
-
 class TreesTogether:
     """Outputs of the trees of several functions with the same columns."""
 
     def __init__(self, functions: Sequence[TreeFunction]) -> None:
         self._functions = list(functions)
-        self._divisors = np.array([len(f.trees) if f.trees.averaged else 1 for f in functions])
+        divisors = np.ones(len(self._functions), dtype=np.int64)
+        for i, function in enumerate(self._functions):
+            if function.trees.averaged:
+                divisors[i] = len(function.trees)
+        self._divisors = divisors
 
     def scores(self, X: Rows) -> FloatArray:
         """Scores of checked rows, (rows, functions)."""
@@ -459,7 +478,8 @@ class TreesTogether:
         """Scores of checked rows by each function."""
         # contiguous, because the logarithm of a strided array may differ in its last bits
         outputs = np.ascontiguousarray(self.outputs(X).T)
-        return [within_limits(f.convert(own)) for f, own in zip(self._functions, outputs, strict=True)]
+        pairs = zip(self._functions, outputs, strict=True)
+        return [within_limits(function.convert(output)) for function, output in pairs]
 
     def outputs(self, X: Rows) -> FloatArray:
         """Sum of the trees of each function, or their mean in forests, (rows, functions)."""
@@ -470,92 +490,141 @@ class TreesTogether:
 
     @cached_property
     def _joined(self) -> Any:
-        """The trees of all functions as one booster with an output for each; shorter ones add zeros."""
-        parts = [function.trees.blocks() for function in self._functions]
-        rounds = max(len(part) for part in parts)
-        parts = [part + [_NO_SPLIT] * (rounds - len(part)) for part in parts]
-        blocks = [block for one_of_each in zip(*parts, strict=True) for block in one_of_each]
+        """The trees of all functions as one booster with an output for each.
+
+        The outputs take turns. Functions with fewer trees than others get trees that add zeros.
+        """
+        blocks_of_functions = [function.trees.blocks() for function in self._functions]
+        rounds = max(len(blocks) for blocks in blocks_of_functions)
+        in_turn = []
+        for i in range(rounds):
+            for blocks in blocks_of_functions:
+                in_turn.append(blocks[i] if i < len(blocks) else _NO_SPLIT)
         columns = self._functions[0].n_columns
-        return _booster(_model_text(blocks, columns, averaged=False, outputs=len(parts)))
+        text = _model_text(in_turn, columns, averaged=False, outputs=len(self._functions))
+        return _booster(text)
 
 
 _NO_SPLIT = "num_leaves=1\nnum_cat=0\nleaf_value=0.0\nleaf_count=1\nis_linear=0\nshrinkage=1"
 
 
+# -- ONNX -----------------------------------------------------------------------------------------
+
+
 def onnx_tree_sum(graph: Graph, trees: Trees, X: str) -> str:
     """The sum of the trees for each row, of shape (rows, 1) in float64.
 
-    The operator sums in float64 and rounds the sum to float32. Each leaf value is therefore split into a
-    multiple of a power of two, whose sums are exact in float32, and a small remainder, summed separately.
+    The operator sums in float64 and rounds the sum to float32. Each leaf value is therefore split
+    into a multiple of a power of two, whose sums are exact in float32, and a small remainder,
+    summed separately.
     """
-    leaves, categorical = len(trees.value), trees.decision & _CATEGORICAL == 1
+    categorical = trees._is_categorical
     if (trees.decision[~categorical] & _ZERO).any():
-        raise ArtifactError("these trees treat zeros as missing values, which ONNX export cannot do.")
+        raise ArtifactError(
+            "these trees treat zeros as missing values, which ONNX export cannot do."
+        )
     feature, X = _onnx_columns(graph, trees, categorical, X)
-    of_split, of_leaf = (np.repeat(np.arange(len(trees)), n) for n in (trees.leaves - 1, trees.leaves))
-    of_node = np.concatenate([of_split, of_leaf])
-    order = np.argsort(of_node, kind="stable")  # nodes of a tree are together, the splits first
-    leaf = (trees.leaves - 1)[of_leaf] + np.arange(leaves) - trees._leaf_start[of_leaf]
-
-    def nodes(of_splits: NDArray[Any], of_leaves: NDArray[Any] | None = None) -> list[Any]:
-        rest = np.zeros(leaves, of_splits.dtype) if of_leaves is None else of_leaves
-        return list(np.concatenate([of_splits, rest])[order].tolist())
-
-    def node(child: NDArray[Any]) -> NDArray[Any]:
-        return np.where(child >= 0, child, (trees.leaves - 1)[of_split] + ~child)
-
-    def tensor(numbers: Any, name: str) -> Any:
-        return graph.onnx.numpy_helper.from_array(np.asarray(numbers, dtype=np.float64), name)
-
+    nodes = _OnnxNodes(trees)
     # A code of the set is 1 in its column, so it is not at most 0.5; LightGBM sends it to the left.
-    yes, no = (np.where(categorical, trees.right, trees.left), np.where(categorical, trees.left, trees.right))
+    if_true = np.where(categorical, trees.right, trees.left)
+    if_false = np.where(categorical, trees.left, trees.right)
+    threshold = np.where(categorical, 0.5, np.minimum(trees.threshold, 1e300))
     # If training had no missing values, LightGBM treats a later one as 0.
-    to_left = np.where(trees.decision & _NAN > 0, trees.decision & _LEFT > 0, trees.threshold >= 0)
+    missing_left = np.where(
+        trees.decision & _NAN > 0, trees.decision & _LEFT > 0, trees.threshold >= 0
+    )
+    modes = nodes.values(np.full(len(feature), "BRANCH_LEQ"), np.full(len(trees.value), "LEAF"))
+    n_leaves = len(trees.value)
     sums = graph.op(
         "TreeEnsembleRegressor",
         X,
         domain="ai.onnx.ml",
         n_targets=2,
-        nodes_treeids=of_node[order].tolist(),
-        nodes_nodeids=nodes(np.arange(len(feature)) - trees._split_start[of_split], leaf),
-        nodes_featureids=nodes(feature),
-        nodes_modes=nodes(np.full(len(feature), "BRANCH_LEQ"), np.full(leaves, "LEAF")),
-        nodes_truenodeids=nodes(node(yes)),
-        nodes_falsenodeids=nodes(node(no)),
-        nodes_missing_value_tracks_true=nodes((to_left & ~categorical).astype(np.int64)),
-        nodes_values_as_tensor=tensor(
-            nodes(np.where(categorical, 0.5, np.minimum(trees.threshold, 1e300))), "values"
+        nodes_treeids=nodes.tree_of_node,
+        nodes_nodeids=nodes.numbers(),
+        nodes_featureids=nodes.of_splits(feature),
+        nodes_modes=modes,
+        nodes_truenodeids=nodes.of_splits(nodes.children(if_true)),
+        nodes_falsenodeids=nodes.of_splits(nodes.children(if_false)),
+        nodes_missing_value_tracks_true=nodes.of_splits(
+            (missing_left & ~categorical).astype(np.int64)
         ),
-        target_treeids=of_leaf.tolist() * 2,
-        target_nodeids=leaf.tolist() * 2,
-        target_ids=[0] * leaves + [1] * leaves,
-        target_weights_as_tensor=tensor(np.concatenate(_exact_parts(trees)), "weights"),
+        nodes_values_as_tensor=_onnx_tensor(graph, nodes.of_splits(threshold), "values"),
+        target_treeids=nodes.tree_of_leaf.tolist() * 2,
+        target_nodeids=nodes.leaf_number.tolist() * 2,
+        target_ids=[0] * n_leaves + [1] * n_leaves,
+        target_weights_as_tensor=_onnx_tensor(
+            graph, np.concatenate(_exact_parts(trees)), "weights"
+        ),
     )
     return graph.total(graph.double(sums))
 
 
+class _OnnxNodes:
+    """Splits and leaves of trees in the order of ONNX: tree by tree, the splits of a tree first."""
+
+    def __init__(self, trees: Trees) -> None:
+        self._n_splits = trees.leaves - 1
+        self._first_split = trees._split_start
+        self.tree_of_split = trees._tree_of_split
+        self.tree_of_leaf = np.repeat(np.arange(len(trees)), trees.leaves)
+        tree_of_node = np.concatenate([self.tree_of_split, self.tree_of_leaf])
+        self._order = np.argsort(tree_of_node, kind="stable")
+        self.tree_of_node = tree_of_node[self._order].tolist()
+        # Within a tree, leaves are numbered after its splits.
+        place = np.arange(len(trees.value)) - trees._leaf_start[self.tree_of_leaf]
+        self.leaf_number = self._n_splits[self.tree_of_leaf] + place
+
+    def values(self, splits: NDArray[Any], leaves: NDArray[Any]) -> list[Any]:
+        """A value of each node."""
+        return list(np.concatenate([splits, leaves])[self._order].tolist())
+
+    def of_splits(self, splits: NDArray[Any]) -> list[Any]:
+        """A value of each node, which is 0 for leaves."""
+        return self.values(splits, np.zeros(len(self.tree_of_leaf), splits.dtype))
+
+    def numbers(self) -> list[Any]:
+        """The number of each node within its tree."""
+        n_splits = len(self.tree_of_split)
+        place = np.arange(n_splits) - self._first_split[self.tree_of_split]
+        return self.values(place, self.leaf_number)
+
+    def children(self, child: NDArray[Any]) -> NDArray[Any]:
+        """The numbers of children, which are splits or ``~leaf``."""
+        return np.where(child >= 0, child, self._n_splits[self.tree_of_split] + ~child)
+
+
+def _onnx_tensor(graph: Graph, numbers: Any, name: str) -> Any:
+    return graph.onnx.numpy_helper.from_array(np.asarray(numbers, dtype=np.float64), name)
+
+
 def _exact_parts(trees: Trees) -> tuple[FloatArray, FloatArray]:
-    """Multiples of a power of two whose sum over all trees has at most 23 bits, and the remainders."""
+    """Multiples of a power of two whose sum over all trees has at most 23 bits, and remainders."""
     most = max(float(np.abs(trees.value).max()) * len(trees), 1e-30)
     step = 2.0 ** (np.ceil(np.log2(most)) - 23)
     whole = np.round(trees.value / step) * step
     return whole, trees.value - whole
 
 
-def _onnx_columns(graph: Graph, trees: Trees, categorical: BoolArray, X: str) -> tuple[IntArray, str]:
-    """The column of each split, and the rows with a column for each set of categories, 1 for those inside.
+def _onnx_columns(
+    graph: Graph, trees: Trees, categorical: BoolArray, X: str
+) -> tuple[IntArray, str]:
+    """The column of each split, and rows with a column for each set of categories, 1 if inside.
 
     The operator has a mode for equality, but runtimes merge such nodes, and not always correctly.
     """
     feature = trees.feature.astype(np.int64)
     places: dict[tuple[int, bytes], int] = {}
     columns = []
-    for k, at in enumerate(np.flatnonzero(categorical)):
+    for k, split in enumerate(np.flatnonzero(categorical)):
         codes = trees.categories(k)
-        key = int(feature[at]), codes.tobytes()
+        key = int(feature[split]), codes.tobytes()
         if key not in places:
             places[key] = trees.n_columns + len(places)
-            own = graph.op("Gather", X, graph.constant([feature[at]], np.int64), axis=1)
-            columns.append(graph.total(graph.double(graph.op("Equal", own, codes[None].astype(np.float64)))))
-        feature[at] = places[key]
-    return feature, graph.op("Concat", X, *columns, axis=1) if columns else X
+            column = graph.op("Gather", X, graph.constant([feature[split]], np.int64), axis=1)
+            is_code = graph.op("Equal", column, codes[None].astype(np.float64))
+            columns.append(graph.total(graph.double(is_code)))
+        feature[split] = places[key]
+    if columns:
+        X = graph.op("Concat", X, *columns, axis=1)
+    return feature, X

@@ -21,8 +21,14 @@ from drpu.exceptions import DataError, ParameterError
 
 Augment: TypeAlias = Callable[[Tensor], Tensor]
 
-SHIFT, CROP, HOLE = 14, 8, 4  # a side divided by these: largest shift, largest crop, side of the hole
-ANGLE, STRETCH, SHEAR = math.radians(12), 0.12, 0.12  # limits of an affine change
+# A side of an image, divided by these numbers, is:
+SHIFT = 14  # the largest shift
+CROP = 8  # the largest crop
+HOLE = 4  # the side of the hole
+# Limits of an affine change:
+ANGLE = math.radians(12)
+STRETCH = 0.12
+SHEAR = 0.12
 
 
 def shift(images: Tensor) -> Tensor:
@@ -51,7 +57,9 @@ def cutout(images: Tensor) -> Tensor:
     """Images with a square, a quarter of their side long, replaced by the mean of the image."""
     height, width = images.shape[-2:]
     n = len(images)
-    hole = _in_hole(height, n, images.device)[:, :, None] & _in_hole(width, n, images.device)[:, None, :]
+    hole_rows = _in_hole(height, n, images.device)
+    hole_columns = _in_hole(width, n, images.device)
+    hole = hole_rows[:, :, None] & hole_columns[:, None, :]
     channels = images.reshape(n, -1, height, width)
     mean = channels.mean((2, 3), keepdim=True)
     return torch.where(hole[:, None], mean, channels).view(images.shape)
@@ -61,26 +69,37 @@ def affine(images: Tensor) -> Tensor:
     """Images rotated, stretched, sheared and moved a little, by bilinear interpolation."""
     n = len(images)
     draw = 2 * torch.rand(6, n, device=images.device) - 1
-    angle, shear = ANGLE * draw[0], SHEAR * draw[1]
-    stretch_x, stretch_y = 1 + STRETCH * draw[2], 1 + STRETCH * draw[3]
-    cos, sin = angle.cos(), angle.sin()
-    top = torch.stack([stretch_x * cos, shear - stretch_y * sin, 2 * draw[4] / SHIFT], dim=1)
-    bottom = torch.stack([stretch_x * sin, stretch_y * cos, 2 * draw[5] / SHIFT], dim=1)
+    angle = ANGLE * draw[0]
+    shear = SHEAR * draw[1]
+    stretch_x = 1 + STRETCH * draw[2]
+    stretch_y = 1 + STRETCH * draw[3]
+    move_x = 2 * draw[4] / SHIFT
+    move_y = 2 * draw[5] / SHIFT
+
+    cos = angle.cos()
+    sin = angle.sin()
+    top = torch.stack([stretch_x * cos, shear - stretch_y * sin, move_x], dim=1)
+    bottom = torch.stack([stretch_x * sin, stretch_y * cos, move_y], dim=1)
     return resampled(images, torch.stack([top, bottom], dim=1))
 
 
 def resampled(images: Tensor, matrix: Tensor) -> Tensor:
     """Images at positions moved by an affine matrix each, by bilinear interpolation."""
     channels = images.reshape(len(images), -1, *images.shape[-2:])
-    with torch.autocast(images.device.type, enabled=False):  # positions need more bits than bfloat16 has
+    # positions need more bits than bfloat16 has
+    with torch.autocast(images.device.type, enabled=False):
         grid = F.affine_grid(matrix.to(images.dtype), list(channels.shape), align_corners=False)
         moved = F.grid_sample(channels, grid, padding_mode="border", align_corners=False)
     return moved.view(images.shape)
 
 
 AUGMENTATIONS: dict[str, Augment] = {
-    "shift": shift, "crop": crop, "flip": flip, "cutout": cutout, "affine": affine,
-}  # fmt: skip
+    "shift": shift,
+    "crop": crop,
+    "flip": flip,
+    "cutout": cutout,
+    "affine": affine,
+}
 
 
 def make_augment(augment: Any) -> Augment | None:
@@ -89,50 +108,58 @@ def make_augment(augment: Any) -> Augment | None:
         return None
     if callable(augment):
         return _checked(augment)
-    names = augment.split("-") if isinstance(augment, str) else []
-    if not names or any(name not in AUGMENTATIONS for name in names):
+    names = _names(augment)
+    if not names or not set(names) <= AUGMENTATIONS.keys():
         raise ParameterError(
             f"augment must be None, a function of a batch of tensors, or one or more of "
             f"{', '.join(AUGMENTATIONS)} joined by hyphens, got {augment!r}."
         )
-    steps = [AUGMENTATIONS[name] for name in names]
 
     def changed(images: Tensor) -> Tensor:
         if images.ndim not in (3, 4):
             raise DataError(
                 f"augment={augment!r} changes images: rows must have shape (height, width) or "
-                f"(channels, height, width), got {tuple(images.shape[1:])}. Reshape the rows, or pass a "
-                "function of your own."
+                f"(channels, height, width), got {tuple(images.shape[1:])}. Reshape the rows, or "
+                "pass a function of your own."
             )
-        for step in steps:
-            images = step(images)
+        for name in names:
+            images = AUGMENTATIONS[name](images)
         return images
 
     return changed
 
 
-def test_views(augment: Any) -> list[Augment]:
+def fixed_views(augment: Any) -> list[Augment]:
     """Fixed changes of the kinds that ``augment`` names; a score is averaged over them."""
-    names = augment.split("-") if isinstance(augment, str) else []
-    views: list[Augment] = [lambda images: images]
-    if {"shift", "crop", "affine"} & set(names):
-        views += [partial(_shifted, *step) for step in ((1, 0), (-1, 0), (0, 1), (0, -1))]
+    names = _names(augment)
+    views: list[Augment] = [_unchanged]
+    if "shift" in names or "crop" in names or "affine" in names:
+        for down, right in ((1, 0), (-1, 0), (0, 1), (0, -1)):
+            views.append(partial(_shifted, down, right))
     if "flip" in names:
-        views += [_mirrored(view) for view in views]
+        views += [partial(_mirrored, view) for view in views]
     return views
+
+
+def _names(augment: Any) -> list[str]:
+    """The names in a text, joined by hyphens; none for a function of the user."""
+    return augment.split("-") if isinstance(augment, str) else []
 
 
 def _checked(augment: Callable[[Tensor], Any]) -> Augment:
     """A user's function, held to the shape of its input."""
 
     def changed(images: Tensor) -> Tensor:
-        result = augment(images)
-        if not isinstance(result, Tensor) or result.shape != images.shape:
-            found = tuple(result.shape) if isinstance(result, Tensor) else type(result).__name__
-            raise ParameterError(
-                f"augment must return a tensor of the shape of its input, {tuple(images.shape)}, got {found}."
-            )
-        return result.to(images)
+        changed_images = augment(images)
+        if isinstance(changed_images, Tensor) and changed_images.shape == images.shape:
+            return changed_images.to(images)
+        shape: Any = type(changed_images).__name__
+        if isinstance(changed_images, Tensor):
+            shape = tuple(changed_images.shape)
+        raise ParameterError(
+            f"augment must return a tensor of the shape of its input, {tuple(images.shape)}, "
+            f"got {shape}."
+        )
 
     return changed
 
@@ -165,6 +192,10 @@ def _in_hole(side: int, n: int, device: torch.device) -> Tensor:
     return (positions >= first) & (positions < first + size)
 
 
+def _unchanged(images: Tensor) -> Tensor:
+    return images
+
+
 def _shifted(down: int, right: int, images: Tensor) -> Tensor:
     height, width = images.shape[-2:]
     rows = (torch.arange(height, device=images.device) - down).clamp(0, height - 1)
@@ -172,5 +203,5 @@ def _shifted(down: int, right: int, images: Tensor) -> Tensor:
     return images.index_select(-2, rows).index_select(-1, columns)
 
 
-def _mirrored(view: Augment) -> Augment:
-    return lambda images: view(images).flip(-1)
+def _mirrored(view: Augment, images: Tensor) -> Tensor:
+    return view(images).flip(-1)

@@ -23,7 +23,8 @@ Step = Callable[[Tensor, Tensor], None]
 def pick_device(device: Any) -> torch.device:
     """The device; ``auto`` is the GPU if torch finds one."""
     if isinstance(device, str) and device == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+        return torch.device(name)
     try:
         return torch.empty(0, device=device).device
     except (RuntimeError, AssertionError, TypeError) as error:
@@ -34,8 +35,9 @@ def pick_device(device: Any) -> torch.device:
 
 def weight_dtype(dtype: str) -> torch.dtype:
     """The type of the weights; the fast types only apply to products."""
-    name = check_choice("dtype", dtype, PRECISIONS)
-    return torch.float64 if name == "float64" else torch.float32
+    if check_choice("dtype", dtype, PRECISIONS) == "float64":
+        return torch.float64
+    return torch.float32
 
 
 _SETTINGS = threading.RLock()  # for what torch has once for all threads
@@ -45,24 +47,31 @@ _SETTINGS = threading.RLock()  # for what torch has once for all threads
 def precision(dtype: str, device: torch.device) -> Iterator[None]:
     """Context in which matrix products and convolutions have the precision ``dtype`` on a GPU.
 
-    On a CPU they have that of the weights: some processors report instructions for other types that end the
-    process when they are used.
+    On a CPU they have that of the weights: some processors report instructions for other types that
+    end the process when they are used.
     """
     if device.type != "cuda":
         yield
         return
-    with _SETTINGS, torch.autocast("cuda", torch.bfloat16, enabled=dtype == "bfloat16", cache_enabled=False):
-        before, cudnn = torch.get_float32_matmul_precision(), torch.backends.cudnn
-        convolutions = cudnn.allow_tf32, cudnn.benchmark
+    as_bfloat16 = torch.autocast(
+        "cuda", torch.bfloat16, enabled=dtype == "bfloat16", cache_enabled=False
+    )
+    with _SETTINGS, as_bfloat16:
+        cudnn = torch.backends.cudnn
+        products_before = torch.get_float32_matmul_precision()
+        tf32_before = cudnn.allow_tf32
+        benchmark_before = cudnn.benchmark
         if dtype == "tf32":
             torch.set_float32_matmul_precision("high")
+        cudnn.allow_tf32 = dtype == "tf32"
         # shapes do not change within a run, so benchmarking all algorithms once is worthwhile
-        cudnn.allow_tf32, cudnn.benchmark = dtype == "tf32", True
+        cudnn.benchmark = True
         try:
             yield
         finally:
-            cudnn.allow_tf32, cudnn.benchmark = convolutions
-            torch.set_float32_matmul_precision(before)
+            cudnn.allow_tf32 = tf32_before
+            cudnn.benchmark = benchmark_before
+            torch.set_float32_matmul_precision(products_before)
 
 
 @contextmanager
@@ -71,7 +80,8 @@ def private_random(seed: int, device: torch.device) -> Iterator[None]:
 
     One thread at a time is inside: fits in other threads would draw from the same generators.
     """
-    with _SETTINGS, torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+    gpus = [device] if device.type == "cuda" else []
+    with _SETTINGS, torch.random.fork_rng(devices=gpus):
         torch.manual_seed(seed)
         yield
 
@@ -90,11 +100,13 @@ class Recorded:
         self.enabled = device.type == "cuda"
         self.calls: Counter[tuple[int, int]] = Counter()
         self.graphs: dict[tuple[int, int], tuple[Any, Tensor, Tensor]] = {}
-        self.side = torch.cuda.Stream(device) if self.enabled else None  # type: ignore[no-untyped-call]
+        self.side: torch.cuda.Stream | None = None
+        if self.enabled:
+            self.side = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
 
     def __call__(self, positive: Tensor, unlabeled: Tensor) -> None:
         """Make one step on the batch at these positions."""
-        shape = positive.shape[1], unlabeled.shape[1]
+        shape = (positive.shape[1], unlabeled.shape[1])
         self.calls[shape] += 1
         if self.enabled and self.calls[shape] == WARM_UP + 1:
             self._record(shape, positive, unlabeled)
@@ -117,14 +129,16 @@ class Recorded:
         torch.cuda.current_stream(self.device).wait_stream(self.side)
 
     def _record(self, shape: tuple[int, int], positive: Tensor, unlabeled: Tensor) -> None:
-        static = positive.clone(), unlabeled.clone()
+        static_positive = positive.clone()
+        static_unlabeled = unlabeled.clone()
         graph = torch.cuda.CUDAGraph()
         try:
             with torch.cuda.graph(graph):
-                self.step(*static)
-        except RuntimeError:  # a module that synchronises with the host can be trained, but not recorded
+                self.step(static_positive, static_unlabeled)
+        except RuntimeError:
+            # a module that synchronises with the host can be trained, but not recorded
             torch.cuda.synchronize(self.device)
             self.enabled = False
             self.graphs.clear()
         else:
-            self.graphs[shape] = graph, *static
+            self.graphs[shape] = (graph, static_positive, static_unlabeled)

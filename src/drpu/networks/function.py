@@ -7,24 +7,27 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, cast
 
 import numpy as np
 
 from drpu._codec import Array, Items, NotKept, Number, Text, Whole, kept
 from drpu._optional import require
 from drpu._typing import FloatArray, Rows
-from drpu.exceptions import ArtifactError, DataError, PixelScaleWarning
+from drpu.exceptions import DataError, PixelScaleWarning
 from drpu.models.features import Scaling
-from drpu.models.function import Function
+from drpu.models.learner import Function
 
 if TYPE_CHECKING:
     from torch import nn
 
 MOST_VALUES = 2**24  # largest number of values of a row
-MOST_LAYERS, MOST_UNITS = 1000, 2**20
+MOST_LAYERS = 1000
+MOST_UNITS = 2**20
 BRIGHTEST = 255  # a pixel of eight bits is a number from 0 to 1
-TOO_LARGE, TOO_SMALL = 10, 100  # factors by which the largest value of images may differ from training
+# Factors by which the largest value of images may differ from that in training.
+TOO_LARGE = 10
+TOO_SMALL = 100
 
 Weights = dict[str, Annotated[FloatArray, Array("...", "any")]]
 Size = Annotated[int, Whole(1, MOST_VALUES)]
@@ -60,9 +63,11 @@ class NetworkFunction(Function):
     best_epoch : int
         The epoch that was kept, counted from 1.
     history : dict of str to array
-        ``risk``, as reported by the objective, and ``holdout_risk`` if rows were held out, by epoch.
+        By epoch: ``risk``, as reported by the objective, and ``holdout_risk`` if rows were held
+        out.
     pixels : pair of float or None
-        Smallest and largest value of the training images as the network got them; None for other rows.
+        Smallest and largest value of the training images as the network got them; None for other
+        rows.
     device : "auto" or torch device
         Where rows are scored. It is not stored in files.
     module : torch.nn.Module or callable, optional
@@ -70,7 +75,8 @@ class NetworkFunction(Function):
     """
 
     statistics: ClassVar[tuple[str, ...]] = (
-        "means and standard deviations of the columns, smallest and largest pixel, weights of networks",
+        "means and standard deviations of the columns, smallest and largest pixel, "
+        "weights of networks",
     )
     accepts_sparse = False
     accepts_nd = True
@@ -93,12 +99,15 @@ class NetworkFunction(Function):
 
     def __post_init__(self) -> None:
         if math.prod(self.input_shape) > MOST_VALUES:
-            raise DataError(f"a row must have at most {MOST_VALUES} values, got shape {self.input_shape}.")
+            raise DataError(
+                f"a row must have at most {MOST_VALUES} values, got shape {self.input_shape}."
+            )
         if (self.scaling is not None) is not (self.network == "perceptron"):
             raise DataError("scaling must be given for a perceptron, and for no other network.")
         if self.scaling is not None and self.scaling.shift.shape != self.input_shape:
             raise DataError(
-                f"scaling must have the shape of a row, {self.input_shape}, got {self.scaling.shift.shape}."
+                f"scaling must have the shape of a row, {self.input_shape}, got "
+                f"{self.scaling.shift.shape}."
             )
         if self.network != "module":
             shapes = weight_shapes(self.network, self.input_shape, self.widths, self.members)
@@ -106,7 +115,9 @@ class NetworkFunction(Function):
 
     def with_module(self, module: Any) -> Self:
         """The same function; ``module`` is the user's network, or makes it."""
-        return replace(self, module=module) if self.network == "module" else self
+        if self.network != "module":
+            return self
+        return replace(self, module=module)
 
     @property
     def n_columns(self) -> int:
@@ -126,107 +137,84 @@ class NetworkFunction(Function):
         unit = -0.1 <= low <= high <= 1.1  # also of images that were resized, which can overshoot
         if X.dtype == np.uint8 and self.network != "perceptron" and not unit:
             raise DataError(
-                f"{name} must be floats on the scale of the training images, from {low:g} to {high:g}, got "
-                "uint8, which a network divides by 255: convert them as in training."
+                f"{name} must be floats on the scale of the training images, from {low:g} to "
+                f"{high:g}, got uint8, which a network divides by 255: convert them as in training."
             )
-        most, found = (max(map(abs, pixels)) for pixels in (self.pixels, pixel_range(X, self.network)))
-        if found > TOO_LARGE * most or 0 < found < most / TOO_SMALL:
+        new_low, new_high = pixel_range(X, self.network)
+        largest = max(abs(new_low), abs(new_high))
+        largest_in_training = max(abs(low), abs(high))
+        too_large = largest > TOO_LARGE * largest_in_training
+        too_small = 0 < largest < largest_in_training / TOO_SMALL
+        if too_large or too_small:
             PixelScaleWarning.issue(
-                f"{name} has values of up to {found:g}, and the training images had values of up to "
-                f"{most:g}:",
-                advice="scale them as in training. Images of uint8 are divided by 255, others are not.",
+                f"{name} has values of up to {largest:g}, and the training images had values of up "
+                f"to {largest_in_training:g}:",
+                advice="scale them as in training. Images of uint8 are divided by 255, "
+                "others are not.",
             )
 
     @property
     def holdout_risk(self) -> float | None:
         """The risk on holdout rows at the epoch that was kept, or None without holdout rows."""
         risks = self.history.get("holdout_risk")
-        return None if risks is None else float(risks[self.best_epoch - 1])
+        if risks is None:
+            return None
+        return float(risks[self.best_epoch - 1])
 
     def describe(self) -> str:
         """The kind of network, with its layers."""
-        layers = "-".join(map(str, self.widths))
-        name = "a network of the user" if self.network == "module" else f"{self.network} {layers}"
-        return name if self.members == 1 else f"{self.members} x {name}"
+        if self.network == "module":
+            name = "a network of the user"
+        else:
+            layers = "-".join(map(str, self.widths))
+            name = f"{self.network} {layers}"
+        if self.members > 1:
+            return f"{self.members} x {name}"
+        return name
 
     @cached_property
     def torch_module(self) -> nn.Module:
         """The network on its device, in evaluation mode; a perceptron expects scaled columns."""
-        return self._make()
+        return cast("nn.Module", torch_networks().load_module(self))
 
     @cached_property
     def _exact_module(self) -> nn.Module:
-        """The network with which a row has the same score in any batch, up to float64 or float32.
-
-        Products of float32 round differently with the size of the batch. A network of the user may contain
-        numbers of fixed types, so it stays as it is.
-        """
-        import torch
-
-        from drpu.networks.device import pick_device
-
-        own = self.network != "module" or self.members > 1
-        if own and (self.network == "perceptron" or pick_device(self.device).type == "cpu"):
-            return self._make(torch.float64)
-        return self.torch_module
+        return cast("nn.Module", torch_networks().exact_module(self))
 
     def _score(self, X: Rows) -> FloatArray:
-        require("torch", extra="torch", for_="a network")
-        return self._scores(self._exact_module, X, "float32")
+        return np.asarray(torch_networks().scores(self, self._exact_module, X, "float32"))
 
     def fast_score(self, X: Rows) -> FloatArray:
         """Scores of checked rows in the precision of the training, ``dtype``.
 
-        This is faster than :meth:`score`, and a row may get another score in another batch, up to the
-        rounding of ``dtype``.
+        This is faster than :meth:`score`, and a row may get another score in another batch, up to
+        the rounding of ``dtype``.
         """
-        return self._scores(self.torch_module, X, self.dtype)
+        return np.asarray(torch_networks().scores(self, self.torch_module, X, self.dtype))
 
     def onnx(self, graph: Any, X: str) -> str:
         """Add the scores of the rows ``X`` to an ONNX graph; the name of the (rows, 1) result."""
-        from drpu.networks.graphs import network_scores
+        return str(torch_networks().onnx_scores(graph, self, X))
 
-        return network_scores(graph, self, X)
 
-    def _scores(self, module: nn.Module, X: Rows, dtype: str) -> FloatArray:
-        import torch
+def torch_networks() -> Any:
+    """The module :mod:`drpu.networks.modules`, which needs torch and is imported on first use."""
+    require("torch", extra="torch", for_="a network")
+    from drpu.networks import modules
 
-        from drpu.networks.modules import outputs
-        from drpu.networks.objectives import log_ratio_of
-
-        output = torch.as_tensor(outputs(module, X, scaling=self.scaling, views=self.views, dtype=dtype))
-        return np.asarray(log_ratio_of(self.head, output).numpy(), dtype=np.float64)
-
-    def _make(self, dtype: Any = None) -> nn.Module:
-        """The module with the weights of this function, in their type or another one."""
-        torch = require("torch", extra="torch", for_="a network")
-        from drpu.networks.device import pick_device, weight_dtype
-        from drpu.networks.modules import Ensemble, make_module, make_network
-
-        def make() -> nn.Module:
-            if self.network == "module":
-                if self.module is None:
-                    raise ArtifactError(
-                        "module must be a function that returns the network: this function was fitted with a "
-                        "custom network, of which only the weights were kept. Pass module=YourNetwork."
-                    )
-                return make_module(self.module)
-            with torch.device("meta"):  # the weights follow
-                return make_network(self.network, self.input_shape, self.widths)
-
-        made = [make() for _ in range(self.members)]
-        module = made[0] if self.members == 1 else Ensemble(made)
-        module = module.to(dtype=dtype or weight_dtype(self.dtype))
-        device = pick_device(self.device)
-        module = module.to(device) if self.network == "module" else module.to_empty(device=device)
-        load_weights(module, self.weights, strict=self.network == "module")
-        return module.eval()
+    return modules
 
 
 def pixel_range(images: Rows, network: str) -> tuple[float, float]:
-    """Smallest and largest value of images as a network gets them; a perceptron does not divide by 255."""
-    unit = BRIGHTEST if images.dtype == np.uint8 and network != "perceptron" else 1
-    return float(images.min()) / unit, float(images.max()) / unit
+    """Smallest and largest value of images as a network gets them.
+
+    Pixels of eight bits are divided by 255, except by a perceptron.
+    """
+    low = float(images.min())
+    high = float(images.max())
+    if images.dtype == np.uint8 and network != "perceptron":
+        return low / BRIGHTEST, high / BRIGHTEST
+    return low, high
 
 
 def weight_shapes(
@@ -234,25 +222,33 @@ def weight_shapes(
 ) -> Iterator[tuple[str, tuple[int, ...]]]:
     """Names and shapes of the weights of a network of this library, without counters of batches."""
     for i in range(members):
-        own = _resnet9(shape, widths) if network == "resnet9" else _perceptron(shape, widths)
-        yield from ((f"members.{i}.{name}" if members > 1 else name, size) for name, size in own)
+        prefix = f"members.{i}." if members > 1 else ""
+        shapes = _resnet9 if network == "resnet9" else _perceptron
+        for name, size in shapes(shape, widths):
+            yield prefix + name, size
 
 
-def _perceptron(shape: Sequence[int], widths: Sequence[int]) -> Iterator[tuple[str, tuple[int, ...]]]:
+def _perceptron(
+    shape: Sequence[int], widths: Sequence[int]
+) -> Iterator[tuple[str, tuple[int, ...]]]:
     place = 1
-    for width, following in pairwise([math.prod(shape), *widths]):
+    all_widths = [math.prod(shape), *widths]
+    for width, following in pairwise(all_widths):
         yield f"{place}.weight", (following, width)
         yield f"{place}.bias", (following,)
         yield from _batch_norm(f"{place + 1}", following)
         place += 3
-    yield f"{place}.weight", (1, widths[-1] if widths else math.prod(shape))
+    yield f"{place}.weight", (1, all_widths[-1])
     yield f"{place}.bias", (1,)
 
 
 def _resnet9(shape: Sequence[int], widths: Sequence[int]) -> Iterator[tuple[str, tuple[int, ...]]]:
     if len(shape) not in (2, 3) or len(widths) != 1:
-        raise DataError(f"a resnet9 needs images and one width, got rows of shape {shape} and {widths}.")
-    channels, width = (shape[0] if len(shape) == 3 else 1), widths[0]
+        raise DataError(
+            f"a resnet9 needs images and one width, got rows of shape {shape} and {widths}."
+        )
+    channels = shape[0] if len(shape) == 3 else 1
+    width = widths[0]
     yield "mean", (channels,)
     yield "spread", (channels,)
     # Position of each convolution, of its batch norm, and its channels.
@@ -279,28 +275,22 @@ def _batch_norm(place: str, width: int) -> Iterator[tuple[str, tuple[int, ...]]]
 
 
 def check_weights(weights: Weights, shapes: Iterable[tuple[str, tuple[int, ...]]]) -> None:
-    """Compare weights with those of a network. No module is made, because a file can name any size."""
+    """Compare weights with those of a network.
+
+    No module is made, because a file can name any size.
+    """
     count = 0
     for name, shape in shapes:
         count += 1
-        found = weights.get(name)
-        if found is None or found.shape != shape or found.dtype.kind != "f":
-            got = "none" if found is None else f"{found.dtype} of shape {found.shape}"
-            raise DataError(f"the weight {name} must be floats of shape {shape}, got {got}.")
+        weight = weights.get(name)
+        if weight is None:
+            raise DataError(f"the weight {name} must be floats of shape {shape}, got none.")
+        if weight.shape != shape or weight.dtype.kind != "f":
+            raise DataError(
+                f"the weight {name} must be floats of shape {shape}, got {weight.dtype} of shape "
+                f"{weight.shape}."
+            )
     if count != len(weights):
-        raise DataError(f"a network of these layers has {count} arrays of weights, got {len(weights)}.")
-
-
-def load_weights(module: nn.Module, weights: Weights, *, strict: bool = True) -> None:
-    """Copy arrays into a module; a number may have shape (1,), as in files."""
-    import torch
-
-    own = module.state_dict()
-    values = {name: torch.tensor(value) for name, value in weights.items()}
-    for name, value in values.items():
-        if value.shape == (1,) and name in own and own[name].ndim == 0:
-            values[name] = value[0]
-    try:
-        module.load_state_dict(values, strict=strict)
-    except RuntimeError as error:
-        raise ArtifactError(f"module must be the network that was fitted: {error}") from error
+        raise DataError(
+            f"a network of these layers has {count} arrays of weights, got {len(weights)}."
+        )

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import clone
 
-from drpu._checks import check_integer
 from drpu._optional import require
 from drpu._samples import SamplePair
 from drpu.exceptions import ParameterError
@@ -25,9 +24,9 @@ if TYPE_CHECKING:
 class NetworkRatio(RatioLearner):
     r"""Density ratio from a neural network, trained on the non-negative Bregman risk.
 
-    A step uses a batch of positive and a batch of unlabeled rows, and an epoch uses every row once. The
-    weights are averaged during training, and the epoch with the lowest uncorrected risk on holdout
-    rows is kept. ``fit_ratio`` returns a :class:`drpu.networks.function.NetworkFunction`.
+    A step uses a batch of positive and a batch of unlabeled rows, and an epoch uses every row once.
+    The weights are averaged during training, and the epoch with the lowest uncorrected risk on
+    holdout rows is kept. ``fit_ratio`` returns a :class:`drpu.networks.function.NetworkFunction`.
 
     Parameters
     ----------
@@ -41,15 +40,16 @@ class NetworkRatio(RatioLearner):
         ``"auto"`` uses the residual network, with 16 channels in its first layer, for images with
         sides of at least 16 pixels, and the perceptron for all other rows.
     effort : {"low", "medium", "high"}, optional
-        A level of cost and accuracy of ``resnet9``, two to three times as slow as the one before. It sets
-        ``hidden``, ``epochs``, ``batch_size``, ``learning_rate``, ``teachers``, ``students``, ``refresh`` and
-        ``mixup``, for named changes of images also ``average_views``, and on a GPU ``dtype``. An option
-        that you set is kept; None and ``"auto"`` leave the choice to ``effort``.
+        A level of cost and accuracy of ``resnet9``, two to three times as slow as the one before.
+        It sets ``hidden``, ``epochs``, ``batch_size``, ``learning_rate``, ``teachers``,
+        ``students``, ``refresh`` and ``mixup``, for named changes of images also ``average_views``,
+        and on a GPU ``dtype``. An option that you set is kept; None and ``"auto"`` leave the choice
+        to ``effort``.
     pretrain : int, default=0
-        Epochs in which ``resnet9`` first learns from the unlabeled images alone: to find, among all images,
-        the one that another random view shows. Views are parts of an image, changed by ``augment`` and in
-        brightness and contrast. All networks start from these weights. It needs some dozens of epochs, each
-        of which takes twice as long as one of the ratio.
+        Epochs in which ``resnet9`` first learns from the unlabeled images alone: to find, among all
+        images, the one that another random view shows. Views are parts of an image, changed by
+        ``augment`` and in brightness and contrast. All networks start from these weights. It needs
+        some dozens of epochs, each of which takes twice as long as one of the ratio.
     augment : str or callable, optional
         Random changes of training rows that do not change their class. One or more of ``"shift"``,
         ``"crop"``, ``"flip"``, ``"cutout"`` and ``"affine"``, joined by hyphens, as in
@@ -67,11 +67,12 @@ class NetworkRatio(RatioLearner):
         to 0.6, and keeps the one with the lowest holdout risk; when there are too
         few rows to hold some out it is 0.3.
     head : {"softplus", "relu", "identity", "exp"}, default="softplus"
-        Function from the network's output to a ratio. ``relu`` and ``identity``, which is cut at zero
-        after training only, need the ``lsif`` generator, because the others allow no ratio of zero.
+        Function from the network's output to a ratio. ``relu`` and ``identity``, which is cut at
+        zero after training only, need the ``lsif`` generator, because the others allow no ratio of
+        zero.
     hidden : tuple of int, optional
-        Widths of the perceptron's layers, (100, 100) when not given. For ``resnet9`` one number, the
-        channels of its first layer: (64,) when not given, which makes 6.6 million weights.
+        Widths of the perceptron's layers, (100, 100) when not given. For ``resnet9`` one number,
+        the channels of its first layer: (64,) when not given, which makes 6.6 million weights.
     epochs : int or "auto", default="auto"
         Passes over the rows; ``"auto"`` makes 20, and more if 20 would be fewer
         than 300 steps.
@@ -96,31 +97,32 @@ class NetworkRatio(RatioLearner):
     early_stopping : bool, default=True
         Keep the epoch with the lowest uncorrected holdout risk instead of the last one.
     holdout : float, default=0.2
-        Share of rows held out for that choice, and for ``alpha="auto"``, when
-        ``fit_ratio`` is given none. If fewer than five of either sample would be
-        held out, all rows are used for training. A share that leaves no row to train on is an error.
+        Share of rows held out for that choice, and for ``alpha="auto"``, when ``fit_ratio`` is
+        given none. If fewer than five of either sample would be held out, all rows are used for
+        training. A share that leaves no row to train on is an error.
     teachers : int, optional
-        Networks to train first, 0 when not given. Their mean ratio gives each unlabeled row a weight, and
-        student networks are trained on all rows with these weights in place of the few labelled rows.
-        ``alpha`` applies to the teachers; a student has no correction.
+        Networks to train first, 0 when not given. Their mean ratio gives each unlabeled row a
+        weight, and student networks are trained on all rows with these weights in place of the few
+        labelled rows. ``alpha`` applies to the teachers; a student has no correction.
     rounds : int, default=1
         How many times students are trained. The students of one round are the teachers of the next.
     students : int, optional
-        Networks in each round, 1 when not given. Scores are the mean output of those of the last round.
+        Networks in each round, 1 when not given. Scores are the mean output of those of the last
+        round.
     refresh : int, optional
-        Epochs after which students replace the weights by their own mean ratio while they train, again
-        and again; 0, as when not given, keeps the weights. All networks but the last students then train
-        for at most 20 epochs, or 1,500 steps if these are more.
+        Epochs after which students replace the weights by their own mean ratio while they train,
+        again and again; 0, as when not given, keeps the weights. All networks but the last students
+        then train for at most 20 epochs, or 1,500 steps if these are more.
     mixup : bool, optional
         Train students on random averages of two rows and of their weights; False when not given.
     labelled_share : float, default=0.0
-        Least share of the labelled rows in the positive sample of a student, in [0, 1). The rest are
-        unlabeled rows with their weights.
+        Least share of the labelled rows in the positive sample of a student, in [0, 1). The rest
+        are unlabeled rows with their weights.
     device : "auto" or torch device, default="auto"
         Device for training and scoring; ``"auto"`` is the GPU if there is one.
     dtype : {"float32", "tf32", "bfloat16", "float64"}, optional
-        Precision of products, ``float32`` when not given; ``tf32`` and ``bfloat16`` on a GPU only. Weights
-        are kept in float32 unless it is ``float64``.
+        Precision of products, ``float32`` when not given; ``tf32`` and ``bfloat16`` on a GPU only.
+        Weights are kept in float32 unless it is ``float64``.
     random_state : int, RandomState or None, default=None
         Seed of weights, batches and holdout rows. Torch's global generator is
         not used.
@@ -130,7 +132,8 @@ class NetworkRatio(RatioLearner):
     Notes
     -----
     Networks quickly overfit the uncorrected risk: its part for negatives, which is at least 0 for
-    every ratio in the population, becomes negative on the training rows. The corrected risk prevents this.
+    every ratio in the population, becomes negative on the training rows. The corrected risk
+    prevents this.
 
     Examples
     --------
@@ -149,7 +152,8 @@ class NetworkRatio(RatioLearner):
     accepts_sparse = False
     accepts_nd = True
     uses_holdout: ClassVar[bool] = True
-    _first: ClassVar[Any] = None  # in copies for several fits: a network trained on all unlabeled rows
+    # In copies for several fits: a network trained on all unlabeled rows.
+    _first: ClassVar[Any] = None
 
     module: nn.Module | Callable[[], nn.Module] | None = None
     _: KW_ONLY
@@ -186,21 +190,9 @@ class NetworkRatio(RatioLearner):
     def fit_checked(self, pair: SamplePair, holdout: SamplePair | None = None) -> NetworkFunction:
         """The density ratio of samples whose rows and weights have been checked by the caller."""
         require("torch", extra="torch", for_="NetworkRatio")
-        from drpu.networks.fit import check_options, fit_ratio, with_effort
-        from drpu.networks.teaching import fit_in_rounds
+        from drpu.networks.teaching import fit_learner
 
-        shape, n_unlabeled = pair.positive.rows.shape[1:], len(pair.unlabeled)
-        made = with_effort(self, shape, n_unlabeled)
-        options = check_options(made, shape, n_unlabeled)
-        if check_integer("teachers", made.teachers, low=0):
-            return fit_in_rounds(made, pair, holdout, self._first)
-        of_students = made.rounds, made.students, made.refresh, made.mixup, made.labelled_share
-        if of_students != (1, 1, 0, False, 0):
-            raise ParameterError(
-                "rounds, students, refresh, mixup and labelled_share must be left at their defaults without "
-                "teachers, as they apply to students: set teachers=3, for example."
-            )
-        return fit_ratio(replace(options, first=self._first), pair, holdout)
+        return fit_learner(self, pair, holdout, self._first)
 
     def prepared(self, pair: SamplePair, fits: int) -> Self:
         """A copy for several fits, in which ``pretrain`` is done once, as it uses no labels."""
@@ -223,17 +215,16 @@ class NetworkRatio(RatioLearner):
 class NetworkScore(NetworkRatio, ScoreLearner):
     """Score from a neural network, trained for an objective by paired batches.
 
-    The classifiers of nnPU, PUa and VPU use it. The parameters are those of :class:`drpu.NetworkRatio`; those
-    that only a density ratio has must keep their defaults.
+    The classifiers of nnPU, PUa and VPU use it. The parameters are those of
+    :class:`drpu.NetworkRatio`; those that only a density ratio has must keep their defaults.
     """
 
     def fit_score(self, pair: SamplePair, objective: PUObjective) -> NetworkFunction:
         """The score that minimises the objective for checked samples."""
         require("torch", extra="torch", for_="a network")
-        from drpu.networks.fit import fit_score, score_options
+        from drpu.networks.fit import fit_score
 
-        options = score_options(self, pair.positive.rows.shape[1:], len(pair.unlabeled))
-        return fit_score(options, pair, objective)
+        return fit_score(self, pair, objective)
 
 
 _RATIO_ONLY = (
@@ -243,12 +234,16 @@ _RATIO_ONLY = (
 
 
 def from_ratio(learner: NetworkRatio) -> NetworkScore:
-    """A learner of scores with the options of ``learner``; those of ratios only must have their defaults."""
-    params, plain = learner.get_params(deep=False), NetworkRatio().get_params(deep=False)
+    """A learner of scores with the options of ``learner``.
+
+    Options that only ratios have must have their defaults.
+    """
+    parameters = learner.get_params(deep=False)
+    defaults = NetworkRatio().get_params(deep=False)
     for name in _RATIO_ONLY:
-        if params[name] != plain[name]:
+        if parameters[name] != defaults[name]:
             raise ParameterError(
                 f"{name} must be left at its default in this model: it belongs to density ratios, "
                 "and this network has another objective."
             )
-    return NetworkScore(**params)
+    return NetworkScore(**parameters)

@@ -18,7 +18,7 @@ from torch.nn.modules.conv import _ConvNd
 from drpu._progress import progress, progress_bar
 from drpu._typing import FloatArray, IntArray, Rows
 from drpu.exceptions import ParameterError
-from drpu.models.bregman import Risk
+from drpu.models.risks import Risk
 from drpu.networks.augment import Augment
 from drpu.networks.device import Recorded, precision, private_random
 from drpu.networks.function import BRIGHTEST
@@ -27,26 +27,34 @@ HALVE_EVERY = 20  # epochs between two halvings under decay="step", as in the pa
 ALIGNED = 64  # on a GPU, parameters start at multiples of 256 bytes, which kernels require
 SCORING_ROWS = 16_384  # rows times networks in one scoring call
 SCORING_PIXELS = 2**22  # pixels in one scoring call on a GPU, about 4 GiB with 64 channels
-CPU_PIXELS = 2**16  # on a CPU, about 0.4 GiB with 64 channels in float64; more pixels are also slower
+# On a CPU, about 0.4 GiB with 64 channels in float64; more pixels are also slower.
+CPU_PIXELS = 2**16
 
 
-# -- rows and batches ----------------------------------------------------------------------------------
+# -- rows and batches ------------------------------------------------------------------------------
 
 
 def as_tensor(rows: Rows) -> Tensor:
-    """Rows as a tensor, without a copy except of arrays that torch does not share: read-only, reversed."""
-    shared = rows.flags.writeable and min(rows.strides, default=0) >= 0
-    return torch.as_tensor(rows if shared else rows.copy())
+    """Rows as a tensor, without a copy if torch can share them: not if read-only or reversed."""
+    can_share = rows.flags.writeable and min(rows.strides, default=0) >= 0
+    if not can_share:
+        rows = rows.copy()
+    return torch.as_tensor(rows)
 
 
 def as_floats(rows: Tensor, dtype: torch.dtype) -> Tensor:
     """Input of networks: 8-bit pixels divided by 255, other numbers unchanged."""
-    return rows.to(dtype) / BRIGHTEST if rows.dtype == torch.uint8 else rows.to(dtype)
+    if rows.dtype == torch.uint8:
+        return rows.to(dtype) / BRIGHTEST
+    return rows.to(dtype)
 
 
 @dataclass(frozen=True)
 class Pool:
-    """Rows on the device with their weights, or without; 8-bit images become floats batch by batch."""
+    """Rows on the device, with weights or without.
+
+    Images of eight bits become floats batch by batch.
+    """
 
     rows: Tensor
     weight: Tensor | None = None
@@ -62,7 +70,9 @@ class Pool:
 
     def take_weight(self, positions: Tensor) -> Tensor | None:
         """Weights at ``positions``, or None if the rows have none."""
-        return None if self.weight is None else self.weight[positions]
+        if self.weight is None:
+            return None
+        return self.weight[positions]
 
 
 class Batch(NamedTuple):
@@ -83,57 +93,68 @@ class Batch(NamedTuple):
 
     def changed(self, change: Callable[[Tensor], Tensor]) -> Batch:
         """The batch with its rows changed by a function of rows without the axis of networks."""
-
-        def each(rows: Tensor) -> Tensor:
-            return change(rows.flatten(0, 1)).view(rows.shape)
-
-        positive = each(self.positive)
-        return self._replace(positive=positive, unlabeled=positive if self.shared else each(self.unlabeled))
+        positive = _changed(self.positive, change)
+        unlabeled = positive if self.shared else _changed(self.unlabeled, change)
+        return self._replace(positive=positive, unlabeled=unlabeled)
 
     def mixed(self) -> Batch:
-        """The batch with each row and its weights averaged with the row before it, in random shares.
+        """Each row and its weights averaged with the row before it, in random shares.
 
-        The share is close to 0 or 1 more often than in between: it follows an arcsine distribution. The
-        samples have to be the same rows.
+        The share is close to 0 or 1 more often than in between: it follows an arcsine distribution.
+        The samples have to be the same rows.
         """
         rows = self.unlabeled
-        share = torch.sin(torch.rand(rows.shape[:2], device=rows.device) * (math.pi / 2)) ** 2
+        angle = torch.rand(rows.shape[:2], device=rows.device) * (math.pi / 2)
+        share = torch.sin(angle) ** 2
 
         def mix(values: Tensor) -> Tensor:
-            own = share.to(values.dtype).view(*share.shape, *[1] * (values.ndim - 2))
-            return own * values + (1 - own) * values.roll(1, dims=1)
+            wide = share.to(values.dtype).view(*share.shape, *[1] * (values.ndim - 2))
+            return wide * values + (1 - wide) * values.roll(1, dims=1)
 
-        weights = [None if w is None else mix(w) for w in (self.positive_weight, self.unlabeled_weight)]
-        both = mix(rows)
-        return Batch(both, both, *weights)
+        mixed_rows = mix(rows)
+        positive_weight = None if self.positive_weight is None else mix(self.positive_weight)
+        unlabeled_weight = None if self.unlabeled_weight is None else mix(self.unlabeled_weight)
+        return Batch(mixed_rows, mixed_rows, positive_weight, unlabeled_weight)
+
+
+def _changed(rows: Tensor, change: Callable[[Tensor], Tensor]) -> Tensor:
+    return change(rows.flatten(0, 1)).view(rows.shape)
 
 
 @dataclass(frozen=True)
 class TrainingRows:
-    """The rows of both samples; if they are ``shared``, each row belongs to both and is taken once."""
+    """The rows of both samples.
+
+    If they are ``shared``, each row belongs to both samples and is taken once.
+    """
 
     positive: Pool
     unlabeled: Pool
     shared: bool = False
 
-    def epoch(self, n_steps: int, generators: Sequence[torch.Generator]) -> Iterator[tuple[Tensor, Tensor]]:
-        """Positions of the positive and of the unlabeled rows of each step, of shape (networks, batch).
+    def epoch(
+        self, n_steps: int, generators: Sequence[torch.Generator]
+    ) -> Iterator[tuple[Tensor, Tensor]]:
+        """Positions of the positive and of the unlabeled rows of each step, (networks, batch) each.
 
-        Each row of both samples is used exactly once, in ``n_steps`` parts whose sizes differ by at most
-        one row. A sample with fewer rows than steps is repeated, one row per step. Each network has its
-        own generator, so its batches do not depend on the others.
+        Each row of both samples is used exactly once, in ``n_steps`` parts whose sizes differ by
+        at most one row. A sample with fewer rows than steps is repeated, one row per step. Each
+        network has its own generator, so its batches do not depend on the others.
         """
-        samples = [self.unlabeled] if self.shared else [self.positive, self.unlabeled]
-        orders = [[_order(len(sample), n_steps, own) for own in generators] for sample in samples]
-        parts = [torch.stack(order).tensor_split(n_steps, dim=1) for order in orders]
-        return zip(parts[0], parts[-1], strict=True)
+        if self.shared:
+            both = _shuffled_parts(len(self.unlabeled), n_steps, generators)
+            return zip(both, both, strict=True)
+        positive = _shuffled_parts(len(self.positive), n_steps, generators)
+        unlabeled = _shuffled_parts(len(self.unlabeled), n_steps, generators)
+        return zip(positive, unlabeled, strict=True)
 
     def batch(self, positive: Tensor, unlabeled: Tensor) -> Batch:
         """The rows at these positions."""
-        rows = self.unlabeled.take(unlabeled)
+        unlabeled_rows = self.unlabeled.take(unlabeled)
+        positive_rows = unlabeled_rows if self.shared else self.positive.take(positive)
         return Batch(
-            rows if self.shared else self.positive.take(positive),
-            rows,
+            positive_rows,
+            unlabeled_rows,
             self.positive.take_weight(positive),
             self.unlabeled.take_weight(unlabeled),
         )
@@ -144,24 +165,47 @@ def count_steps(n_unlabeled: int, batch_size: int) -> int:
     return max(1, n_unlabeled // batch_size)
 
 
+def _shuffled_parts(
+    n: int, n_steps: int, generators: Sequence[torch.Generator]
+) -> tuple[Tensor, ...]:
+    """Positions 0 to n - 1 in random order, a line for each generator, in a part for each step."""
+    orders = [_order(n, n_steps, generator) for generator in generators]
+    return torch.stack(orders).tensor_split(n_steps, dim=1)
+
+
 def _order(n: int, n_steps: int, generator: torch.Generator) -> Tensor:
+    """A random order of n rows; if there are more steps, several orders, one row for each step."""
+    if n >= n_steps:
+        return torch.randperm(n, generator=generator, device=generator.device)
     turns = -(-n_steps // n)
     orders = [torch.randperm(n, generator=generator, device=generator.device) for _ in range(turns)]
-    return orders[0] if turns == 1 else torch.cat(orders)[:n_steps]
+    return torch.cat(orders)[:n_steps]
 
 
-# -- networks ------------------------------------------------------------------------------------------
+# -- settings --------------------------------------------------------------------------------------
 
 Forward: TypeAlias = Callable[[Tensor], Tensor]
 # The risk of a step, one number per network.
 Loss: TypeAlias = Callable[[Forward, Batch], Risk]
-# From outputs of both samples and their weights, (networks, n) each, to the number that chooses the epoch.
+# From outputs of both samples and their weights, (networks, n) each, to the number that chooses the
+# epoch.
 Criterion: TypeAlias = Callable[[Tensor, Tensor, Tensor | None, Tensor | None], Tensor]
 
 
 @dataclass(frozen=True, slots=True)
+class Aim:
+    """What a run minimises, and the criterion by which an epoch is chosen."""
+
+    loss: Loss
+    criterion: Criterion
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
-    """Settings of a run."""
+    """Settings of a run.
+
+    ``augment`` changes the rows of training batches at random, not those that are scored.
+    """
 
     epochs: int
     batch_size: int
@@ -175,6 +219,7 @@ class Settings:
     mixup: bool = False
     dtype: str = "float32"
     verbose: int = 0
+    augment: Augment | None = None
 
 
 def rate_factors(decay: str, epochs: int, steps: int) -> FloatArray:
@@ -199,74 +244,81 @@ def rows_at_once(shape: Sequence[int], device: torch.device) -> int:
     return max(1, min(SCORING_ROWS, CPU_PIXELS // pixels))
 
 
+# -- networks --------------------------------------------------------------------------------------
+
+
 class Stack:
     """Networks of one architecture, evaluated together.
 
-    The trainable weights are one matrix with one line per network. Other registered tensors (batch-norm
-    statistics, frozen weights) are stacked by name.
+    The trainable weights are one matrix with one line per network. Other registered tensors
+    (batch-norm statistics, frozen weights) are stacked by name.
 
-    ``batched``: Whether all networks are evaluated in one batched call. It is False for a single network,
-    for modules that cannot be batched (recurrent ones), and for convolutions, because grouped
-    convolutions are slower than separate calls.
+    ``batched``: Whether all networks are evaluated in one batched call. It is False for a single
+    network, for modules that cannot be batched (recurrent ones), and for convolutions, because
+    grouped convolutions are slower than separate calls.
     """
 
     def __init__(
-        self, modules: Sequence[nn.Module], *, device: torch.device, dtype: torch.dtype = torch.float32
+        self,
+        modules: Sequence[nn.Module],
+        *,
+        device: torch.device,
+        dtype: torch.dtype = torch.float32,
     ) -> None:
         copies = [deepcopy(module).to(device=device, dtype=dtype) for module in modules]
-        # A call may leave its tensors in a layer that has two names; modules are made from the original.
-        self.module, self.original, self.device, self.dtype = deepcopy(copies[0]), copies[0], device, dtype
+        self.device = device
+        self.dtype = dtype
+        # A call may leave its tensors in a layer that has two names; modules are made from the
+        # original.
+        self.original = copies[0]
+        self.module = deepcopy(self.original)
         self.shapes = _trainable(self.module)
-        if any(_trainable(copy) != self.shapes or type(copy) is not type(self.module) for copy in copies[1:]):
-            raise ParameterError("models must have one architecture to be trained together.")
+        for copy in copies[1:]:
+            if type(copy) is not type(self.module) or _trainable(copy) != self.shapes:
+                raise ParameterError("models must have one architecture to be trained together.")
         if not self.shapes:
-            raise ParameterError("module must have weights to train, got none that require a gradient.")
+            raise ParameterError(
+                "module must have weights to train, got none that require a gradient."
+            )
+
         self.weights = torch.stack([self._flat(copy) for copy in copies])
         self.slopes = torch.zeros_like(self.weights)  # their gradient
         self._slope_parts = list(self._named(self.slopes).values())
         # leaves for autograd: one per parameter, views of the matrix
-        self.leaves = {
-            name: part.detach().requires_grad_() for name, part in self._named(self.weights).items()
-        }
-        others = [
-            {name: value.detach() for name, value in _tensors(copy) if name not in self.shapes}
-            for copy in copies
-        ]
-        self.fixed = {name: torch.stack([other[name] for other in others]) for name in others[0]}
-        convolves = any(isinstance(part, _ConvNd) for part in self.module.modules())
+        self.leaves = self._named(self.weights)
+        for name, part in self.leaves.items():
+            self.leaves[name] = part.detach().requires_grad_()
+        self.fixed = self._stacked_others(copies)
+        convolves = any(isinstance(layer, _ConvNd) for layer in self.module.modules())
         self.batched = len(copies) > 1 and not convolves
 
     def __len__(self) -> int:
         return self.weights.shape[0]
 
     def __call__(
-        self, rows: Tensor, weights: Tensor | None = None, fixed: Mapping[str, Tensor] | None = None
+        self,
+        rows: Tensor,
+        weights: Tensor | None = None,
+        fixed: Mapping[str, Tensor] | None = None,
     ) -> Tensor:
         """Outputs of shape (networks, n) for rows of shape (networks, n, ...)."""
-        named = self.leaves if weights is None else self._named(weights)
-        named = named | (self.fixed if fixed is None else dict(fixed))
-        if self.batched:
-            output = vmap(self._one, randomness="different")(named, rows)
-        elif len(self) == 1:  # views only, so that gradients need no copy
-            output = self._one({k: v.squeeze(0) for k, v in named.items()}, rows.squeeze(0))[None]
-        else:
-            lines = {name: value.unbind() for name, value in named.items()}
-            each = [{name: parts[i] for name, parts in lines.items()} for i in range(len(self))]
-            output = torch.stack([self._one(*one) for one in zip(each, rows, strict=True)])
+        named = dict(self.leaves) if weights is None else self._named(weights)
+        named.update(self.fixed if fixed is None else fixed)
+        output = self._outputs(named, rows)
         n = rows.shape[1]
         if output.shape not in ((len(self), n), (len(self), n, 1)):
             raise ParameterError(
-                f"module must map {n} rows to shape ({n},) or ({n}, 1), got {tuple(output.shape[1:])}: "
-                "its last layer needs one output."
+                f"module must map {n} rows to shape ({n},) or ({n}, 1), got "
+                f"{tuple(output.shape[1:])}: its last layer needs one output."
             )
         return output.reshape(len(self), n)
 
     def backward(self, loss: Tensor) -> None:
         """Compute the gradient of ``loss`` into ``slopes``."""
-        gradient = torch.autograd.grad(
+        gradients = torch.autograd.grad(
             loss, list(self.leaves.values()), allow_unused=True, materialize_grads=True
         )
-        torch._foreach_copy_(self._slope_parts, list(gradient))
+        torch._foreach_copy_(self._slope_parts, list(gradients))
 
     def probe(self, rows: Tensor) -> None:
         """Test on a few rows whether the networks can be batched."""
@@ -283,47 +335,84 @@ class Stack:
     def extract(self, network: int, weights: Tensor, fixed: Mapping[str, Tensor]) -> nn.Module:
         """One network as a separate module in evaluation mode."""
         module = deepcopy(self.original).eval()
-        values = {k: v[network] for k, v in (self._named(weights) | dict(fixed)).items()}
+        stacked = self._named(weights) | dict(fixed)
         with torch.no_grad():
             for name, tensor in _tensors(module):
-                tensor.copy_(values[name])
+                tensor.copy_(stacked[name][network])
         return module
 
-    def _one(self, named: dict[str, Tensor], rows: Tensor) -> Tensor:
+    def _outputs(self, named: dict[str, Tensor], rows: Tensor) -> Tensor:
+        """Outputs of all networks, from their stacked tensors by name."""
+        if self.batched:
+            return vmap(self._call, randomness="different")(named, rows)
+        if len(self) == 1:  # views only, so that gradients need no copy
+            single = {name: value.squeeze(0) for name, value in named.items()}
+            return self._call(single, rows.squeeze(0))[None]
+        lines = {name: value.unbind() for name, value in named.items()}
+        outputs = []
+        for i in range(len(self)):
+            of_network = {name: parts[i] for name, parts in lines.items()}
+            outputs.append(self._call(of_network, rows[i]))
+        return torch.stack(outputs)
+
+    def _call(self, named: dict[str, Tensor], rows: Tensor) -> Tensor:
+        """The output of one network."""
         output: Tensor = functional_call(self.module, named, (rows,))
         return output
 
     def _flat(self, module: nn.Module) -> Tensor:
+        """The trainable weights of a module as one line."""
         values = dict(module.named_parameters())
-        lines = [values[name].detach().flatten() for name in self.shapes]
-        return torch.cat([F.pad(line, (0, self._padded(line.numel()) - line.numel())) for line in lines])
+        lines = []
+        for name in self.shapes:
+            line = values[name].detach().flatten()
+            lines.append(F.pad(line, (0, self._padded(line.numel()) - line.numel())))
+        return torch.cat(lines)
 
     def _named(self, weights: Tensor) -> dict[str, Tensor]:
         """The parts of a matrix like ``weights``, by the name of the parameter."""
-        parts = torch.split(weights, [self._padded(shape.numel()) for shape in self.shapes.values()], dim=1)
-        return {
-            name: part[:, : shape.numel()].view(len(weights), *shape)
-            for part, (name, shape) in zip(parts, self.shapes.items(), strict=True)
-        }
+        sizes = [self._padded(shape.numel()) for shape in self.shapes.values()]
+        named = {}
+        for part, name in zip(torch.split(weights, sizes, dim=1), self.shapes, strict=True):
+            shape = self.shapes[name]
+            named[name] = part[:, : shape.numel()].view(len(weights), *shape)
+        return named
 
     def _padded(self, n: int) -> int:
-        return -(-n // ALIGNED) * ALIGNED if self.device.type == "cuda" else n
+        """The numbers that a parameter of ``n`` numbers takes in a line."""
+        if self.device.type != "cuda":
+            return n
+        return -(-n // ALIGNED) * ALIGNED
+
+    def _stacked_others(self, modules: Sequence[nn.Module]) -> dict[str, Tensor]:
+        """The tensors of the modules that are not trained, stacked by name."""
+        tensors = [dict(_tensors(module)) for module in modules]
+        stacked = {}
+        for name in tensors[0]:
+            if name not in self.shapes:
+                stacked[name] = torch.stack([each[name].detach() for each in tensors])
+        return stacked
 
 
 def _trainable(module: nn.Module) -> dict[str, torch.Size]:
-    return {name: weight.shape for name, weight in module.named_parameters() if weight.requires_grad}
+    """Shapes of the weights that require a gradient, by name."""
+    named = module.named_parameters()
+    return {name: weight.shape for name, weight in named if weight.requires_grad}
 
 
 def _tensors(module: nn.Module) -> list[tuple[str, Tensor]]:
     return [*module.named_parameters(), *module.named_buffers()]
 
 
+# -- runs ------------------------------------------------------------------------------------------
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """The chosen weights of every network, and the risks of the run.
 
-    ``risk`` and ``holdout_risk`` have shape (epochs, networks); ``best_epoch`` counts from 1 and is 0 if no
-    epoch had a finite risk.
+    ``risk`` and ``holdout_risk`` have shape (epochs, networks); ``best_epoch`` counts from 1 and is
+    0 if no epoch had a finite risk.
     """
 
     stack: Stack
@@ -339,39 +428,45 @@ class Outcome:
 
     def history(self, network: int) -> dict[str, FloatArray]:
         """The risks of one network by epoch."""
-        risks = {"risk": self.risk, "holdout_risk": self.holdout_risk}
-        return {name: values[:, network].copy() for name, values in risks.items() if values is not None}
+        risks = {"risk": self.risk[:, network].copy()}
+        if self.holdout_risk is not None:
+            risks["holdout_risk"] = self.holdout_risk[:, network].copy()
+        return risks
 
     def converged(self, network: int) -> bool:
         """Whether weights and holdout risk of a network are finite at the epoch that was kept."""
-        epoch = int(self.best_epoch[network])
-        held = self.holdout_risk is None or (epoch > 0 and np.isfinite(self.holdout_risk[epoch - 1, network]))
-        return bool(held and torch.isfinite(self.weights[network]).all())
+        if self.holdout_risk is not None:
+            epoch = int(self.best_epoch[network])
+            if epoch == 0 or not np.isfinite(self.holdout_risk[epoch - 1, network]):
+                return False
+        return bool(torch.isfinite(self.weights[network]).all())
 
 
 class Training:
     """A training run.
 
-    The batches of a network depend on its own seed only. The criterion is computed on the holdout rows
-    after each epoch; if the settings ask for early stopping, the epoch with the lowest one is kept.
-    ``augment`` changes the rows of training batches at random, not those that are scored.
+    The batches of a network depend on its own seed only. The criterion is computed on the holdout
+    rows after each epoch; if the settings ask for early stopping, the epoch with the lowest one is
+    kept. ``on_epoch`` is called after each epoch with its number, which starts at 1.
     """
 
     def __init__(
         self,
         stack: Stack,
         rows: TrainingRows,
-        loss: Loss,
+        aim: Aim,
         settings: Settings,
         *,
         seeds: Sequence[int],
         holdout: tuple[Pool, Pool] | None = None,
-        criterion: Criterion | None = None,
-        augment: Augment | None = None,
-        on_epoch: Callable[[int], None] | None = None,
     ) -> None:
-        self.stack, self.rows, self.loss, self.settings, self.seeds = stack, rows, loss, settings, seeds
-        self.holdout, self.criterion, self.augment, self.on_epoch = holdout, criterion, augment, on_epoch
+        self.stack = stack
+        self.rows = rows
+        self.aim = aim
+        self.settings = settings
+        self.seeds = seeds
+        self.holdout = holdout
+        self.on_epoch: Callable[[int], None] | None = None
         self.n_steps = count_steps(len(rows.unlabeled), settings.batch_size)
         self.total_risk = torch.zeros(len(stack), dtype=stack.dtype, device=stack.device)
         self.average = None if settings.ema is None else _Average(stack)
@@ -379,8 +474,8 @@ class Training:
         self.rate = torch.zeros((), dtype=stack.dtype, device=stack.device)
         factors = rate_factors(settings.decay, settings.epochs, self.n_steps)
         self.rates = (self._numbers(settings.learning_rate) * self._numbers(factors)).tolist()
-        # Shares of the new weights in their average: more of them in the first steps, because otherwise the
-        # average of a short run would stay close to the initial weights.
+        # Shares of the new weights in their average: more of them in the first steps, because
+        # otherwise the average of a short run would stay close to the initial weights.
         step = np.arange(1, self.n_steps * settings.epochs + 1)
         decay = np.minimum(settings.ema or 0.0, (1 + step) / (10 + step))
         self.shares = (1 - self._numbers(decay)).tolist()
@@ -388,44 +483,56 @@ class Training:
 
     def run(self) -> Outcome:
         """Train for all epochs and return the weights that were kept for each network."""
-        settings, stack = self.settings, self.stack
-        generators = [torch.Generator(stack.device).manual_seed(seed) for seed in self.seeds]
-        best = _Best(stack) if self.holdout and settings.early_stopping else None
-        risk, holdout_risk = [], []
+        settings = self.settings
+        device = self.stack.device
+        generators = [torch.Generator(device).manual_seed(seed) for seed in self.seeds]
+        best = None
+        if self.holdout and settings.early_stopping:
+            best = _Best(self.stack)
+        risks = []
+        holdout_risks = []
         with (
             progress_bar("epochs", show=settings.verbose),
-            private_random(self.seeds[0], stack.device),
-            precision(settings.dtype, stack.device),
+            private_random(self.seeds[0], device),
+            precision(settings.dtype, device),
         ):
-            stack.probe(self.rows.unlabeled.take(self._positions(self.rows.unlabeled)[:, :2]))
-            advance = Recorded(self.step, stack.device)
-            epochs = range(settings.epochs)
-            for epoch in progress(epochs, total=len(epochs)):
-                risk.append(self._epoch(epoch, advance, generators))
+            first_rows = self._positions(self.rows.unlabeled)[:, :2]
+            self.stack.probe(self.rows.unlabeled.take(first_rows))
+            recorded_step = Recorded(self.step, device)
+            for epoch in progress(range(settings.epochs), total=settings.epochs):
+                risks.append(self._epoch(epoch, recorded_step, generators))
                 if self.holdout:
-                    holdout_risk.append(self.measure())
+                    holdout_risks.append(self.measure())
                 if best:
-                    best.keep(epoch + 1, holdout_risk[-1], *self.current())
+                    best.keep(epoch + 1, holdout_risks[-1], *self.current())
                 if self.on_epoch:
                     self.on_epoch(epoch + 1)
-        weights, fixed = (best.weights, best.fixed) if best else self.current()
-        return Outcome(
-            stack,
-            weights,
-            fixed,
-            best.epoch.cpu().numpy() if best else np.full(len(stack), settings.epochs),
-            torch.stack(risk).cpu().double().numpy(),
-            torch.stack(holdout_risk).cpu().double().numpy() if holdout_risk else None,
-        )
+        return self._outcome(best, risks, holdout_risks)
+
+    def _outcome(
+        self, best: _Best | None, risks: list[Tensor], holdout_risks: list[Tensor]
+    ) -> Outcome:
+        if best is None:
+            weights, fixed = self.current()
+            best_epoch = np.full(len(self.stack), self.settings.epochs)
+        else:
+            weights = best.weights
+            fixed = best.fixed
+            best_epoch = best.epoch.cpu().numpy()
+        risk = torch.stack(risks).cpu().double().numpy()
+        holdout_risk = None
+        if holdout_risks:
+            holdout_risk = torch.stack(holdout_risks).cpu().double().numpy()
+        return Outcome(self.stack, weights, fixed, best_epoch, risk, holdout_risk)
 
     def step(self, positive: Tensor, unlabeled: Tensor) -> None:
         """Make one step on the batch at these positions, without waiting for the device."""
         batch = self.rows.batch(positive, unlabeled)
-        if self.augment is not None:
-            batch = batch.changed(self.augment)
+        if self.settings.augment is not None:
+            batch = batch.changed(self.settings.augment)
         if self.settings.mixup and batch.shared:
             batch = batch.mixed()
-        risk = self.loss(lambda rows: self.stack(rows).to(self.stack.dtype), batch)
+        risk = self.aim.loss(self._forward, batch)
         self.stack.backward(risk.objective.sum())
         self.optimizer.step()
         if self.average:
@@ -435,38 +542,48 @@ class Training:
     def measure(self) -> Tensor:
         """The criterion on the holdout rows, one value per network; their outputs are kept."""
         assert self.holdout is not None
-        assert self.criterion is not None
         positive, unlabeled = self.holdout
-        self.held_outputs = self.score(positive), self.score(unlabeled)
-        return self.criterion(*self.held_outputs, positive.weight, unlabeled.weight)
+        self.held_outputs = (self.score(positive), self.score(unlabeled))
+        return self.aim.criterion(*self.held_outputs, positive.weight, unlabeled.weight)
 
     @torch.no_grad()
     def score(self, pool: Pool) -> Tensor:
         """Outputs of the current networks in float64, shape (networks, rows)."""
         self.stack.module.eval()
-        at_once = rows_at_once(pool.rows.shape[1:], self.stack.device)
-        parts = torch.split(self._positions(pool), max(1, at_once // len(self.stack)), dim=1)
-        return torch.cat([self.stack(pool.take(part), *self.current()).double() for part in parts], dim=1)
+        at_once = rows_at_once(pool.rows.shape[1:], self.stack.device) // len(self.stack)
+        outputs = []
+        for positions in torch.split(self._positions(pool), max(1, at_once), dim=1):
+            outputs.append(self.stack(pool.take(positions), *self.current()).double())
+        return torch.cat(outputs, dim=1)
 
     def current(self) -> tuple[Tensor, Mapping[str, Tensor]]:
-        """The weights for scoring: their moving average if there is one, otherwise the current ones."""
-        return (self.average or self.stack).weights, (self.average or self.stack).fixed
+        """The weights for scoring: their moving average if there is one, else the current ones."""
+        if self.average is not None:
+            return self.average.weights, self.average.fixed
+        return self.stack.weights, self.stack.fixed
 
-    def _epoch(self, epoch: int, advance: Recorded, generators: Sequence[torch.Generator]) -> Tensor:
-        """Train on both samples once; the mean reported risk of each network, as a tensor on the device."""
+    def _forward(self, rows: Tensor) -> Tensor:
+        return self.stack(rows).to(self.stack.dtype)
+
+    def _epoch(self, epoch: int, step: Recorded, generators: Sequence[torch.Generator]) -> Tensor:
+        """Train on both samples once.
+
+        Returns the mean reported risk of each network, as a tensor on the device.
+        """
         self.stack.module.train()
         self.total_risk.zero_()
-        for step, pair in enumerate(self.rows.epoch(self.n_steps, generators), epoch * self.n_steps):
-            self.rate.fill_(self.rates[step])
+        batches = self.rows.epoch(self.n_steps, generators)
+        for number, (positive, unlabeled) in enumerate(batches, epoch * self.n_steps):
+            self.rate.fill_(self.rates[number])
             if self.average:
-                self.average.share.fill_(self.shares[step])
-            advance(*pair)
+                self.average.share.fill_(self.shares[number])
+            step(positive, unlabeled)
         return self.total_risk / self.n_steps
 
     def _optimizer(self) -> torch.optim.Optimizer:
-        settings, stack = self.settings, self.stack
-        lines = [line.detach() for line in stack.weights]
-        for line, slope in zip(lines, stack.slopes, strict=True):
+        settings = self.settings
+        lines = [line.detach() for line in self.stack.weights]
+        for line, slope in zip(lines, self.stack.slopes, strict=True):
             line.grad = slope
         kind = torch.optim.AdamW if settings.optimizer == "adamw" else torch.optim.Adam
         return kind(
@@ -475,7 +592,7 @@ class Training:
             betas=settings.betas,
             weight_decay=self._numbers(settings.weight_decay).item(),
             fused=True,
-            capturable=stack.device.type == "cuda",
+            capturable=self.stack.device.type == "cuda",
         )
 
     def _numbers(self, values: float | FloatArray) -> Tensor:
@@ -486,7 +603,10 @@ class Training:
 
 
 class _Average:
-    """Exponential moving average of weights and statistics; ``share`` is the part of the new ones."""
+    """Exponential moving average of weights and statistics.
+
+    ``share`` is the part of the new ones.
+    """
 
     def __init__(self, stack: Stack) -> None:
         self.stack = stack

@@ -92,13 +92,6 @@ class ColumnProfile:
         if len(self.positive) != self.cells.n or not (self.positive.any() and self.unlabeled.any()):
             raise DataError(f"the profile of column {self.name!r:.100} must have counts in its ranges.")
 
-    def untested(self) -> ColumnProfile:
-        """The same number of cells, with all rows in the one that is not tested."""
-        codes = np.full(2 if self.cells.codes is None else len(self.cells.codes), RARE)
-        one = np.arange(self.cells.n) == RARE
-        cells = Cells(np.empty(0), np.append(codes, self.cells.n - 1))  # no row has the last code
-        return ColumnProfile(self.name, cells, one * self.positive.sum(), one * self.unlabeled.sum())
-
 
 @dataclass(frozen=True, slots=True)
 class ColumnShift:

@@ -76,12 +76,15 @@ class Pooled:
 POOLED = Pooled()
 
 
-def what_moved(p_value: float, degrees: int, moved_columns: Sequence[object]) -> Moved:
-    """``"prior"`` if a test found nothing else, ``"other"`` if it did or if nothing could be tested.
+def what_moved(p_value: float, moved_columns: Sequence[object]) -> Moved:
+    """``"other"`` if a test found more than a new prior, otherwise ``"prior"``.
 
-    ``p_value`` and ``degrees`` are those of the test that scores are a mixture of the training classes.
+    ``p_value`` is that of the test that scores are a mixture of the training classes. It is 1 if there were
+    too few rows to test it: what cannot be tested is not rejected.
     """
-    return "other" if degrees == 0 or p_value < OTHER_SHIFT or len(moved_columns) > 0 else "prior"
+    if p_value < OTHER_SHIFT or len(moved_columns) > 0:
+        return "other"
+    return "prior"
 
 
 def mean_probability(probability: FloatArray, counts: IntArray | FloatArray, *, shift: float = 0.0) -> float:
@@ -393,17 +396,23 @@ class Evidence:
     labelled_share: float = 0.0  # of the training population; 0 in case-control, where it says nothing
     rows: float = math.inf  # number of rows of the period
     explained: float = 1.0  # share of the variance of the classes in training that the probabilities explain
+    tested: bool = True  # whether there were enough rows to test that scores are a mixture of both classes
 
     def belief(self, pooled: Pooled = POOLED) -> float:
         r"""Weight of ``matched`` where the tests find nothing but prior shift.
 
         If moves of the prior have the variance 1 and errors of ``matched`` the variance :math:`s^2`, the best
         weight is :math:`1/(1 + s^2)`. Here :math:`s = c (1/J - 1/J_1)` with the explained share J, and s = 0
-        if J is at least :math:`J_1`. The constants c and :math:`J_1` are ``unseen`` and ``telling``.
+        if J is at least :math:`J_1`. The constants c and :math:`J_1` are ``unseen`` and ``telling``. If
+        nothing could be tested, the variance of the reading itself is added: its interval is all there is.
         """
-        if self.explained >= pooled.telling:
-            return 1.0
-        return 1 / (1 + (pooled.unseen * (1 / max(self.explained, _EDGE) - 1 / pooled.telling)) ** 2)
+        variance = 0.0
+        if self.explained < pooled.telling:
+            unexplained = 1 / max(self.explained, _EDGE) - 1 / pooled.telling
+            variance = (pooled.unseen * unexplained) ** 2
+        if not self.tested:
+            variance += _variance(self.adapted)
+        return 1 / (1 + variance)
 
     def believed(self, pooled: Pooled = POOLED) -> PriorEstimate:
         """The adapted prior, whose value has moved from that of training by the believed part only.
@@ -456,8 +465,10 @@ class Evidence:
 
     @property
     def guarded(self) -> float:
-        """Move of the prior that the rows show: ``matched`` if only the prior moved, else ``mean_move``."""
-        return self.matched if self.moved == "prior" else self.mean_move
+        """Move of the prior that the rows show: ``matched`` if a test accepts it, else ``mean_move``."""
+        if self.moved == "prior" and self.tested:
+            return self.matched
+        return self.mean_move
 
 
 @dataclass(frozen=True, slots=True)

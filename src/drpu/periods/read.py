@@ -26,6 +26,7 @@ from drpu.classifier.notices import (
     warn_of_few_rows,
     warn_of_late_labels,
     warn_of_other_shift,
+    warn_of_untested_shift,
 )
 from drpu.decisions.budget import BudgetThreshold
 from drpu.exceptions import BacktestWarning, DataError, DRPUError, ParameterError, silent
@@ -98,8 +99,8 @@ def adapt_to_counts(
 ) -> AdaptedClassifier:
     """The classifier for rows that have been counted."""
     check_choice("shift", shift, SHIFTS)
-    warn_of_few_rows(seen.n, adapted)
     test, moved, decision = read_counts(classifier.fitted_, seen, adapted, arrived)
+    warn_of_few_rows(seen.n, decision.prior if shift == "auto" else adapted)
     found = Findings(rows=seen.n, shift_test=test, moved_columns=moved)
     if shift == "none":
         before = classifier.findings
@@ -115,6 +116,8 @@ def adapt_to_counts(
     if decision.moved == "other":
         warn_of_other_shift(test, moved, done="supported" if len(decision.sources) > 1 else "kept")
     else:
+        if test.degrees == 0:
+            warn_of_untested_shift()
         warn_if_not_identified(decision.prior)
     if classifier.fitted_.anchor is not None:
         warn_of_contradicted(classifier.fitted_.anchor.prior, decision.prior)
@@ -127,7 +130,8 @@ def tested(
     """Both tests of what moved, and what the rows show; ``adapted`` is the prior if only the prior moved."""
     test = mixture_test(seen, fitted.reference, most_prior=fitted.reference_prior.high)
     moved = fitted.moved_columns(seen, adapted)
-    return test, moved, evidence_of(fitted, seen, adapted, what_moved(test.p_value, test.degrees, moved))
+    evidence = evidence_of(fitted, seen, adapted, what_moved(test.p_value, moved))
+    return test, moved, replace(evidence, tested=test.degrees > 0)
 
 
 def read_counts(
@@ -261,6 +265,7 @@ def run_backtest(
     settings = clone(classifier).set_params(
         pos_label=None, negative_label=None, label_delay=0, n_jobs=None, verbose=0
     )
+    settings.set_params(scenario="single-sample")  # as decided for all rows
     columns = {name: np.asarray(as_numpy(values)) for name, values in columns.items() if values is not None}
     frame = is_frame(X) or hasattr(X, "iloc")  # also those of pandas with sparse columns
     take: Any = partial(take_frame, X) if frame else indexable(X).__getitem__

@@ -263,12 +263,6 @@ class ScoreTails:
         """An independent copy."""
         return self.empty().merge(self)
 
-    def without_columns(self) -> ScoreTails:
-        """A copy that counts scores only, and nothing of the columns."""
-        new = self.empty()
-        new._counted = self._counted._replace(columns=None)
-        return new
-
     def __add__(self, other: ScoreTails) -> ScoreTails:
         if not isinstance(other, ScoreTails):
             return NotImplemented

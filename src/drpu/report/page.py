@@ -96,7 +96,7 @@ def render_report(classifier: Any, X: Rows | None = None, **options: Unpack[Repo
     --------
     >>> from drpu import DRPUClassifier, make_gaussian_pu
     >>> data = make_gaussian_pu(200, 500, prior=0.5, test_prior=0.2, separation=4, random_state=0)
-    >>> clf = DRPUClassifier("classifier", random_state=0).fit(*data.X_y())
+    >>> clf = DRPUClassifier("classifier", random_state=0).fit_pu(data.positive, data.unlabeled)
     >>> page = render_report(clf, data.test, title="June")
     >>> "<h1>June</h1>" in page
     True

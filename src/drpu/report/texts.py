@@ -34,7 +34,28 @@ SHIFTS = {
     "answers": "labels follow the answers",
     "none": "nothing was adapted",
 }
+UNTESTED = "untested: too few rows to tell; labels move as far as the rows determine the share of positives"
 ONLY_PRIOR = {"prior": "yes", "other": "no", "answers": "answers were used", "none": "was not asked"}
+
+
+def is_untested(adapted: Any) -> bool:
+    """Whether there were too few rows to test what moved, so that nothing was rejected."""
+    test = adapted.shift_test_
+    return adapted.shift_ == "prior" and test is not None and test.degrees == 0
+
+
+def shift_text(adapted: Any) -> str:
+    """What moved, as a sentence."""
+    if is_untested(adapted):
+        return UNTESTED
+    return SHIFTS[adapted.shift_]
+
+
+def only_prior_text(adapted: Any) -> str:
+    """Whether only the prior moved, in a word or two."""
+    if is_untested(adapted):
+        return "untested"
+    return ONLY_PRIOR[adapted.shift_]
 
 
 def share(value: float) -> str:
@@ -93,7 +114,7 @@ def scenario_text(fitted: Any) -> str:
     """Where labels come from, and what the other scenario would change."""
     other, stated = fitted.in_other_scenario(), "case-control: labelled rows are a sample beside the others"
     name, rows = "single-sample", "of all rows, labelled ones included"
-    if fitted.labelled_fraction > 0:
+    if fitted.scenario == "single-sample":
         stated = f"single-sample: {share(fitted.labelled_fraction)} of the rows of one sample are labelled"
         name, rows = "case-control", "of the unlabeled rows"
     return stated if other is None else f"{stated} ({name} would give {share(other.value)} {rows})"
@@ -401,6 +422,6 @@ def facts(data: ReportData) -> TextTable:
         ]
         test = data.current.shift_test_
         if test is not None:
-            verdict = ONLY_PRIOR[data.current.shift_]
+            verdict = only_prior_text(data.current)
             rows.append(("Did only the prior change?", f"{verdict} (p = {test.p_value:.2g} for the scores)"))
     return TextTable((), rows)

@@ -28,7 +28,7 @@ from drpu._typing import FloatArray, IntArray
 from drpu.audits.recalibration import FARTHEST
 from drpu.decisions.gain import negative_survival
 from drpu.decisions.performance import LABEL_NOISE, decision_rates
-from drpu.models.function import LOG_LIMIT
+from drpu.models.learner import LOG_LIMIT
 from drpu.priors.estimate import PriorEstimate
 from drpu.priors.figures import exact_limits
 from drpu.report.data import ReportData

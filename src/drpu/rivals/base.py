@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib import import_module
 from types import NoneType
 from typing import Annotated, Any, ClassVar, Self
@@ -12,15 +12,28 @@ from typing import Annotated, Any, ClassVar, Self
 import numpy as np
 from sklearn.exceptions import NotFittedError
 
-from drpu._checks import SCENARIOS, check_choice, check_fraction, check_random_state, check_real
+from drpu._checks import (
+    SCENARIO_CHOICES,
+    SCENARIOS,
+    check_choice,
+    check_fraction,
+    check_random_state,
+    check_real,
+)
 from drpu._codec import Text, kept
 from drpu._samples import SamplePair
 from drpu._typing import FloatArray, Rows
 from drpu.classifier.priors import Population, check_prior_parameter, estimate_population
-from drpu.classifier.validation import Classes, check_rows, pair_pu, split_pu
-from drpu.exceptions import DataError, ParameterError, PriorError
-from drpu.models.function import Function
-from drpu.models.learner import ScoreLearner
+from drpu.classifier.validation import (
+    Classes,
+    check_rows,
+    pair_pu,
+    scenario_of_samples,
+    scenario_of_table,
+    split_pu,
+)
+from drpu.exceptions import DataError, PriorError
+from drpu.models.learner import Function, ScoreLearner
 from drpu.models.registry import resolve_score
 from drpu.networks.generative import ClassGenerators
 from drpu.priors.estimate import PriorEstimate, as_prior
@@ -30,7 +43,6 @@ from drpu.state.record import (
     Parameter,
     PUClassifier,
     Record,
-    Reduction,
     parameters_of,
     read_parameters,
     try_rows,
@@ -44,7 +56,7 @@ class Parameters:
 
     prior: Any = "km2"
     cost: float = 0.5
-    scenario: str = "case-control"
+    scenario: str = "auto"
     pos_label: Any = None
     random_state: Any = None
 
@@ -61,6 +73,7 @@ class PURival(Parameters, PUClassifier):
     prior_: PriorEstimate
     model_: Function
     classes_: np.ndarray[Any, Any]
+    scenario_: str  # "single-sample" or "case-control"
 
     def fit(self, X: Rows, y: Any, sample_weight: Any = None) -> Self:
         """Fit the classifier to rows of which some are labelled positive.
@@ -80,18 +93,23 @@ class PURival(Parameters, PUClassifier):
         """
         self._check_parameters()
         warn_of_order(X, y=y, sample_weight=sample_weight)
-        return self._fit(*split_pu(self, X, y, sample_weight, model=self._intake()))
+        pair, classes = split_pu(self, X, y, sample_weight, model=self._intake())
+        self.scenario_ = scenario_of_table(self.scenario, pair)
+        return self._fit(pair, classes)
 
     def fit_pu(
         self, positive: Rows, unlabeled: Rows, *, positive_weight: Any = None, unlabeled_weight: Any = None
     ) -> Self:
         """Fit the classifier to a positive and an unlabeled sample; labels are 1 and 0.
 
-        In the single-sample scenario ``unlabeled`` contains the unlabeled rows only.
+        The samples were drawn separately, unless ``scenario="single-sample"`` says that both are parts of one
+        sample; then ``unlabeled`` contains the unlabeled rows only.
         """
         self._check_parameters()
         model = self._intake()
-        return self._fit(*pair_pu(self, positive, unlabeled, positive_weight, unlabeled_weight, model=model))
+        pair, classes = pair_pu(self, positive, unlabeled, positive_weight, unlabeled_weight, model=model)
+        self.scenario_ = scenario_of_samples(self.scenario)
+        return self._fit(pair, classes)
 
     def predict(self, X: Rows) -> np.ndarray[Any, Any]:
         """Label of each row, in the coding of the training labels; a tie is negative."""
@@ -117,14 +135,14 @@ class PURival(Parameters, PUClassifier):
         return estimate_population(self.prior, pair, self._labelled_fraction(pair), rng)
 
     def _labelled_fraction(self, pair: SamplePair) -> float:
-        return pair.labelled_fraction if self.scenario == "single-sample" else 0.0
+        return pair.labelled_fraction if self.scenario_ == "single-sample" else 0.0
 
     def _scores(self, X: Rows) -> FloatArray:
         self._check_fitted()
         return self.model_.score(check_rows(self, X, model=self.model_))
 
     def _check_parameters(self) -> None:
-        check_choice("scenario", self.scenario, SCENARIOS)
+        check_choice("scenario", self.scenario, SCENARIO_CHOICES)
         check_fraction("cost", self.cost)
         if not (isinstance(self.prior, (str, NoneType)) and self.prior == self._own_prior):
             check_prior_parameter("prior", self.prior)
@@ -160,6 +178,7 @@ class PURival(Parameters, PUClassifier):
             {name: float(getattr(self, name)) for name in self._numbers},
             {name: getattr(self, name) for name in self._priors},
             getattr(self, "generators_", None),
+            self.scenario_,
         )
 
 
@@ -188,6 +207,7 @@ class RivalRecord(Record):
     numbers: dict[str, float]
     priors: dict[str, PriorEstimate]
     generators: ClassGenerators | None
+    scenario: Annotated[str, Text(pattern="|".join(SCENARIOS))]
 
     def __post_init__(self) -> None:
         cls = self._class()
@@ -211,7 +231,9 @@ class RivalRecord(Record):
     def classifier(self, module: Any = None) -> PURival:  # noqa: D102
         classifier = self._class()(**read_parameters(self.parameters))
         model = self.model if module is None else self.model.with_module(module)
-        fitted = self.numbers | self.priors | {"prior_": self.prior, "model_": model}
+        fitted = (
+            self.numbers | self.priors | {"prior_": self.prior, "model_": model, "scenario_": self.scenario}
+        )
         if self.generators is not None:
             fitted["generators_"] = self.generators
         classifier.__dict__.update(fitted, classes_=self.labels.classes())
@@ -225,13 +247,6 @@ class RivalRecord(Record):
             "values_of_rows": self.model.keeps,
             "statistics": sorted(self.model.statistics),
         }
-
-    def reduced(self, reduction: Reduction) -> RivalRecord:  # noqa: D102
-        if reduction.levels is not None:
-            raise ParameterError(
-                f"levels must be None for a {self.name}, which keeps no scores of held-out positives."
-            )
-        return replace(self, columns=self.columns.reduced(reduction))
 
     def module(self) -> Any:  # noqa: D102
         return getattr(self.model, "module", None)

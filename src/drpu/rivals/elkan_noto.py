@@ -12,8 +12,8 @@ from sklearn.ensemble import ExtraTreesClassifier
 from drpu._samples import SamplePair
 from drpu._typing import FloatArray, Rows
 from drpu.classifier.priors import estimate_population, off_the_edge
-from drpu.models.classifier import ClassifierRatio
 from drpu.models.crossfit import cross_fit, resolve_holdout
+from drpu.models.estimators import ClassifierRatio
 from drpu.models.registry import refuse_learnt
 from drpu.priors.estimate import PriorEstimate
 from drpu.rivals.base import PosteriorRival
@@ -69,7 +69,7 @@ class ElkanNotoClassifier(PosteriorRival):
     >>> from sklearn.linear_model import LogisticRegression
     >>> from drpu import ElkanNotoClassifier, make_gaussian_pu
     >>> data = make_gaussian_pu(300, 1000, prior=0.5, test_prior=0.5, separation=4, random_state=0)
-    >>> clf = ElkanNotoClassifier(LogisticRegression(), random_state=0).fit(*data.X_y())
+    >>> clf = ElkanNotoClassifier(LogisticRegression(), random_state=0).fit_pu(data.positive, data.unlabeled)
     >>> bool(clf.score(data.test, data.test_labels) > 0.9)
     True
     """
@@ -83,7 +83,7 @@ class ElkanNotoClassifier(PosteriorRival):
 
     def _log_posterior(self, X: Rows) -> FloatArray:
         log_odds = self._scores(X) + self._log_odds
-        if self.scenario == "single-sample":
+        if self.scenario_ == "single-sample":
             return np.asarray(-np.logaddexp(0, -log_odds) - np.log(self.constant_))
         return np.asarray(log_odds + np.log1p(-self.constant_) - np.log(self.constant_))
 
@@ -95,7 +95,7 @@ class ElkanNotoClassifier(PosteriorRival):
     def _learn(self, pair: SamplePair, rng: np.random.RandomState) -> None:
         model = self._intake().set_params(random_state=int(rng.randint(2**31 - 1)))
         self._log_odds, share = pair.log_odds(), pair.labelled_fraction
-        single = self.scenario == "single-sample"
+        single = self.scenario_ == "single-sample"
         if isinstance(self.prior, str) and self.prior == "elkan-noto":
             # A single mean needs fewer folds than the whole score distribution.
             holdout = min(resolve_holdout("auto", len(pair.positive), len(pair.unlabeled)), FOLDS)

@@ -15,7 +15,7 @@ from drpu._samples import Sample, SamplePair
 from drpu._typing import FloatArray, Rows
 from drpu.classifier.validation import check_rows
 from drpu.exceptions import DataError, ParameterError
-from drpu.models.function import Accepts
+from drpu.models.learner import Accepts
 from drpu.models.registry import resolve_score
 from drpu.models.risks import LOSSES, ShiftedRisk, sigmoid
 from drpu.networks.generative import ClassGenerators, Game
@@ -95,7 +95,8 @@ class GenPUClassifier(ScoredRival):
     >>> from drpu import GenPUClassifier, make_gaussian_pu
     >>> data = make_gaussian_pu(300, 600, prior=0.5, test_prior=0.5, separation=6, random_state=0)
     >>> clf = GenPUClassifier(prior=0.5, steps=150, hidden=(32,), batch_size=64, random_state=0)
-    >>> bool(clf.fit(*data.X_y()).score(data.test, data.test_labels) > 0.8)
+    >>> clf = clf.fit_pu(data.positive, data.unlabeled)
+    >>> bool(clf.score(data.test, data.test_labels) > 0.8)
     True
     """
 

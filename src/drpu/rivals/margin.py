@@ -65,7 +65,7 @@ class PULDClassifier(ScoredRival):
     --------
     >>> from drpu import PULDClassifier, make_gaussian_pu
     >>> data = make_gaussian_pu(300, 1000, prior=0.5, test_prior=0.5, separation=4, random_state=0)
-    >>> clf = PULDClassifier("linear", prior=0.5, random_state=0).fit(*data.X_y())
+    >>> clf = PULDClassifier("linear", prior=0.5, random_state=0).fit_pu(data.positive, data.unlabeled)
     >>> bool(clf.score(data.test, data.test_labels) > 0.9)
     True
     """

@@ -12,7 +12,7 @@ from drpu._checks import check_real
 from drpu._samples import Sample, SamplePair
 from drpu._typing import FloatArray, Rows
 from drpu.classifier.priors import Population, shifted_prior
-from drpu.classifier.validation import check_rows, pair_pu, split_pu
+from drpu.classifier.validation import check_rows, pair_pu, scenario_of_samples, scenario_of_table, split_pu
 from drpu.exceptions import ParameterError
 from drpu.models.learner import ScoreLearner
 from drpu.models.registry import resolve_score
@@ -100,9 +100,10 @@ class UPUClassifier(_RiskClassifier):
     cost : float, default=0.5
         False-positive cost in (0, 1); 0.5 maximises accuracy. It is the threshold on the
         posterior if the loss has one, and changes the risk otherwise.
-    scenario : {"case-control", "single-sample"}, default="case-control"
-        How the labelled rows were collected, as in :class:`drpu.DRPUClassifier`. In a single
-        sample the risk refers to labelled and unlabeled rows together.
+    scenario : {"auto", "single-sample", "case-control"}, default="auto"
+        How the labelled rows were collected, as in :class:`drpu.DRPUClassifier`: by default
+        :meth:`fit` reads a single sample and :meth:`fit_pu` a case-control study. In a single sample
+        the risk refers to labelled and unlabeled rows together.
     pos_label : label, optional
         The label of the positives; the default is the larger of the two.
     random_state : int, RandomState or None, default=None
@@ -116,6 +117,8 @@ class UPUClassifier(_RiskClassifier):
         The fitted score.
     classes_ : ndarray of shape (2,)
         The labels, the positive one last.
+    scenario_ : str
+        How the labelled rows were collected, as said or found.
 
     Notes
     -----
@@ -134,7 +137,7 @@ class UPUClassifier(_RiskClassifier):
     --------
     >>> from drpu import UPUClassifier, make_gaussian_pu
     >>> data = make_gaussian_pu(300, 1000, prior=0.5, test_prior=0.5, separation=3, random_state=0)
-    >>> clf = UPUClassifier("linear", prior=0.5, random_state=0).fit(*data.X_y())
+    >>> clf = UPUClassifier("linear", prior=0.5, random_state=0).fit_pu(data.positive, data.unlabeled)
     >>> bool(clf.score(data.test, data.test_labels) > 0.9)
     True
     """
@@ -183,7 +186,7 @@ class NNPUClassifier(_RiskClassifier):
     --------
     >>> from drpu import NNPUClassifier, make_gaussian_pu
     >>> data = make_gaussian_pu(300, 1000, prior=0.5, test_prior=0.5, separation=3, random_state=0)
-    >>> clf = NNPUClassifier(prior=0.5, random_state=0).fit(*data.X_y())
+    >>> clf = NNPUClassifier(prior=0.5, random_state=0).fit_pu(data.positive, data.unlabeled)
     >>> bool(clf.score(data.test, data.test_labels) > 0.9)
     True
     """
@@ -241,8 +244,8 @@ class PUaClassifier(NNPUClassifier):
     --------
     >>> from drpu import PUaClassifier, make_gaussian_pu
     >>> data = make_gaussian_pu(300, 1000, prior=0.5, test_prior=0.1, separation=5, random_state=0)
-    >>> X, y = data.X_y()
-    >>> clf = PUaClassifier("linear", prior="auto", random_state=0).fit(X, y, X_test=data.test)
+    >>> clf = PUaClassifier("linear", prior="auto", random_state=0)
+    >>> clf = clf.fit_pu(data.positive, data.unlabeled, X_test=data.test)
     >>> bool(abs(clf.test_prior_.value - 0.1) < 0.07)
     True
     """
@@ -268,8 +271,9 @@ class PUaClassifier(NNPUClassifier):
         """
         self._check_parameters(X_test)
         warn_of_order(X, y=y, sample_weight=sample_weight)
-        pair = split_pu(self, X, y, sample_weight, model=self._intake())
-        return self._fit(*pair, X_test=X_test)
+        pair, classes = split_pu(self, X, y, sample_weight, model=self._intake())
+        self.scenario_ = scenario_of_table(self.scenario, pair)
+        return self._fit(pair, classes, X_test=X_test)
 
     def fit_pu(
         self,
@@ -282,8 +286,10 @@ class PUaClassifier(NNPUClassifier):
     ) -> Self:
         """Fit the classifier to a positive and an unlabeled sample, for the prior of other rows."""
         self._check_parameters(X_test)
-        pair = pair_pu(self, positive, unlabeled, positive_weight, unlabeled_weight, model=self._intake())
-        return self._fit(*pair, X_test=X_test)
+        model = self._intake()
+        pair, classes = pair_pu(self, positive, unlabeled, positive_weight, unlabeled_weight, model=model)
+        self.scenario_ = scenario_of_samples(self.scenario)
+        return self._fit(pair, classes, X_test=X_test)
 
     def _learn(self, pair: SamplePair, rng: np.random.RandomState, X_test: Rows | None = None) -> None:
         population = self._population(pair, rng)

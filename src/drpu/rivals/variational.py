@@ -76,7 +76,8 @@ class VPUClassifier(PosteriorRival, ScoredRival):
     >>> from drpu import NetworkRatio, VPUClassifier, make_gaussian_pu
     >>> data = make_gaussian_pu(300, 1000, prior=0.5, test_prior=0.5, separation=4, random_state=0)
     >>> clf = VPUClassifier(NetworkRatio(hidden=(32,), learning_rate=1e-2, epochs=20), random_state=0)
-    >>> bool(clf.fit(*data.X_y()).score(data.test, data.test_labels) > 0.85)
+    >>> clf = clf.fit_pu(data.positive, data.unlabeled)
+    >>> bool(clf.score(data.test, data.test_labels) > 0.85)
     True
     """
 

@@ -11,8 +11,8 @@ import numpy as np
 
 from drpu._optional import require
 from drpu._typing import FloatArray, IntArray
+from drpu.models.boosted import BoostedFunction
 from drpu.models.clusters import MOST_LABELS, Counts, Part, Plan
-from drpu.models.trees import BoostedFunction
 from drpu.periods.columns import Cells, column_quantiles, count_columns
 from drpu.priors.tails import ScoreTails
 from drpu.tables.frames import read_frame

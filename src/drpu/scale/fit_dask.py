@@ -15,8 +15,9 @@ from drpu._checks import check_integer
 from drpu._optional import require
 from drpu._typing import FloatArray, IntArray
 from drpu.exceptions import ClusterError, DataTypeError
+from drpu.models.boosted import BoostedFunction
 from drpu.models.clusters import Counts, FrameLearner, Plan, feature_columns
-from drpu.models.trees import BoostedFunction, Trees, category_settings
+from drpu.models.trees import Trees, category_settings
 from drpu.periods.columns import Cells
 from drpu.priors.tails import ScoreTails
 from drpu.scale import dask_tasks as tasks

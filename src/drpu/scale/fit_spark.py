@@ -15,8 +15,9 @@ from drpu._checks import check_integer, check_real
 from drpu._optional import require
 from drpu._typing import FloatArray, IntArray
 from drpu.exceptions import ClusterError, DataTypeError
+from drpu.models.boosted import BoostedFunction
 from drpu.models.clusters import MOST_LABELS, Counts, FrameFit, FrameLearner, Plan, feature_columns
-from drpu.models.trees import BoostedFunction, Trees, trees_from_xgboost
+from drpu.models.trees import Trees, trees_from_xgboost
 from drpu.periods.columns import NEIGHBOURS, RANGE_SHARES, Cells, count_columns, mean_of_neighbours
 from drpu.priors.tails import ScoreTails
 from drpu.scale.spark import add_up, plain_errors, quiet, share, wall_clock

@@ -18,17 +18,16 @@ from drpu.audits.plan import TrainingMark
 from drpu.audits.recalibration import LogOddsMap, Population, bounded_log_odds
 from drpu.decisions.performance import Decision
 from drpu.decisions.thresholds import KeptCosts, check_cost
-from drpu.exceptions import DataError, ParameterError
-from drpu.models.folds import Folds
-from drpu.models.function import LOG_LIMIT
+from drpu.exceptions import DataError
+from drpu.models.crossfit import Folds
+from drpu.models.learner import LOG_LIMIT
 from drpu.periods.columns import ColumnProfile, ColumnShift, count_columns, moved_columns
 from drpu.periods.moves import Backtest, LabelCount, mean_probability
 from drpu.priors.calibration import Calibration, calibrate, population_ratio
 from drpu.priors.estimate import PriorEstimate, prior_from_tails
 from drpu.priors.figures import Figure
-from drpu.priors.reduction import Coarsening, coarsen, coarsen_like
 from drpu.priors.tails import KeptTails, ScoreTails
-from drpu.state.record import Labels, Reduction
+from drpu.state.record import Labels
 from drpu.tables.notes import MOST_NOTES, Note
 
 if TYPE_CHECKING:
@@ -105,7 +104,6 @@ class FittedRatio:
     train_prior: PriorEstimate
     labelled_fraction: Annotated[float, Number(0, 1 - 1e-9)]  # of the population; 0 in a case-control study
     labels: Labels
-    coarsening: Coarsening | None = None  # how the levels of the tails were reduced; None if they are exact
     training: Annotated[TrainingMark | None, NotKept] = None  # recognises the training rows
     columns: tuple[ColumnProfile, ...] = ()  # empty for sparse rows, images, and frames that the model reads
     backtest: Backtest | None = None  # how well past periods would have been read
@@ -129,6 +127,11 @@ class FittedRatio:
     def classes(self) -> np.ndarray[Any, Any]:
         """The two labels, the positive one last."""
         return self.labels.classes()
+
+    @property
+    def scenario(self) -> str:
+        """How the labelled rows were collected: "single-sample" or "case-control"."""
+        return "single-sample" if self.labelled_fraction > 0 else "case-control"
 
     def log_ratio(self, X: Rows) -> FloatArray:
         """Log of the ratio, or of its mean over the fold models, without an upper bound."""
@@ -239,7 +242,7 @@ class FittedRatio:
         n = sum(self.sizes)
         if self.train_prior.method in ("given", "audit") or n == 0:
             return None
-        share = 0.0 if self.labelled_fraction > 0 else self.sizes[0] / n
+        share = 0.0 if self.scenario == "single-sample" else self.sizes[0] / n
         prior = self.unlabeled_prior
         if prior.method in ("adaptive", "central"):
             prior = prior_from_tails(self.tails, labelled_share=share or None, warn=False)
@@ -369,25 +372,6 @@ class FittedRatio:
         """The same with the torch module of a custom network that ``module`` makes, unless it is None."""
         return self if module is None else replace(self, model=self.model.with_module(module))
 
-    def reduced(self, reduction: Reduction, lost: frozenset[str] = frozenset()) -> FittedRatio:
-        """The same with fewer values of the training rows; columns ``lost`` are no longer compared."""
-        columns = tuple(column.untested() if column.name in lost else column for column in self.columns)
-        fitted, anchor = replace(self, columns=columns), self.anchor
-        if not reduction.column_profiles:
-            fitted = replace(self, columns=())
-            anchor = anchor and replace(anchor, tails=anchor.tails.without_columns())
-        if reduction.levels is None:
-            return replace(fitted, anchor=anchor)
-        if self.coarsening is not None:
-            raise ParameterError(
-                "levels must be None for a classifier that was saved with levels before: its counts are "
-                "reduced already."
-            )
-        tails, coarsening = coarsen(self.tails, reduction.levels)
-        anchor = anchor and replace(anchor, tails=coarsen_like(anchor.tails, tails))
-        fitted = replace(fitted, tails=tails, coarsening=coarsening, anchor=anchor)
-        return fitted.at_train_prior(self.train_prior)
-
     def facts(self) -> dict[str, Any]:
         """What it keeps of the training rows."""
         statistics = list(self.model.statistics)
@@ -398,9 +382,7 @@ class FittedRatio:
             "training_rows": any("row" in values for values in kept_values.values()),
             "values_of_rows": kept_values,
             "statistics": sorted(statistics),
-            "scores": "the score of every held-out positive, and counts of unlabeled rows between them"
-            if self.coarsening is None
-            else "quantiles of the scores of held-out positives, none of them a score, and exact counts",
+            "scores": "the score of every held-out positive, and counts of unlabeled rows between them",
         }
 
 

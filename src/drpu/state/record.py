@@ -9,68 +9,28 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import singledispatch
-from importlib import import_module
 from typing import Annotated, Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils import Tags
 
-from drpu._checks import check_choice, check_flag, check_integer, check_weights
+from drpu._checks import check_weights
 from drpu._codec import Items, Kept, Number, Text, Whole, kept, kind_of
 from drpu._typing import FloatArray
 from drpu.audits.plan import check_same_rows, labelled_flags
 from drpu.decisions.thresholds import KeptCosts
-from drpu.exceptions import DataError, DataTypeError, KeptValuesWarning
-from drpu.models.folds import Folds
-from drpu.models.function import Function
+from drpu.exceptions import DataError, DataTypeError
+from drpu.models.crossfit import Folds
+from drpu.models.learner import Function
+from drpu.models.registry import LEARNERS, LearntElsewhere
 from drpu.priors.estimate import PriorEstimate
 from drpu.tables.encoder import TableEncoder
 from drpu.tables.frames import warn_of_order
 
 MOST_VALUES = 1_000_000  # most values of an artificial row; longer rows are not made
-
-
-@dataclass(frozen=True)
-class Reduction:
-    """The options of ``save`` that leave out or hide values of the training rows."""
-
-    column_values: str | None = None
-    rare_values: int | None = None
-    column_profiles: bool = True
-    levels: int | None = None
-
-    def __post_init__(self) -> None:
-        if self.column_values is not None:
-            check_choice("column_values", self.column_values, ("keep", "hash"))
-        if self.rare_values is not None:
-            check_integer("rare_values", self.rare_values, low=1)
-        check_flag("column_profiles", self.column_profiles)
-        if self.levels is not None:
-            check_integer("levels", self.levels, low=1)
-
-    def table(self, table: TableEncoder | None) -> TableEncoder | None:
-        """The table to write; warns if it keeps column values without the consent of the user."""
-        if table is None:
-            return None
-        if self.rare_values is not None:
-            table = table.without_rare(self.rare_values)
-        if self.column_values == "hash":
-            table = table.hashed()
-        kept = list(table.kept_values().items())
-        if self.column_values is None and table.salt is None and kept:
-            shown = ", ".join(f"{name!r} ({n})" for name, n in kept[:8])
-            more = f" and {len(kept) - 8} more columns" if len(kept) > 8 else ""
-            KeptValuesWarning.issue(
-                f"the file keeps values of the data, the levels of the categories {shown}{more}:",
-                advice="pass column_values='keep' to accept this, 'hash' to write digests, "
-                "rare_values=20 to leave out values of fewer than 20 rows.",
-                command="give --column-values keep to accept this, --column-values hash to write "
-                "digests, --rare-values 20 to leave out values of fewer than 20 rows.",
-            )
-        return table
 
 
 class Record(Kept, ABC):
@@ -92,10 +52,6 @@ class Record(Kept, ABC):
         ``values_of_rows`` names the parts that keep values of rows, and these values; it is empty unless the
         user allowed such parts.
         """
-
-    @abstractmethod
-    def reduced(self, reduction: Reduction) -> Record:
-        """The record with fewer values of the training rows."""
 
     def module(self) -> Any:
         """The torch module that the user gave to the classifier, or what makes it; None without one."""
@@ -137,6 +93,15 @@ class PUClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _keep_parameters(self) -> None:
         """Keep a copy of the parameters of a fit, so that later changes of them have no effect on it."""
         self._used = clone(self)
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        """The parameters, and the scenario if the fit has chosen it."""
+        text = str(super().__repr__(N_CHAR_MAX))
+        scenario = getattr(self, "scenario_", None)  # None before a fit
+        if scenario is None or self.get_params(deep=False).get("scenario") != "auto":
+            return text
+        separator = "" if text.endswith("()") else ", "
+        return f"{text[:-1]}{separator}scenario_={scenario!r})"
 
     @abstractmethod
     def _intake(self) -> Any:
@@ -195,20 +160,10 @@ class Columns(Kept):
         if model.n_columns != width:
             raise DataError(f"the model must have {width} columns, as the rows do, got {model.n_columns}.")
 
-    def reduced(self, reduction: Reduction) -> Columns:
-        """The columns with fewer values of the training rows."""
-        return replace(self, table=reduction.table(self.table))
-
-    @property
-    def compared(self) -> frozenset[tuple[str, int]]:
-        """Columns and their levels whose shares are compared with those of new rows."""
-        plans = () if self.table is None else self.table.columns
-        return frozenset((plan.name, code) for plan in plans for code in getattr(plan, "frequent", ()))
-
-    def facts(self) -> dict[str, bool]:
-        """Which names of the data they keep."""
-        named = self.table is not None and not self.table.plain
-        return {"column_names": self.names is not None, "category_names": named}
+    def facts(self) -> dict[str, Any]:
+        """Which names of the data they keep, and how many levels of each category."""
+        levels = {} if self.table is None else self.table.kept_values()
+        return {"column_names": self.names is not None, "category_levels": levels}
 
 
 LONGEST_LABEL = 9999  # characters of a label, a number of four digits in its type
@@ -247,29 +202,6 @@ class Labels(Kept):
             raise DataError(f"classes must be two labels of the type {self.dtype}.") from error
 
 
-@kept("lost")
-@dataclass(frozen=True)
-class LearntElsewhere(Kept):
-    """A parameter of a loaded classifier that was an object of the user: its name."""
-
-    name: str
-
-    def __repr__(self) -> str:
-        return ascii(f"<{self.name}, not kept in the file>")[1:-1]  # a file may set the name
-
-
-# The learners of drpu, by the names of their classes.
-LEARNERS = {
-    "AutoRatio": "drpu.models.auto",
-    "BoostedRatio": "drpu.models.boosted",
-    "ForestRatio": "drpu.models.forest",
-    "FourierRatio": "drpu.models.fourier",
-    "KernelRatio": "drpu.models.kernel",
-    "KernelScore": "drpu.models.scores",
-    "LinearScore": "drpu.models.scores",
-    "NetworkRatio": "drpu.networks.learner",
-    "NetworkScore": "drpu.networks.learner",
-}
 _Plain = None | bool | int | float | str | tuple[int | float, ...]
 
 
@@ -283,7 +215,7 @@ class LearnerRecord(Kept):
 
     def learner(self) -> Any:
         """The learner with these parameters."""
-        return getattr(import_module(LEARNERS[self.name]), self.name)(**self.parameters)
+        return LEARNERS[self.name].learner_class()(**self.parameters)
 
 
 Parameter = (
@@ -319,7 +251,7 @@ def _plain(value: Any) -> Any:
     if value is None or isinstance(value, (bool, int, float, str, PriorEstimate, LearntElsewhere)):
         return value
     name = type(value).__name__
-    if LEARNERS.get(name) == type(value).__module__:
+    if name in LEARNERS and LEARNERS[name].module == type(value).__module__:
         parameters = {key: _plain(own) for key, own in value.get_params(deep=False).items()}
         if not any(isinstance(own, Kept) for own in parameters.values()):
             return LearnerRecord(name, parameters)

@@ -6,11 +6,10 @@ A type of column is one class: it recognises a column from its summary, is kept 
 
 from __future__ import annotations
 
-import hashlib
 import math
 from abc import ABC, abstractmethod
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, Self
 
@@ -28,7 +27,6 @@ from drpu.tables.values import (
     NUMBER,
     READERS,
     VALUES,
-    as_bytes,
     common_name,
     days,
     declared_kind,
@@ -62,8 +60,8 @@ class ColumnPlan(Kept, ABC):
         """The plan of a column with this summary; None if the column is of another type."""
 
     @abstractmethod
-    def values(self, series: nw.Series[Any], salt: str | None = None) -> FloatArray:
-        """Numbers or codes of the rows, of shape (n,) or (n, width); with a salt, levels are digests."""
+    def values(self, series: nw.Series[Any]) -> FloatArray:
+        """Numbers or codes of the rows, of shape (n,) or (n, width)."""
 
     @property
     def width(self) -> int:
@@ -78,14 +76,6 @@ class ColumnPlan(Kept, ABC):
     def cells(self) -> list[Cells | None]:
         """For each encoded column the cells in which rows are counted; None for ranges between quantiles."""
         return [None] * self.width
-
-    def hashed(self, salt: str) -> ColumnPlan:
-        """The same plan with digests in place of values of the data."""
-        return self
-
-    def without_rare(self, rows: int) -> ColumnPlan:
-        """The same plan without values of fewer than ``rows`` training rows."""
-        return self
 
     def onnx(self, graph: Any, column: str) -> tuple[str, bool]:
         """The encoded column in a graph with the input ``column``, and whether that is a string."""
@@ -115,7 +105,7 @@ class NumberColumn(ColumnPlan):
     def of(cls, name: str, summary: ColumnSummary) -> Self | None:  # noqa: D102
         return cls(name) if summary.is_kind(NUMBER) else None
 
-    def values(self, series: nw.Series[Any], salt: str | None = None) -> FloatArray:  # noqa: D102
+    def values(self, series: nw.Series[Any]) -> FloatArray:  # noqa: D102
         return numeric(series) if declared_kind(series.dtype) == NUMBER else _read(self, series)
 
 
@@ -133,7 +123,7 @@ class DateColumn(ColumnPlan):
     def of(cls, name: str, summary: ColumnSummary) -> Self | None:  # noqa: D102
         return cls(name) if summary.is_kind(DATE) else None
 
-    def values(self, series: nw.Series[Any], salt: str | None = None) -> FloatArray:  # noqa: D102
+    def values(self, series: nw.Series[Any]) -> FloatArray:  # noqa: D102
         kind = declared_kind(series.dtype)
         if kind == NUMBER:
             raise DataTypeError(f"column {self.name!r} had dates in training and has numbers here.")
@@ -154,7 +144,7 @@ class LeftOutColumn(ColumnPlan):
         share, spaced = string_shares(summary)
         return cls(name) if share >= ID_SHARE and spaced <= 0.5 else None
 
-    def values(self, series: nw.Series[Any], salt: str | None = None) -> FloatArray:  # noqa: D102
+    def values(self, series: nw.Series[Any]) -> FloatArray:  # noqa: D102
         return np.empty((len(series), 0))
 
     @property
@@ -209,17 +199,17 @@ class CategoryColumn(ColumnPlan):
         rare = 1 - sure / summary.present if summary.present else 0.0
         return cls(name, tuple(level for level, _ in kept), tuple(n for _, n in kept), rare)
 
-    def values(self, series: nw.Series[Any], salt: str | None = None) -> FloatArray:  # noqa: D102
+    def values(self, series: nw.Series[Any]) -> FloatArray:  # noqa: D102
         found, rows = different(self.name, series.to_list())
-        return np.array([self._code(value, salt) for value in found], dtype=np.float64)[rows]
+        return np.array([self._code(value) for value in found], dtype=np.float64)[rows]
 
-    def _code(self, value: Any, salt: str | None) -> int:
+    def _code(self, value: Any) -> int:
         if is_missing_cell(value):
             return MISSING
-        exact = self._known.get(_digest(salt, value)) if isinstance(value, str) else None
+        exact = self._known.get(value) if isinstance(value, str) else None
         if exact is not None:
             return exact
-        same = self._spellings.get(_digest(salt, common_name(value)), [])
+        same = self._spellings.get(common_name(value), [])
         if len(same) > 1 and not isinstance(value, str):
             texts = " and ".join(repr(self.levels[code - FIRST]) for code in same[:2])
             raise DataTypeError(
@@ -266,26 +256,6 @@ class CategoryColumn(ColumnPlan):
             codes[code] = RARE + 1 + (place if few else hash_of(self.levels[code - FIRST]) % RANGES)
         return [Cells(np.empty(0), codes)]
 
-    def hashed(self, salt: str) -> Self:  # noqa: D102
-        # All spellings of a value have one digest, unless training had several of them.
-        names = (common_name(level) for level in self.levels)
-        pairs = zip(self.levels, names, strict=True)
-        own = (level if len(self._spellings[name]) > 1 else name for level, name in pairs)
-        return replace(self, levels=tuple(_digest(salt, name) for name in own))
-
-    def without_rare(self, rows: int) -> Self:  # noqa: D102
-        if not self.levels:
-            return self
-        if not self.rows:
-            raise DataError(
-                "the rows of each level are not known after loading: leave rare levels out when the fitted "
-                "classifier is saved for the first time."
-            )
-        keep = sum(1 for n in self.rows if n >= rows)
-        total = sum(n for n in self.rows if n > FEWEST_ROWS) / max(1 - self.rare, 1e-9)
-        rare = min(1.0, self.rare + sum(n for n in self.rows[keep:] if n > FEWEST_ROWS) / max(total, 1.0))
-        return replace(self, levels=self.levels[:keep], rows=self.rows[:keep], rare=rare)
-
     def onnx(self, graph: Any, column: str) -> tuple[str, bool]:
         """Codes of a column of strings; the empty string is a missing value."""
         codes = graph.op(
@@ -297,8 +267,3 @@ class CategoryColumn(ColumnPlan):
             default_float=float(OTHER),
         )
         return graph.double(codes), True
-
-
-def _digest(salt: str | None, level: str) -> str:
-    """The digest of a level, or the level itself without a salt."""
-    return level if salt is None else hashlib.sha256(as_bytes(f"{salt}\0{level}")).hexdigest()[:24]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -142,7 +141,6 @@ class TableEncoder(Kept):
 
     columns: Annotated[tuple[ColumnPlan, ...], Items(1)]  # all columns of the training table, in their order
     named: bool  # whether columns are found by name; otherwise by position
-    salt: str | None = None  # if given, levels are salted SHA-256 digests of the values
     indicators: Indicators | None = None  # if given, categories become indicator columns instead of codes
 
     def __post_init__(self) -> None:
@@ -283,7 +281,7 @@ class TableEncoder(Kept):
                 found = dict(zip(numbers, block.T, strict=True))
         for k, plan in enumerate(self.used):
             if k not in found:
-                found[k] = plan.values(frame.column(k), self.salt)
+                found[k] = plan.values(frame.column(k))
         return [found[k] for k in range(len(self.used))]
 
     def by_column(self, values: FloatArray) -> FloatArray:
@@ -308,36 +306,6 @@ class TableEncoder(Kept):
         """The used columns of an array of numbers, by position."""
         keep = [j for j, plan in enumerate(self.columns) if plan.width]
         return X if len(keep) == len(self.columns) else X[:, keep]
-
-    def hashed(self, salt: str | None = None) -> TableEncoder:
-        """The same encoder with digests in place of levels."""
-        if self.salt is not None:
-            return self
-        salt = salt or secrets.token_hex(16)
-        return replace(self, columns=tuple(plan.hashed(salt) for plan in self.columns), salt=salt)
-
-    def without_rare(self, rows: int) -> TableEncoder:
-        """The same encoder without the levels of fewer than ``rows`` training rows.
-
-        The other levels keep their codes, because codes are in order of frequency. Rows with a level that is
-        left out are encoded like rows with an unseen level; warns if these are many.
-        """
-        fewer = replace(self, columns=tuple(plan.without_rare(rows) for plan in self.columns))
-        pairs = [
-            (plan.name, after.rare - plan.rare)
-            for plan, after in zip(self.used, fewer.used, strict=True)
-            if isinstance(plan, CategoryColumn) and isinstance(after, CategoryColumn)
-        ]
-        many = [f"{name!r} ({share:.0%})" for name, share in pairs if share > MANY_UNSEEN]
-        if many:
-            UnseenLevelsWarning.issue(
-                f"levels of fewer than {rows} training rows are left out, and many rows have them, in "
-                f"{', '.join(many[:8])}: such rows are scored like rows with unseen levels, and the prior "
-                "that adapt reads may be far off.",
-                advice="Lower rare_values, or pass column_values='hash' without it.",
-                command="Lower --rare-values, or give --column-values hash without it.",
-            )
-        return fewer
 
     def kept_values(self) -> dict[str, int]:
         """Number of values that each column keeps, if there are any."""

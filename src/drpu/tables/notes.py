@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
+from scipy.special import xlogy
 from scipy.stats import rankdata
 
 from drpu._codec import Kept, Number, Text, kept
@@ -24,6 +25,7 @@ COPIES = 0.01  # minimum share of copies to be noted
 BY_CHANCE = 1000  # equal rows are so much more frequent than by chance, because columns are dependent
 MOST_NOTES = 50
 COPIED = 5  # minimum number of positives that are copies of unlabeled rows
+EXCESS = 6.63  # quantile of chi-squared at 99 %: more pairs of equal rows between two samples than by chance
 
 _PERIOD = re.compile(r"(19|20)\d\d[-/. ]?(0[1-9]|1[0-2]|[Qq][1-4]|[Ww]\d\d)")
 _OTHER_DATE = re.compile(r"\d\d?[-/. ](\d\d?|[^\W\d]{3,9}\.?)[-/. ](19|20)?\d\d( .*)?")
@@ -225,15 +227,72 @@ def _of_rows(rows: FloatArray, positive: BoolArray, scenario: str) -> list[Note]
         [np.unique(keys[flags], return_counts=True)[1] for flags in (positive, ~positive)]
     )
     share = 1 - len(counts) / len(keys)
-    pairs = float((counts * (counts - 1.0)).sum()) / 2
+    pairs = _equal_pairs(counts)
     if share >= COPIES and pairs > BY_CHANCE * _pairs_by_chance(rows):
         found.append(Note("copies", "", share))
-    copied = np.isin(keys[positive], keys[~positive])
-    others = max(_twins(keys[positive]), _twins(keys[~positive]))
-    if copied.sum() >= COPIED and copied.mean() > max(COPIES, COPIED * others):
+    reappearing = _reappearing(keys[positive], keys[~positive])
+    if reappearing is not None:
         code = "case-control" if scenario == "case-control" else "other-scenario"
-        found.append(Note(code, "", float(copied.mean())))
+        found.append(Note(code, "", reappearing))
     return found
+
+
+def reappearing_share(positive: Any, unlabeled: Any) -> float | None:
+    """Share of the labelled rows that are also among the unlabeled ones, if it is more than by chance.
+
+    None if it is not, and if it cannot be told: with few rows, sparse rows and images.
+    """
+    if not all(isinstance(rows, np.ndarray) and rows.ndim == 2 for rows in (positive, unlabeled)):
+        return None
+    if min(len(positive), len(unlabeled)) < FEWEST:
+        return None
+    return _reappearing(_keys(positive), _keys(unlabeled))
+
+
+def _reappearing(positive_keys: Any, unlabeled_keys: Any) -> float | None:
+    """The same from the keys of the rows.
+
+    Rows of a coarse table coincide by chance. Then rows of one sample coincide with each other as well: with
+    the probabilities p and u of a value in the two samples, sum(p u) is at most sqrt(sum(p^2) sum(u^2)), so
+    the expected pairs between the samples are at most twice the geometric mean of those within them. This is
+    tested by a likelihood ratio.
+    """
+    copied = np.isin(positive_keys, unlabeled_keys)
+    share = float(copied.mean())
+    twins = max(_twins(positive_keys), _twins(unlabeled_keys))
+    if copied.sum() < COPIED or share <= max(COPIES, COPIED * twins):
+        return None
+    positive_values, positive_counts = np.unique(positive_keys, return_counts=True)
+    unlabeled_values, unlabeled_counts = np.unique(unlabeled_keys, return_counts=True)
+    _, in_positive, in_unlabeled = np.intersect1d(
+        positive_values, unlabeled_values, assume_unique=True, return_indices=True
+    )
+    between = float(positive_counts[in_positive] @ unlabeled_counts[in_unlabeled])
+    within_positive = _equal_pairs(positive_counts)
+    within_unlabeled = _equal_pairs(unlabeled_counts)
+    if _excess_between(within_positive, within_unlabeled, between) < EXCESS:
+        return None
+    return share
+
+
+def _excess_between(within_positive: float, within_unlabeled: float, between: float) -> float:
+    """Likelihood ratio statistic of more pairs between two samples than those within them explain.
+
+    With all pairs divided by the shares s and 1 - s of the samples, at most s^2, (1 - s)^2 and 2 s (1 - s) of
+    them are expected within and between, as for genotypes. 0 if there are not more pairs between them.
+    """
+    pairs = np.array([within_positive, within_unlabeled, between])
+    total = pairs.sum()
+    s = (within_positive + between / 2) / total
+    expected = total * np.array([s**2, (1 - s) ** 2, 2 * s * (1 - s)])
+    if between <= expected[2]:
+        return 0.0
+    return float(2 * xlogy(pairs, pairs / expected).sum())
+
+
+def _equal_pairs(counts: Any) -> float:
+    """Pairs of equal rows, from the number of rows of each value."""
+    return float((counts * (counts - 1.0)).sum()) / 2
 
 
 def _keys(rows: FloatArray) -> Any:

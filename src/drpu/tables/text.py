@@ -77,7 +77,7 @@ class TextColumn(ColumnPlan):
         plan = cls(name, words, weights, np.empty((len(words), 0), dtype=np.float32))
         return cls(name, words, weights, _directions(sparse.vstack(list(plan._weighted(texts)))))
 
-    def values(self, series: nw.Series[Any], salt: str | None = None) -> FloatArray:  # noqa: D102
+    def values(self, series: nw.Series[Any]) -> FloatArray:  # noqa: D102
         found, rows = different(self.name, series.to_list())
         texts = ["" if is_missing_cell(value) else level_name(value) for value in found]
         parts = [np.asarray(part @ self.directions, dtype=np.float64) for part in self._weighted(texts)]

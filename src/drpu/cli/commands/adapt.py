@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from drpu.cli.options import Answers, By, Data, Decision, Level, Reading, Saved, Saving
+from drpu.cli.options import Answers, By, Data, Decision, Level, Reading, Saved
 from drpu.cli.show import Result, about, by_group, decision_lines, standing
-from drpu.report.texts import SHIFTS, prior_text
+from drpu.report.texts import prior_text, shift_text
 
 
 def adapt(
@@ -28,7 +28,6 @@ def adapt(
     decision: Decision,
     answers: Answers,
     reading: Reading,
-    saving: Saving,
 ) -> Result:
     """Estimate the share of positives in new rows and adapt the classifier to it.
 
@@ -44,10 +43,10 @@ def adapt(
     """
     if by is not None and out is not None:
         raise typer.BadParameter("--out writes one classifier, and --by makes several: give one of them.")
+    from drpu import save
     from drpu.cli.tables import check_out
 
     check_out(out, [saved.artifact, data, answers.audit])
-    saving.check(out)
     reading.check(data)
     decision.check()
     budget = decision.checked
@@ -71,7 +70,8 @@ def adapt(
             adapted = classifier.adapt(X, y, audit=audit, **options)
             adapted = decision.on(adapted, X)
     if out is not None:
-        saving.save(adapted, out)
+        with about(out):
+            save(adapted, out)
     values = standing(adapted) | {
         "moved_columns": list(adapted.moved_columns_),
         "artifact": None if out is None else str(out),
@@ -81,7 +81,7 @@ def adapt(
         {
             "share of positives": prior_text(adapted.prior_),
             "in training": prior_text(adapted.train_prior_),
-            "what moved": SHIFTS[adapted.shift_],
+            "what moved": shift_text(adapted),
             "threshold": f"ratio above {adapted.threshold_:.3g} (in training {trained.threshold_:.3g})",
         }
         | decision_lines(values)

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from drpu.cli.options import Costs, Data, Output, Reading, Saving, Seed, number_or_text, option, refuse
+from drpu.cli.options import Costs, Data, Output, Reading, Seed, number_or_text, option, refuse
 from drpu.cli.show import Result, about, decision_lines, learnt, size, standing, table_lines
 from drpu.exceptions import DataTypeError, LabelError, MissingValuesError, PositiveLabelWarning, heard
 from drpu.report.texts import prior_text, scenario_text
@@ -38,9 +38,9 @@ def fit(
     scenario: Annotated[
         str | None,
         option(
-            help="case-control (assumed if left out): unlabeled rows are a sample of the population beside "
-            "the labelled ones. single-sample: some positives of one sample are labelled, as in most files "
-            "with all rows."
+            help="single-sample (assumed for one file): some positives of one sample are labelled. "
+            "case-control (assumed with --unlabeled): unlabeled rows are a sample of the population beside "
+            "the labelled ones."
         ),
     ] = None,
     prior: Annotated[str, typer.Option(help="Share of positives, or how to estimate it.")] = "auto",
@@ -55,18 +55,17 @@ def fit(
     jobs: Annotated[int, typer.Option(help="Folds fitted at the same time; -1 takes all cores.")] = 1,
     costs: Costs,
     reading: Reading,
-    saving: Saving,
     output: Output,
 ) -> Result:
     """Fit a classifier to labelled positives and unlabeled rows.
 
     Examples
     --------
-    drpu fit train.parquet --label fraud --scenario single-sample --drop id,date --out fraud.drpu
+    drpu fit train.parquet --label fraud --drop id,date --out fraud.drpu
     drpu fit confirmed.csv --unlabeled everything.csv --out fraud.drpu
     drpu fit train.csv.gz --label y --sep ';' --encoding latin-1 --out y.drpu
     drpu fit train.csv --label checked --negative-label no --pos-label yes --out fraud.drpu
-    drpu fit two-years.csv --label fraud --period month --scenario single-sample --out fraud.drpu
+    drpu fit two-years.csv --label fraud --period month --out fraud.drpu
     """
     if (label is None) == (unlabeled is None):
         raise typer.BadParameter("give a column of labels (--label y) or a second file (--unlabeled u.csv).")
@@ -77,16 +76,15 @@ def fit(
         raise typer.BadParameter(f"--unlabeled must be another file than that of the positives, {train}.")
     if jobs == 0:
         raise typer.BadParameter("--jobs must be a number of processes, or -1 for all cores, got 0.")
-    from drpu import DRPUClassifier
+    from drpu import DRPUClassifier, save
     from drpu.cli.tables import PIPE, check_out
 
     check_out(out, [train, unlabeled])
-    saving.check(out)
     reading.check(train, unlabeled)
     cost = costs.stated
     classifier = DRPUClassifier(
         model, prior=number_or_text(prior), cost=0.5 if cost is None else cost,
-        scenario=scenario or "case-control", label_delay=label_delay, random_state=seed, n_jobs=jobs,
+        scenario=scenario or "auto", label_delay=label_delay, random_state=seed, n_jobs=jobs,
         verbose=int(sys.stderr.isatty() and not output.json),
     )  # fmt: skip
     loaded = reading.read(train)
@@ -109,10 +107,11 @@ def fit(
         (P, w_p), (U, w_u) = (reading.training_rows(side, weight) for side in both)
         with about(train):
             _fitted(classifier.fit_pu, P, U, positive_weight=w_p, unlabeled_weight=w_u)
-    saving.save(classifier, out)
+    with about(out):
+        save(classifier, out)
     written = out.stat().st_size
     values = learnt(classifier) | standing(classifier) | {"artifact": str(out), "bytes": written}
-    assumed = scenario is None and unlabeled is None
+    assumed = scenario is None and unlabeled is None and classifier.scenario_ == "single-sample"
     counted = f"{values['positives']:,.0f} positives and {values['unlabeled']:,.0f} unlabeled rows"
     known = ""
     if label is not None and negative is not None:

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from drpu.cli.options import Saved, option
-from drpu.cli.show import Result, about, decision_lines, learnt, position, size, standing, table_lines
+from drpu.cli.show import (
+    Result,
+    about,
+    decision_lines,
+    learnt,
+    levels_line,
+    position,
+    size,
+    standing,
+    table_lines,
+)
 from drpu.report.texts import prior_text, scenario_text
 
 
@@ -50,7 +59,8 @@ def inspect(
         "written by": ", ".join(f"{name} {number}" for name, number in values["versions"].items()),
         "size": size(values["bytes"]),
         "loaded": "yes, with all that it holds" if values["loaded"] else "no: only its facts were read",
-    } | table_lines(values)
+    }
+    lines |= levels_line(file.contents["category_levels"]) | table_lines(values)
     if expected:
         values |= standing(classifier)
         lines |= decision_lines(values)
@@ -59,41 +69,28 @@ def inspect(
 
 def verify(
     saved: Saved,
-    public_key: Annotated[Path | None, option(help="Public key of the expected signer.")] = None,
-    signature: Annotated[Path | None, option(help="The signature; ARTIFACT.sig if left out.")] = None,
     max_bytes: Annotated[int | None, option(help="Maximum bytes of the file and its content.", min=1)] = None,
 ) -> Result:
     """Check a saved classifier without loading it: sizes, names, digests, types, states and trees.
 
     Digests inside the file detect accidental damage only. To detect a file that was changed on purpose, give
-    the digest that you expect, or the public key of the signer.
+    the digest that you expect.
 
     Examples
     --------
     drpu verify fraud.drpu
-    drpu verify fraud.drpu --public-key team.pub --json
+    drpu verify fraud.drpu --sha256 DIGEST --json
     """
     from drpu import verify as check
     from drpu.files.archive import MAX_BYTES
 
     with about(saved.artifact):
-        found = check(
+        summary = check(
             saved.artifact,
             trusted=saved.trusted,
             max_bytes=MAX_BYTES if max_bytes is None else max_bytes,
             expected_sha256=saved.sha256,
-            signature=signature,
-            public_key=public_key,
         )
-    return Result(
-        {"artifact": str(saved.artifact), "verified": True} | found.as_dict(),
-        {
-            "verified": str(saved.artifact),
-            "kind": f"{found.kind}, schema {found.schema}",
-            "sha256": found.sha256,
-            "size": size(found.bytes),
-            "signed": "yes, by the holder of that key" if found.signed else "not checked: give --public-key",
-            "keeps": ", ".join(f"{name}: {value}" for name, value in found.contents.items()) or "not stated",
-            "written by": ", ".join(f"{name} {number}" for name, number in found.versions.items()),
-        },
-    )
+    values = {"artifact": str(saved.artifact), "verified": True} | summary.as_dict()
+    lines = {"verified": str(saved.artifact)} | summary.lines()
+    return Result(values, lines | {"size": size(summary.bytes)})

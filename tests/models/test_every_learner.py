@@ -1,0 +1,137 @@
+"""Laws of every learner of tables: seeds, few rows, files, checks of rows and of parameters."""
+
+import numpy as np
+import pytest
+from class_samples import draw
+from numpy.testing import assert_array_equal
+
+from codec_laws import round_trip
+from drpu import make_gaussian_pu
+from drpu._codec import encode
+from drpu.exceptions import DataError, ParameterError
+from drpu.models.auto import AutoRatio
+from drpu.models.boosted import BoostedRatio
+from drpu.models.estimators import ClassifierRatio
+from drpu.models.forest import ForestRatio
+from drpu.models.fourier import FourierRatio, LinearRatio
+from drpu.models.kernel import KernelRatio
+
+SEEDED = {
+    "auto": lambda seed=0: AutoRatio(random_state=seed),
+    "boosted": lambda seed=0: BoostedRatio(random_state=seed),
+    "forest": lambda seed=0: ForestRatio(20, random_state=seed),
+    "fourier": lambda seed=0: FourierRatio(100, linear=True, random_state=seed),
+    "centroids": lambda seed=0: KernelRatio("centroids", random_state=seed),
+    "features": lambda seed=0: KernelRatio("features", random_state=seed),
+    "rows": lambda seed=0: KernelRatio("rows", random_state=seed),
+}
+LEARNERS = SEEDED | {"linear": LinearRatio, "classifier": ClassifierRatio}
+every_learner = pytest.mark.parametrize("make", LEARNERS.values(), ids=LEARNERS)
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return draw(np.random.default_rng(0), 60, 200)
+
+
+@pytest.mark.parametrize("make", SEEDED.values(), ids=SEEDED)
+def test_equal_seeds_give_equal_functions(make, rows):
+    first, second, third = (make(seed).fit_ratio(*rows).log_ratio(rows[1]) for seed in (3, 3, 4))
+    assert_array_equal(first, second)
+    assert not np.array_equal(first, third)
+
+
+@every_learner
+@pytest.mark.parametrize(
+    ("n_positive", "n_unlabeled", "d"),
+    [(1, 1, 1), (2, 3, 2), (5, 5, 3), (3, 40, 2), (40, 3, 2), (9, 18, 300)],
+)
+def test_few_rows_still_give_a_finite_ratio(make, n_positive, n_unlabeled, d, capfd):
+    rng = np.random.default_rng(0)
+    function = make().fit_ratio(*draw(rng, n_positive, n_unlabeled, d=d))
+    assert np.isfinite(function.log_ratio(rng.normal(size=(9, d)))).all()
+    assert capfd.readouterr() == ("", "")
+
+
+@every_learner
+def test_a_function_comes_back_from_a_file(make, rows):
+    function = make().fit_ratio(*rows)
+    again = round_trip(function)
+    assert_array_equal(again.log_ratio(rows[1]), function.log_ratio(rows[1]))
+    assert again.n_columns == 3
+    assert again.keeps == function.keeps
+
+
+def in_all_forms(function, X):
+    """The rows as they came and, where the function standardises columns, standardised."""
+    basis = getattr(function, "basis", None) or getattr(function, "cosines", None)
+    if basis is None:
+        return [X]
+    return [X, (X - basis.scaling.shift) / basis.scaling.scale]
+
+
+@pytest.mark.parametrize("name", [name for name in LEARNERS if name != "rows"])
+def test_a_file_holds_no_training_row(name, rows):
+    function = LEARNERS[name]().fit_ratio(*rows)
+    assert function.keeps == {}
+    _, arrays, blobs = encode(function)
+    numbers = {float(number) for array in arrays.values() for number in array.ravel()}
+    kept = b"".join([*(array.tobytes() for array in arrays.values()), *blobs.values()])
+    for X in rows:
+        for row in np.vstack(in_all_forms(function, X)):
+            assert row.tobytes() not in kept
+            assert row.astype(np.float32).tobytes() not in kept
+            assert not numbers.issuperset(row.tolist())
+
+
+def test_centres_that_are_rows_are_told(rows):
+    assert "rows" in str(KernelRatio("rows", random_state=0).fit_ratio(*rows).keeps)
+
+
+@every_learner
+def test_rows_are_checked(make, rows):
+    function = make().fit_ratio(*rows)
+    with pytest.raises(DataError, match="X must have 3 columns"):
+        function.log_ratio(rows[1][:, :2])
+    with pytest.raises(DataError, match="infinity"):
+        function.log_ratio(np.full((1, 3), np.inf))
+    with pytest.raises(DataError, match="the same columns"):
+        make().fit_ratio(rows[0][:, :2], rows[1])
+
+
+@pytest.mark.parametrize(
+    ("learner", "most"),
+    [
+        (AutoRatio(random_state=0), 0.2),
+        (ForestRatio(random_state=0), 0.25),  # leaves are noisy where the classes overlap
+        (FourierRatio(300, random_state=0), 0.15),
+    ],
+)
+def test_a_gaussian_ratio_is_learnt(learner, most):
+    train = make_gaussian_pu(1500, 4000, prior=0.4, separation=3, random_state=1)
+    new = make_gaussian_pu(1, 3000, prior=0.4, separation=3, random_state=2).unlabeled
+    ratio = learner.fit_ratio(train.positive, train.unlabeled).ratio(new)
+    # A constant ratio of 1 has a mean error of 1.1.
+    assert np.mean(np.abs(ratio - train.ratio(new))) < most
+    assert abs(ratio.mean() - 1) < 0.1
+
+
+WRONG = {
+    BoostedRatio: {
+        "n_rounds": [0], "learning_rate": [0.0], "leaves": [1], "min_leaf": [0], "l2": [-1.0],
+        "row_share": [0.0], "early_stopping": ["yes"], "holdout": [0.0], "n_jobs": [0],
+    },
+    ForestRatio: {"n_trees": [0, 1.5], "min_leaf": [0, "few"], "most_leaves": [1]},
+    FourierRatio: {"n_features": [0, 1.5], "C": [0, "large"]},
+    KernelRatio: {
+        "centres": ["corners"], "n_centres": [0], "width": [-1.0, "wide"], "ridge": [0.0], "holdout": [1.0],
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("learner", WRONG, ids=lambda learner: learner.__name__)
+def test_parameters_that_break_their_rule_are_named(learner, rows):
+    for name, values in WRONG[learner].items():
+        for value in values:
+            with pytest.raises(ParameterError, match=name):
+                learner(**{name: value}).fit_ratio(*rows)

@@ -1,0 +1,69 @@
+"""Laws of the registry: every model and everything that files keep of models is in it."""
+
+from __future__ import annotations
+
+import inspect
+import pkgutil
+from importlib import import_module
+
+import pytest
+
+import drpu.models
+import drpu.networks
+from drpu import DRPUClassifier
+from drpu._codec import KINDS
+from drpu.models.learner import Function, RatioLearner, ScoreLearner
+from drpu.models.registry import KIND_MODULES, LEARNERS, MODELS, RATIOS, SCORES
+from drpu.state.record import parameters_of, read_parameters
+
+
+def declared(base):
+    """The concrete subclasses of ``base`` that the packages of models declare."""
+    for package in (drpu.models, drpu.networks):
+        for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+            import_module(module.name)
+    waiting = [base]
+    classes = set()
+    while waiting:
+        cls = waiting.pop()
+        waiting += cls.__subclasses__()
+        if not inspect.isabstract(cls) and cls.__module__.startswith(("drpu.models", "drpu.networks")):
+            classes.add(cls)
+    return classes
+
+
+@pytest.mark.parametrize("base", [RatioLearner, ScoreLearner])
+def test_every_learner_is_one_line_of_the_registry(base):
+    learners = declared(base)
+    assert learners
+    assert learners <= {model.learner_class() for model in MODELS}
+
+
+def test_every_line_is_a_learner_that_is_declared_where_it_says():
+    assert len(LEARNERS) == len(MODELS)
+    for model in MODELS:
+        assert model.learner_class() in declared(RatioLearner) | declared(ScoreLearner)
+        assert model.learner_class().__module__ == model.module
+
+
+def test_names_are_those_of_ratios_or_of_scores():
+    for model in RATIOS.values():
+        assert issubclass(model.learner_class(), RatioLearner)
+        assert not issubclass(model.learner_class(), ScoreLearner)
+    for model in SCORES.values():
+        assert issubclass(model.learner_class(), ScoreLearner)
+
+
+def test_every_function_has_a_kind_whose_module_is_imported_before_a_file_is_read():
+    functions = declared(Function)
+    assert len(functions) > 5
+    assert functions <= set(KINDS.values())
+    assert {function.__module__ for function in functions} <= set(KIND_MODULES)
+
+
+@pytest.mark.parametrize("model", MODELS, ids=LEARNERS)
+def test_a_file_keeps_every_learner_whose_parameters_are_plain(model):
+    learner = model.learner_class()()
+    parameters = read_parameters(parameters_of(DRPUClassifier(model=learner)))
+    assert type(parameters["model"]) is type(learner)
+    assert parameters["model"].get_params() == learner.get_params()

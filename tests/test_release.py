@@ -1,0 +1,158 @@
+"""Workflows, recipe, metadata and the release command agree with each other."""
+
+import importlib.util
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import drpu
+
+yaml = pytest.importorskip("yaml", reason="the workflows are YAML")
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+DIGEST = re.compile(r"^\s+-? ?uses: [\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$")
+
+
+def load_tool(name):
+    spec = importlib.util.spec_from_file_location(name, ROOT / "tools" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+release = load_tool("release")
+
+
+def jobs_of(name):
+    return yaml.safe_load((ROOT / ".github" / "workflows" / name).read_text())["jobs"]
+
+
+def classified_versions():
+    pattern = re.compile(r"Programming Language :: Python :: (3\.\d+)")
+    matches = map(pattern.fullmatch, PROJECT["classifiers"])
+    return [match[1] for match in matches if match]
+
+
+@pytest.mark.checkout
+def test_there_are_workflows():
+    assert {path.stem for path in WORKFLOWS} == {"release", "test", "weekly"}
+
+
+@pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.stem)
+def test_what_linux_runs_is_a_target_of_the_makefile(workflow):
+    makefile = (ROOT / "Makefile").read_text()
+    targets = set(re.search(r"^\.PHONY: (.*)$", makefile, re.M).group(1).split())
+    for name, job in jobs_of(workflow.name).items():
+        if job["runs-on"] != "ubuntu-latest":
+            continue
+        for step in job["steps"]:
+            if "run" in step:
+                program, target = step["run"].split()
+                assert program == "make", name
+                assert target in targets, name
+
+
+@pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.stem)
+def test_actions_are_pinned_by_digest_and_one_version_of_each_is_used(workflow):
+    for line in workflow.read_text().splitlines():
+        if "uses:" in line:
+            assert DIGEST.match(line), line
+    everywhere = "".join(path.read_text() for path in WORKFLOWS)
+    pins = set(re.findall(r"uses: (.*)", everywhere))
+    assert len({pin.partition("@")[0] for pin in pins}) == len(pins)
+
+
+@pytest.mark.checkout
+def test_the_workflow_tests_the_versions_of_python_that_the_classifiers_name():
+    jobs = jobs_of("test.yml")
+    assert jobs["linux"]["strategy"]["matrix"]["python"] == classified_versions()
+    assert jobs["other-systems"]["strategy"]["matrix"]["python"] == classified_versions()
+    assert PROJECT["requires-python"] == f">={classified_versions()[0]}"
+
+
+@pytest.mark.checkout
+def test_extras_that_a_workflow_installs_exist():
+    for step in jobs_of("test.yml")["other-systems"]["steps"]:
+        for extras in re.findall(r'"\.\[(.*)\]"', step.get("run", "")):
+            assert set(extras.split(",")) <= set(PROJECT["optional-dependencies"])
+
+
+@pytest.mark.checkout
+def test_issue_forms_ask_for_what_inspect_prints():
+    for name in ("bug", "question"):
+        form = yaml.safe_load((ROOT / ".github" / "ISSUE_TEMPLATE" / f"{name}.yml").read_text())
+        descriptions = [part["attributes"].get("description", "") for part in form["body"]]
+        assert any("drpu inspect --json" in text for text in descriptions)
+
+
+@pytest.mark.checkout
+def test_the_conda_recipe_has_version_and_requirements_of_the_package():
+    recipe = yaml.safe_load((ROOT / "conda" / "recipe.yaml").read_text())
+    python, *packages = recipe["requirements"]["run"]
+    assert recipe["context"]["version"] == drpu.__version__
+    assert python == f"python {PROJECT['requires-python']}"
+    assert [package.replace(" ", "") for package in packages] == PROJECT["dependencies"]
+    (entry_point,) = recipe["build"]["python"]["entry_points"]
+    assert entry_point == f"drpu = {PROJECT['scripts']['drpu']}"
+
+
+def test_all_addresses_of_the_project_begin_with_that_of_the_repository():
+    repository = PROJECT["urls"]["Repository"]
+    assert all(address.startswith(repository) for address in PROJECT["urls"].values())
+
+
+def test_the_release_command_reads_the_version_of_the_package():
+    assert release.version_of(ROOT) == drpu.__version__
+
+
+READY = {
+    "pyproject.toml": 'Repository = "https://github.com/somebody/drpu"\n',
+    ".github/CODEOWNERS": "* @somebody\n",
+    "CHANGELOG.md": "# Changelog\n\n## 1.2.0 — 2030-01-31\n",
+    "CITATION.cff": "title: drpu\nversion: 1.2.0\ndate-released: 2030-01-31\n",
+    "README.md": "pip install drpu\n",
+}
+UNREADY = {
+    "pyproject.toml": 'Repository = "https://example.invalid/drpu"\n',
+    ".github/CODEOWNERS": "* maintainers@example.invalid\n",
+    "CHANGELOG.md": "# Changelog\n\n## 1.2.0 — unreleased\n",
+    "CITATION.cff": "title: drpu\nversion: 1.1.0\ndate-released: 2030-01-31\n",
+    "README.md": "The package is not on a package index yet.\n",
+}
+
+
+def write_files(folder, files):
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+
+
+def test_a_release_that_lacks_nothing_is_accepted(tmp_path):
+    write_files(tmp_path, READY)
+    assert release.reasons_against(tmp_path, "1.2.0") == []
+    assert release.reasons_against(tmp_path, "1.2.dev0") != []
+
+
+@pytest.mark.parametrize("name", UNREADY)
+def test_a_release_is_refused_for_each_thing_that_is_missing(name, tmp_path):
+    write_files(tmp_path, READY | {name: UNREADY[name]})
+    (reason,) = release.reasons_against(tmp_path, "1.2.0")
+    assert name in reason
+
+
+def test_a_release_without_its_date_in_the_citation_is_refused(tmp_path):
+    write_files(tmp_path, READY | {"CITATION.cff": "title: drpu\nversion: 1.2.0\n"})
+    (reason,) = release.reasons_against(tmp_path, "1.2.0")
+    assert "date-released: 2030-01-31" in reason
+
+
+def test_addresses_are_read_without_the_punctuation_around_them(tmp_path):
+    text = "See <https://a.org/x>, [b](https://b.org/y?z=1) and https://c.org. Not https://example.org.\n"
+    (tmp_path / "page.md").write_text(text)
+    addresses = load_tool("links").all_addresses(tmp_path)
+    assert sorted(addresses) == ["https://a.org/x", "https://b.org/y?z=1", "https://c.org"]
