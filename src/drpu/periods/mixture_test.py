@@ -129,7 +129,7 @@ class MixtureFit:
     unlabeled: FloatArray
     positive: FloatArray
     n_new: float
-    n: float
+    n_unlabeled: float
     n_positive: float
 
     def best(self) -> tuple[float, float]:
@@ -158,7 +158,7 @@ class MixtureFit:
         # The mean of expected and observed masses, with no range at zero.
         new = (mixture / mixture.sum(axis=1, keepdims=True) + self.new) / 2 * self.n_new + 0.5
         noise = _multinomial(new / new.sum(axis=1, keepdims=True)) / self.n_new
-        noise += growth[:, None, None] ** 2 * _multinomial(self.unlabeled) / self.n
+        noise += growth[:, None, None] ** 2 * _multinomial(self.unlabeled) / self.n_unlabeled
         return noise + (1 - growth[:, None, None]) ** 2 * _multinomial(self.positive) / self.n_positive
 
     def _mixture(self, growth: FloatArray) -> FloatArray:
