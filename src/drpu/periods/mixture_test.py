@@ -72,7 +72,7 @@ def mixture_test(tails: ScoreTails, reference: ScoreTails, *, most_prior: float 
     ``most_prior`` is the largest possible prior :math:`\pi` of the reference rows. The prior of the new rows
     is not negative, so :math:`\lambda \le 1/(1-\pi)`. If only a larger one fits, this is a deviation, too.
     """
-    if not tails.empty(copies=1).same_cells(reference.empty(copies=1)):
+    if not tails.same_positives(reference):
         raise DataError("reference must count over the same positive scores: make it with tails.empty().")
     if not (tails.counts.any() and reference.counts.any()):
         raise DataError("the tails are empty: update them with unlabeled scores first.")

@@ -209,7 +209,7 @@ def prior_from_tails(
             f"reference must be ScoreTails of the training unlabeled scores, got {type(reference).__name__}: "
             "make it with ScoreTails(positive_scores).update(scores)."
         )
-    if reference is not None and not tails.empty(copies=1).same_cells(reference.empty(copies=1)):
+    if reference is not None and not tails.same_positives(reference):
         raise DataError("reference must count over the same positive scores: make it with tails.empty().")
 
     if callable(method) or method in PROPORTIONS or (method == "auto" and reference is None):
