@@ -8,9 +8,8 @@ import numpy as np
 from scipy.special import betainc, betaincinv
 
 from drpu._checks import check_fraction
-from drpu.priors.limits import Limits
-from drpu.priors.readings import STEP, last_levels, ranks
-from drpu.priors.separation import youden_index
+from drpu.priors.limits import STEP, Limits, last_levels, ranks
+from drpu.priors.plateau import youden_index
 from drpu.priors.tails import ScoreTails
 
 

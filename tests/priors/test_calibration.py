@@ -10,15 +10,8 @@ from scipy.special import expit
 
 from drpu._codec import decode, encode
 from drpu.exceptions import ArtifactError, DataError, PriorError
-from drpu.priors.calibration import (
-    Calibration,
-    Plateau,
-    calibrate,
-    fit_plateau,
-    monotone_cells,
-    normal_scores,
-    population_ratio,
-)
+from drpu.priors.calibration import Calibration, calibrate, monotone_cells, population_ratio
+from drpu.priors.plateau import Plateau, fit_plateau, normal_scores
 from drpu.priors.tails import ScoreTails
 
 grades = st.integers(0, 6).map(float)  # few values, so that there are many ties

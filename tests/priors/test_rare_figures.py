@@ -10,8 +10,9 @@ from scipy.special import ndtr, ndtri
 from drpu import ScoreTails
 from drpu.decisions.performance import Decision, _likely_rate, expect
 from drpu.decisions.thresholds import ratio_threshold
-from drpu.priors.calibration import Plateau, calibrate, fit_plateau, noisy_curve
+from drpu.priors.calibration import calibrate
 from drpu.priors.estimate import PriorEstimate
+from drpu.priors.plateau import Plateau, fit_plateau, noisy_curve
 
 PRIOR = 0.4
 given = PriorEstimate.given

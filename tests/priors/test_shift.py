@@ -6,8 +6,9 @@ from numpy.testing import assert_allclose
 from scipy.optimize import minimize_scalar
 from scipy.special import expit
 
-from drpu.priors.calibration import fit_plateau, monotone_cells, normal_scores
+from drpu.priors.calibration import monotone_cells
 from drpu.priors.matching import SHIFTS, efficient, em, em_on_ratios, match_negatives
+from drpu.priors.plateau import fit_plateau, normal_scores
 from drpu.priors.tails import ScoreTails, TailsRecord
 
 inner = st.floats(0.05, 0.95)

@@ -22,9 +22,9 @@ from scipy.optimize import brentq
 from scipy.special import gammaln, ndtri, xlogy
 
 from drpu._typing import FloatArray, IntArray
-from drpu.priors.calibration import fit_plateau, normal_scores
 from drpu.priors.figures import Figure, exact_limit
 from drpu.priors.matching import shares
+from drpu.priors.plateau import fit_plateau, normal_scores
 from drpu.priors.tails import ScoreTails
 
 _GRID = 4096  # number of steps in the range of the weighted sum

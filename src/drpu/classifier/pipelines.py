@@ -11,9 +11,9 @@ from drpu._codec import Items, NotKept, kept
 from drpu._typing import FloatArray, Rows
 from drpu.audits.plan import Audit, AuditPart, RandomPart
 from drpu.classifier.base import RatioClassifier, RatioRecord
+from drpu.decisions.performance import Performance
 from drpu.exceptions import DataError, DataTypeError
 from drpu.models.estimators import kept_values, read_estimators, write_estimators
-from drpu.periods.mixture_test import Performance
 from drpu.priors.estimate import PriorEstimate
 from drpu.state.record import Record, record_of
 

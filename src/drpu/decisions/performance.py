@@ -22,9 +22,10 @@ from scipy.special import ndtri
 
 from drpu._typing import FloatArray, IntArray
 from drpu.periods.mixture_test import Performance, performance_at
-from drpu.priors.calibration import calibrate, fit_plateau, noisy_curve, score_error
+from drpu.priors.calibration import calibrate
 from drpu.priors.estimate import PriorEstimate
 from drpu.priors.figures import exact_limits
+from drpu.priors.plateau import fit_plateau, noisy_curve, score_error
 from drpu.priors.tails import ScoreTails
 
 _FOLDS = 5

@@ -26,7 +26,7 @@ _MOST_REMEMBERED = 1000  # results that tails keep, about a hundred bytes each
 
 
 class Counted(NamedTuple):
-    """Counts of scores with their squares; immutable, so that other threads see a consistent state."""
+    """Counts of scores with their squares; immutable, so that threads see a consistent state."""
 
     counts: IntArray | FloatArray
     weight_squares: float = 0.0
@@ -80,7 +80,8 @@ class Counted(NamedTuple):
 
 
 def cell_counts(levels: FloatArray, scores: FloatArray) -> IntArray:
-    """Counts in the cells; sorting a chunk and searching the levels in it is faster than the reverse."""
+    """Counts in the cells."""
+    # with many scores, sorting them and searching the levels in them is faster than the reverse
     if len(scores) < 4 * len(levels):
         cells = np.searchsorted(levels, scores, side="right")
         return np.bincount(cells, minlength=len(levels) + 1).astype(np.int64)
@@ -156,10 +157,10 @@ class ScoreTails:
     """Counts of scores in the cells cut by the holdout-positive scores.
 
     The unique positive scores ``u_1 < ... < u_K`` cut the line into ``K + 1``
-    cells: cell 0 lies below ``u_1``, cell ``k`` is ``[u_k, u_{k+1})``. Priors are estimated from the
-    counts of unlabeled scores in these cells only. Counts can be added, so batches, streams and
-    clusters give the same numbers as one pass. Threads may share tails: ``update`` and ``merge`` add a
-    batch completely or not at all.
+    cells: cell 0 lies below ``u_1``, cell ``k`` is ``[u_k, u_{k+1})``. Priors are estimated from
+    the counts of unlabeled scores in these cells only. Counts can be added, so batches, streams
+    and clusters give the same numbers as one pass. Threads may share tails: ``update`` and
+    ``merge`` add a batch completely or not at all.
 
     Parameters
     ----------
@@ -317,7 +318,7 @@ class ScoreTails:
         return self._over(self.positive_counts, self.n_positive, copies)
 
     def with_positives(self, positive_counts: IntArray) -> ScoreTails:
-        """Other numbers of positives in the same cells, some of which may have none; nothing counted."""
+        """The same cells with other numbers of positives, or none, and nothing counted yet."""
         return self._over(positive_counts, float(positive_counts.sum()), copies=1)
 
     def _over(
@@ -368,7 +369,7 @@ class ScoreTails:
 
     @property
     def columns(self) -> IntArray | None:
-        """Counts of the unlabeled rows in ranges of their columns; None where they are not known."""
+        """Counts of the unlabeled rows in ranges of their columns; None where not known."""
         return self._counted.columns
 
     @property
