@@ -40,9 +40,9 @@ from drpu.priors.matching import (
 from drpu.priors.plateau import DESIGN_LEVEL, Separation, separation_of, youden_index
 from drpu.priors.tails import ScoreTails
 
-STEP = math.log(2) / 4  # thresholds keep n 2^(-1/4), n 2^(-1/2), ... positives
+RANK_STEP = math.log(2) / 4  # thresholds keep n 2^(-1/4), n 2^(-1/2), ... positives
 FEWEST = 5  # with fewer positives there are no limits
-_OVERSHOOT = -0.583 * math.sqrt(STEP)  # a discrete curve exceeds a level less often
+_OVERSHOOT = -0.583 * math.sqrt(RANK_STEP)  # a discrete curve exceeds a level less often
 _DESIGN_TAIL = 0.025  # for limits of any level, the deciding threshold is chosen at 95 %
 _NORMAL_DENSITY_AT_0 = 1 / math.sqrt(2 * math.pi)
 
@@ -301,7 +301,7 @@ def _match_curve(reference: ScoreTails, match: Match, n_new: float) -> Curve | N
     )
 
 
-def ranks(n_positive: float, step: float = STEP) -> FloatArray:
+def ranks(n_positive: float, step: float = RANK_STEP) -> FloatArray:
     """Numbers of positives above the thresholds: geometric, from nearly all down to a few."""
     if n_positive < FEWEST:
         return np.empty(0)
@@ -474,7 +474,7 @@ def critical_value(tail: float, log_range: float) -> float:
 def _exceeds(c: float, log_range: float) -> float:
     """Probability that a standardised Brownian curve exceeds c."""
     density = _NORMAL_DENSITY_AT_0 * math.exp(-c * c / 2)
-    crossings = (log_range + STEP) / 2 * (c - 0.5 / c) * density * math.exp(_OVERSHOOT * c)
+    crossings = (log_range + RANK_STEP) / 2 * (c - 0.5 / c) * density * math.exp(_OVERSHOOT * c)
     return math.erfc(c * math.sqrt(0.5)) / 2 + crossings
 
 
