@@ -1,9 +1,10 @@
 r"""Columns that changed more than a change of the prior explains.
 
 For each column a few ranges of values are fixed in training, with the shares :math:`b` of the
-positives and :math:`a` of the unlabeled rows in them. If only the prior has changed, the shares of new
-rows are :math:`(1-\lambda) b + \lambda a` with :math:`\lambda = (1-\pi')/(1-\pi)`, the same for
-every column. A column whose shares do not fit the common :math:`\lambda` has changed in another way.
+positives and :math:`a` of the unlabeled rows in them. If only the prior has changed, the shares of
+new rows are :math:`(1-\lambda) b + \lambda a` with :math:`\lambda = (1-\pi')/(1-\pi)`, the same
+for every column. A column whose shares do not fit the common :math:`\lambda` has changed in
+another way.
 """
 
 from __future__ import annotations
@@ -33,10 +34,10 @@ _MOST_GROWTH = 40.0  # largest lambda that is tried
 class ColumnShift:
     """Test of one column.
 
-    ``p_value``: Probability of a difference at least as large if only the prior had changed, times the
-    number of columns (Bonferroni), at most 1.
-    ``misfit``: Share of the new rows that would have to change for the column to fit, minus the share
-    expected from noise alone; in [0, 1].
+    ``p_value``: Probability of a difference at least as large if only the prior had changed, times
+    the number of columns (Bonferroni), at most 1.
+    ``misfit``: Share of the new rows that would have to change for the column to fit, minus the
+    share expected from noise alone; in [0, 1].
     """
 
     name: str
@@ -52,11 +53,11 @@ def column_shifts(
 ) -> list[ColumnShift]:
     r"""Tests of all columns of new rows, the largest misfit first.
 
-    All columns must share one :math:`\lambda`. It is estimated by minimising a sum over the columns of
-    their chi-square as a function of :math:`\lambda`, with a penalty for values outside the limits of
-    the two priors. Each term is capped, so that a column that changed, or a badly estimated prior, has
-    limited influence. Every column is then tested at the best of the values whose sum is close to the
-    minimum.
+    All columns must share one :math:`\lambda`. It is estimated by minimising a sum over the
+    columns of their chi-square as a function of :math:`\lambda`, with a penalty for values outside
+    the limits of the two priors. Each term is capped, so that a column that changed, or a badly
+    estimated prior, has limited influence. Every column is then tested at the best of the values
+    whose sum is close to the minimum.
     """
     ends = np.cumsum([profile.cells.n for profile in profiles])
     if counts.shape != (ends[-1],):
@@ -103,7 +104,8 @@ def moved_columns(
 class _ColumnFit:
     """The mixtures of one column over the tested cells, with the training shares of rows in them.
 
-    Among the rows in these cells, a mixture with weight lambda has another weight if the shares differ.
+    Among the rows in these cells, a mixture with weight lambda has another weight if the shares
+    differ.
     """
 
     mixture: MixtureFit
@@ -126,13 +128,9 @@ class _ColumnFit:
         return float(chdtrc(degrees_of_freedom, float(self.statistic(growth).min())))
 
     def misfit(self, growth: FloatArray) -> float:
-        """Share of the rows that would have to change at the best lambda, less what noise explains."""
+        """Share of the rows that would have to change at the best lambda, less the noise."""
         best = int(np.argmin(self.statistic(growth)))
-        weight = self.weight(growth[[best]])
-        variances = np.diagonal(self.mixture.covariance(weight)[0])
-        expected_by_noise = float(np.sqrt(2 / np.pi) * np.sqrt(variances).sum())
-        distance = float(np.abs(self.mixture.residual(weight)).sum())
-        return min(1.0, max(0.0, (distance - expected_by_noise) / 2))
+        return self.mixture.misfit(float(self.weight(growth[[best]])[0]))
 
 
 def _column_fit(profile: ColumnProfile, new_counts: FloatArray) -> _ColumnFit | None:

@@ -275,20 +275,24 @@ def _match_curve(reference: ScoreTails, match: Match, n_new: float) -> Curve | N
     point = 1 - lam * gap
     variance = (lam * sd_theta) ** 2 + (gap * sd_lam) ** 2 - 2 * lam * gap * covariance
 
-    def distance(of_theta: FloatArray, c: float, at: IntArray) -> FloatArray:
+    def distance(of_theta: FloatArray, c: float, thresholds: IntArray) -> FloatArray:
         """Distance of a limit from the curve: first order in both, and their product."""
         of_theta = np.maximum(of_theta, 0)
         by_theta = lam * of_theta
-        by_lam = gap[at] * c * sd_lam
+        by_lam = gap[thresholds] * c * sd_lam
         by_both = sd_lam * of_theta
-        first_order = by_theta**2 + by_lam**2 - 2 * rho[at] * by_theta * by_lam
+        first_order = by_theta**2 + by_lam**2 - 2 * rho[thresholds] * by_theta * by_lam
         return np.sqrt(np.maximum(first_order, 0) + by_both**2)
 
-    def lower(c: float, at: IntArray) -> FloatArray:
-        return point[at] - distance(theta[at] - ratio.lower(c, at), c, at)
+    def lower(c: float, thresholds: IntArray) -> FloatArray:
+        return point[thresholds] - distance(
+            theta[thresholds] - ratio.lower(c, thresholds), c, thresholds
+        )
 
-    def upper(c: float, at: IntArray) -> FloatArray:
-        return point[at] + distance(ratio.upper(c, at) - theta[at], c, at)
+    def upper(c: float, thresholds: IntArray) -> FloatArray:
+        return point[thresholds] + distance(
+            ratio.upper(c, thresholds) - theta[thresholds], c, thresholds
+        )
 
     return Curve(
         recall=b,
@@ -360,33 +364,33 @@ class TailRatio:
         b = self.kept / (self.n_positive + 1)
         return (1 - b) / (self.n_positive * b) + (1 - a) / (self.n * a)
 
-    def upper(self, c: float, at: IntArray) -> FloatArray:
+    def upper(self, c: float, thresholds: IntArray) -> FloatArray:
         """Upper limits: the limits of the two tails, combined on the log scale."""
         log_a, log_b = self._medians
-        above_a = self._log_a(ndtr(c), at) - log_a[at]
-        below_b = log_b[at] - self._log_b(ndtr(-c), at)
-        return np.exp(log_a[at] - log_b[at] + np.hypot(above_a, below_b))
+        above_a = self._log_a(ndtr(c), thresholds) - log_a[thresholds]
+        below_b = log_b[thresholds] - self._log_b(ndtr(-c), thresholds)
+        return np.exp(log_a[thresholds] - log_b[thresholds] + np.hypot(above_a, below_b))
 
-    def lower(self, c: float, at: IntArray) -> FloatArray:
+    def lower(self, c: float, thresholds: IntArray) -> FloatArray:
         """Lower limits, which are 0 where no unlabeled row is above the threshold."""
         log_a, log_b = self._medians
-        below_a = log_a[at] - self._log_a(ndtr(-c), at)
-        above_b = self._log_b(ndtr(c), at) - log_b[at]
-        limit = np.exp(log_a[at] - log_b[at] - np.hypot(below_a, above_b))
-        return np.where(self.hits[at] > 0, limit, 0.0)
+        below_a = log_a[thresholds] - self._log_a(ndtr(-c), thresholds)
+        above_b = self._log_b(ndtr(c), thresholds) - log_b[thresholds]
+        limit = np.exp(log_a[thresholds] - log_b[thresholds] - np.hypot(below_a, above_b))
+        return np.where(self.hits[thresholds] > 0, limit, 0.0)
 
     @cached_property
     def _medians(self) -> tuple[FloatArray, FloatArray]:
         everywhere = np.arange(len(self.kept))
         return self._log_a(0.5, everywhere), self._log_b(0.5, everywhere)
 
-    def _log_a(self, p: float, at: IntArray) -> FloatArray:
-        hits = self.hits[at]
+    def _log_a(self, p: float, thresholds: IntArray) -> FloatArray:
+        hits = self.hits[thresholds]
         missed = np.maximum(self.n - hits, 0.0)
         return np.log(betaincinv(hits + 0.5, missed + 0.5, p))
 
-    def _log_b(self, p: float, at: IntArray) -> FloatArray:
-        kept = self.kept[at]
+    def _log_b(self, p: float, thresholds: IntArray) -> FloatArray:
+        kept = self.kept[thresholds]
         return np.log(betaincinv(kept, self.n_positive - kept + 1, p))
 
 

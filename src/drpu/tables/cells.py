@@ -1,7 +1,7 @@
 """Ranges of the values of a column, and counts of rows in them.
 
-The ranges of a column are fixed in training. The counts of positive and of unlabeled training rows in
-them are the profile of the column, which the counts of new rows are compared with.
+The ranges of a column are fixed in training. The counts of positive and of unlabeled training rows
+in them are the profile of the column, which the counts of new rows are compared with.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class Cells:
     """The division of the values of a column.
 
     ``edges``: Limits between ranges of numbers; one more cell is for missing values.
-    ``codes``: For a category, the cell of each code instead: 0 for missing values, 1 for rare levels,
-    and more for the others. Which levels are rare depends on the training rows, so new rows have more
-    of them than training had, and that cell is not tested.
+    ``codes``: For a category, the cell of each code instead: 0 for missing values, 1 for rare
+    levels, and more for the others. Which levels are rare depends on the training rows, so new
+    rows have more of them than training had, and that cell is not tested.
     """
 
     edges: Annotated[FloatArray, Array("e")]
@@ -63,7 +63,8 @@ class Cells:
         """Counts of values in the cells."""
         if self.codes is not None:
             return np.bincount(self._cells_of(values, self.codes), minlength=self.n)
-        # a comparison with each of the few limits is several times faster than a search for each value
+        # a comparison with each of the few limits is several times faster than a search for each
+        # value
         below = [np.count_nonzero(values < edge) for edge in self.edges]
         present = len(values) - np.count_nonzero(np.isnan(values))
         return np.diff([0, *below, present, len(values)]).astype(np.int64)
@@ -138,8 +139,8 @@ def column_quantiles(rows: Any) -> FloatArray:
     """Quantiles of each column at :data:`RANGE_SHARES`; NaN if there are fewer than six values.
 
     The shape is (d, 2 * shares): quantiles of all values, then quantiles of the values that are not
-    repeated among the first ones. Without the latter, an amount that is usually 0 would have a single
-    range. Each quantile is the mean of the six values around it.
+    repeated among the first ones. Without the latter, an amount that is usually 0 would have a
+    single range. Each quantile is the mean of the six values around it.
     """
     n_columns = rows.shape[1]
     quantiles = np.empty((n_columns, 2 * len(RANGE_SHARES)))
@@ -155,7 +156,7 @@ def range_limits(quantiles: Sequence[FloatArray]) -> FloatArray:
 
 
 def smooth_medians(rows: Any) -> FloatArray:
-    """Means of the six middle values of the columns, so that no row decides; 0 if there are fewer."""
+    """Means of the six middle values of columns, so that no row decides; 0 if there are fewer."""
     medians = np.empty(rows.shape[1])
     for k, column in enumerate(rows.T):
         present = column[~np.isnan(column)]
@@ -164,7 +165,7 @@ def smooth_medians(rows: Any) -> FloatArray:
 
 
 def mean_of_neighbours(neighbours: FloatArray) -> FloatArray:
-    """Means of rows of ascending values; equal values are a frequent value, which is kept exactly."""
+    """Means of rows of ascending values; equal ones are a frequent value, kept exactly."""
     first = neighbours[:, 0]
     last = neighbours[:, -1]
     means = (neighbours / neighbours.shape[1]).sum(axis=1)
