@@ -41,7 +41,7 @@ from drpu.priors.plateau import DESIGN_LEVEL, Separation, separation_of, youden_
 from drpu.priors.tails import ScoreTails
 
 RANK_STEP = math.log(2) / 4  # thresholds keep n 2^(-1/4), n 2^(-1/2), ... positives
-FEWEST = 5  # with fewer positives there are no limits
+FEWEST_POSITIVES = 5  # with fewer positives there are no limits
 _OVERSHOOT = -0.583 * math.sqrt(RANK_STEP)  # a discrete curve exceeds a level less often
 _DESIGN_TAIL = 0.025  # for limits of any level, the deciding threshold is chosen at 95 %
 _NORMAL_DENSITY_AT_0 = 1 / math.sqrt(2 * math.pi)
@@ -120,7 +120,7 @@ def shift_limits(
     pi = 1.0 if train_prior is None else check_prior("train_prior", train_prior)
     match = match_samples(tails, reference)
     # A reference without negatives gives no information: treat its prior as unknown.
-    if match is not None and pi < 1 and reference.n_positive >= FEWEST:
+    if match is not None and pi < 1 and reference.n_positive >= FEWEST_POSITIVES:
         ends = (pi, pi) if train_limits is None else train_limits
         new_prior = _new_prior(tails, reference, match, level, pi)
         low, high = _known_prior_limits(new_prior, pi, ends)
@@ -307,7 +307,7 @@ def _match_curve(reference: ScoreTails, match: Match, n_new: float) -> Curve | N
 
 def ranks(n_positive: float, step: float = RANK_STEP) -> FloatArray:
     """Numbers of positives above the thresholds: geometric, from nearly all down to a few."""
-    if n_positive < FEWEST:
+    if n_positive < FEWEST_POSITIVES:
         return np.empty(0)
     fewest = max(4.0, min(10.0, n_positive // 12))
     steps = np.arange(1, 1 + int(math.log(n_positive / fewest) / step + 1e-9))
