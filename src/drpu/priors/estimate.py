@@ -187,7 +187,9 @@ def estimate_prior(
         limits = ratio_limits(tails, level)
         if not known.identified:
             limits = replace(limits, low=0.0, identified=False)
-        return _warned(_estimate(em_on_ratios(unlabeled, known.value), limits, level, "em"))
+        estimate = _estimate(em_on_ratios(unlabeled, known.value), limits, level, "em")
+        warn_if_not_identified(estimate)
+        return estimate
     return prior_from_tails(
         tails, method=method, level=level, reference=reference, train_prior=train_prior
     )
@@ -229,7 +231,9 @@ def prior_from_tails(
             train_prior = prior_from_tails(reference, level=level, warn=False)
         base = as_prior("train_prior", train_prior)
         estimate = _shifted(tails, reference, method, level, base)
-    return _warned(estimate) if warn else estimate
+    if warn:
+        warn_if_not_identified(estimate)
+    return estimate
 
 
 def _check_tails(tails: ScoreTails, reference: ScoreTails | None) -> None:
@@ -349,12 +353,6 @@ def _estimate(
     # a rule that was asked for by its name is itself the upper reading
     upper = clipped if upper is None else float(min(max(upper, clipped), high))
     return PriorEstimate(clipped, low, high, level, method, identified=False, upper=upper)
-
-
-def _warned(estimate: PriorEstimate) -> PriorEstimate:
-    """The estimate, after a warning if the data give limits of the prior only."""
-    warn_if_not_identified(estimate)
-    return estimate
 
 
 _TOLD: WeakSet[PriorEstimate] = WeakSet()  # unidentified priors of which a user was warned

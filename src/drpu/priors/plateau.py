@@ -84,10 +84,10 @@ def fit_plateau(tails: ScoreTails, prior: float | None = None) -> Plateau:
         starts = [[known, free.intercept, math.log(free.slope)], [known, 1.0, 0.7]]
 
     bounds = [log_odds, (-20.0, 20.0), (-3.0, 3.0)]
-    best = None
-    for start in starts:
+    best = minimize(loss, starts[0], jac=True, bounds=bounds, method="L-BFGS-B")
+    for start in starts[1:]:
         fit = minimize(loss, start, jac=True, bounds=bounds, method="L-BFGS-B")
-        if best is None or fit.fun < best.fun:
+        if fit.fun < best.fun:
             best = fit
     log_odds_of_prior, intercept, log_slope = best.x
     return Plateau(

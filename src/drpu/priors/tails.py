@@ -114,15 +114,19 @@ def survival(counts: IntArray | FloatArray) -> FloatArray:
     return tail[1:]
 
 
-def group_squares(weight: FloatArray, groups: IntArray) -> float:
-    """Sum of the squared total weights of the groups."""
+def group_squares(weight: FloatArray, groups: IntArray | None) -> float:
+    """Sum of the squared total weights of the groups; without groups each row is one."""
+    if groups is None:
+        return float((weight * weight).sum())
     totals = np.bincount(np.unique(groups, return_inverse=True)[1], weights=weight)
     return float(totals @ totals)
 
 
 def effective_size(total: float, squares: float) -> float:
     """Kish's effective size of rows with this total of weights, and of squared weights."""
-    return float(total * total / squares) if squares > 0 else 0.0
+    if squares <= 0:
+        return 0.0
+    return float(total * total / squares)
 
 
 def equal_counts(a: IntArray | FloatArray, b: IntArray | FloatArray) -> bool:
@@ -208,9 +212,8 @@ class ScoreTails:
     copies: int
     _counted: Counted
     _lock: _AddingLock  # held while counts are added, which takes microseconds
-    _computed: tuple[
-        IntArray | FloatArray, dict[Any, Any]
-    ]  # results, and the counts they belong to
+    # results, and the counts they belong to
+    _computed: tuple[IntArray | FloatArray, dict[Any, Any]]
 
     def __init__(
         self,
@@ -229,8 +232,9 @@ class ScoreTails:
             weighted = w > 0  # a score without weight is no level
             w = w[weighted]
             scores = scores[weighted]
-            groups = None if groups is None else groups[weighted]
-        squares = float((w * w).sum()) if groups is None else group_squares(w, groups)
+            if groups is not None:
+                groups = groups[weighted]
+        squares = group_squares(w, groups)
 
         levels, cells = np.unique(scores, return_inverse=True)
         positive_counts = np.bincount(cells + 1, weights=w, minlength=len(levels) + 1)
