@@ -375,7 +375,7 @@ def decision_rates(
 
 
 @dataclass(frozen=True, slots=True)
-class _CountedRates:
+class CountedRates:
     """Shares of positives and unlabeled rows that are flagged, and the first flagged cells."""
 
     recall: float
@@ -383,26 +383,16 @@ class _CountedRates:
     cells: list[int]  # of the decision made by each part of the counts
 
 
-def _counted_rates(decision: Decision, prepared: PreparedCounts) -> _CountedRates:
-    """Shares of the counted rows above the score of a decision.
-
-    If the score comes from calibration on the counts, these are out-of-fold rates, plus the change
-    of the in-fold rates for the score of all counts.
-    """
+def _counted_rates(decision: Decision, prepared: PreparedCounts) -> CountedRates:
+    """Shares of the counted rows above the score of a decision."""
     tails = decision.reference
     cell = int(np.searchsorted(tails.levels, decision.score)) + 1
     recall = _share_above(tails.positive_counts, cell)
     unlabeled = _share_above(tails.counts, cell)
+    counted = CountedRates(recall, unlabeled, [cell])
     if decision.ratio is None or prepared.folds is None:
-        return _CountedRates(recall, unlabeled, [cell])
-    folds = prepared.folds.rates(decision.ratio)
-    recall = folds.recall + recall - folds.recall_in_fold
-    unlabeled = folds.unlabeled + unlabeled - folds.unlabeled_in_fold
-    return _CountedRates(
-        recall=min(1.0, max(0.0, recall)),
-        unlabeled=min(1.0, max(0.0, unlabeled)),
-        cells=folds.cells,
-    )
+        return counted
+    return prepared.folds.corrected(decision.ratio, counted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -460,17 +450,6 @@ def _noise(share: float, n: float) -> float:
 # -- counts in folds ---------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class FoldRates:
-    """Shares flagged out of fold and in fold, and the first flagged cell of each fold."""
-
-    recall: float
-    recall_in_fold: float
-    unlabeled: float
-    unlabeled_in_fold: float
-    cells: list[int]
-
-
 @dataclass(frozen=True)
 class FoldedCounts:
     """Counts in folds, and the ratios calibrated on the other folds.
@@ -493,8 +472,12 @@ class FoldedCounts:
         above_in_others = above.sum(axis=1, keepdims=True) - above
         return above, above_in_others / above_in_others[..., :1]
 
-    def rates(self, ratio: float) -> FoldRates:
-        """Rates of the threshold ``ratio`` on the counts that were not used to make it."""
+    def corrected(self, ratio: float, counted: CountedRates) -> CountedRates:
+        """Rates of the threshold ``ratio`` on the counts that were not used to make it.
+
+        These are the out-of-fold rates, plus what ``counted``, the rates of the threshold that all
+        counts make, differ from the in-fold rates.
+        """
         cells = []
         for ratios in self.ratios:
             cells.append(int(np.searchsorted(ratios, ratio, side="right")) + 1)
@@ -502,11 +485,11 @@ class FoldedCounts:
         above, share_in_others = self._above
         out_of_fold = above[:, folds, cells].sum(axis=1) / above[..., 0].sum(axis=1)
         in_fold = share_in_others[:, folds, cells].sum(axis=1) / len(cells)
-        return FoldRates(
-            recall=float(out_of_fold[0]),
-            recall_in_fold=float(in_fold[0]),
-            unlabeled=float(out_of_fold[1]),
-            unlabeled_in_fold=float(in_fold[1]),
+        of_all_counts = np.array([counted.recall, counted.unlabeled])
+        recall, unlabeled = out_of_fold + of_all_counts - in_fold
+        return CountedRates(
+            recall=float(min(1.0, max(0.0, recall))),
+            unlabeled=float(min(1.0, max(0.0, unlabeled))),
             cells=cells,
         )
 

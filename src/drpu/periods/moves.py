@@ -342,11 +342,7 @@ class BacktestPlan:
 
 
 def plan_backtest(
-    periods: Sequence[Any],
-    labelled: BoolArray,
-    *,
-    label_delay: int = 0,
-    most: int = MOST_PERIODS,
+    periods: Sequence[Any], labelled: BoolArray, *, label_delay: int = 0, most: int = MOST_PERIODS
 ) -> BacktestPlan:
     """The periods to read in a backtest: the last with enough labels before them and complete ones.
 

@@ -130,13 +130,13 @@ def nearest(
         low, high = _bounds(constant - float(b @ v), float(g @ v), float(g.max()))
         if high - low <= tolerance:
             break
-        newton = _Newton(kernel.inverse(z / v), v, z, g + m + z, 1 - float(v.sum()))
+        newton = _newton(kernel.inverse(z / v), v, z, g + m + z, 1 - float(v.sum()))
         gap = float(v @ z) / n
-        dv, dm, dz = newton.step(-v * z)
+        dv, dm, dz = newton(-v * z)
         predicted_v = v + _room(v, dv) * dv
         predicted_z = z + _room(z, dz) * dz
         predicted_gap = float(predicted_v @ predicted_z) / n
-        dv, dm, dz = newton.step(gap * (predicted_gap / gap) ** 3 - v * z - dv * dz)
+        dv, dm, dz = newton(gap * (predicted_gap / gap) ** 3 - v * z - dv * dz)
         length = min(1.0, 0.99 * min(_room(v, dv, 2.0), _room(z, dz, 2.0)))
         v = v + length * dv
         m = m + length * dm
@@ -145,31 +145,27 @@ def nearest(
     return np.asarray(v / v.sum())
 
 
-class _Newton:
-    """The Newton equations at a point; ``missing`` is what the sum of v lacks to one."""
+def _newton(
+    solve: Callable[[FloatArray], FloatArray],
+    v: FloatArray,
+    z: FloatArray,
+    residual: FloatArray,
+    missing: float,
+) -> Callable[[FloatArray], tuple[FloatArray, float, FloatArray]]:
+    """The Newton step (dv, dm, dz) as a function of the target change of v z.
 
-    def __init__(
-        self,
-        solve: Callable[[FloatArray], FloatArray],
-        v: FloatArray,
-        z: FloatArray,
-        residual: FloatArray,
-        missing: float,
-    ) -> None:
-        self.solve = solve
-        self.v = v
-        self.z = z
-        self.residual = residual
-        self.missing = missing
-        self.ones = solve(np.ones(len(v)))
+    ``missing`` is what the sum of v lacks to one.
+    """
+    ones = solve(np.ones(len(v)))
 
-    def step(self, change: FloatArray) -> tuple[FloatArray, float, FloatArray]:
-        """The step (dv, dm, dz) for a target change of v z."""
-        h = self.solve(change / self.v + self.residual)
-        dm = (self.missing - float(h.sum())) / float(self.ones.sum())
-        dv = h + dm * self.ones
-        dz = (change - self.z * dv) / self.v
+    def step(change: FloatArray) -> tuple[FloatArray, float, FloatArray]:
+        h = solve(change / v + residual)
+        dm = (missing - float(h.sum())) / float(ones.sum())
+        dv = h + dm * ones
+        dz = (change - z * dv) / v
         return dv, dm, dz
+
+    return step
 
 
 def _room(x: FloatArray, dx: FloatArray, most: float = 1.0) -> float:
