@@ -323,6 +323,14 @@ class PreparedCounts:
         recalls, wrong_over_recall = self.curve
         return max(float(np.interp(recall, recalls, wrong_over_recall)) * recall, 1e-9)
 
+    def rates_at(self, cells: Sequence[int]) -> tuple[tuple[float, float], ...]:
+        """Recall and false-positive rate of the curve from each of these cells on."""
+        rates = []
+        for cell in cells:
+            recall = _share_above(self.reference.positive_counts, cell)
+            rates.append((recall, self.wrong_at(recall)))
+        return tuple(rates)
+
 
 def decision_rates(
     decision: Decision, prior: float, prepared: PreparedCounts | None = None
@@ -357,10 +365,6 @@ def decision_rates(
         1 / recall - 1
     )  # a model of all rows flags more rows of both classes
     recall = min(recall * more, 1.0)
-    parts = []
-    for cell in counted.cells:
-        part_recall = _share_above(tails.positive_counts, cell)
-        parts.append((part_recall, prepared.wrong_at(part_recall)))
     return DecisionRates(
         train_prior=prior,
         recall=recall,
@@ -369,7 +373,7 @@ def decision_rates(
         wrong=min(wrong.value * more, 1.0),
         wrong_limits=(min(wrong.low * more, 1.0), min(wrong.high * more, 1.0)),
         wrong_slope=-wrong.slope * odds,
-        parts=tuple(parts),
+        parts=prepared.rates_at(counted.cells),
         models=decision.models,
     )
 

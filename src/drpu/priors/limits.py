@@ -255,54 +255,86 @@ def _ratio_curve(tails: ScoreTails) -> Curve | None:
 
 
 def _match_curve(reference: ScoreTails, match: Match, n_new: float) -> Curve | None:
-    """1 - lambda (1 - a/b) on the grid, with the noise that lambda and a/b share."""
+    """1 - lambda (1 - a/b) on the grid; None if there is no threshold."""
     levels = grid(reference)
     if len(levels) == 0:
         return None
-    ratio = TailRatio.of(reference, levels)
-    b = reference.positive_survival[levels]
-    lam = match.value
-    sd_lam = match.spread
-    theta = np.minimum(ratio.value, 1.0)
-    gap = 1 - theta
-
-    cov_u = tail_covariance(shares(reference.counts), match.influence, levels) / reference.n
-    cov_p = tail_covariance(shares(reference.positive_counts), match.influence, levels)
-    cov_p = cov_p / reference.n_positive
-    covariance = (-lam * cov_u + (1 - lam) * theta * cov_p) / b
-    sd_theta = theta * np.sqrt(ratio.log_variance)
-    rho = np.clip(covariance / np.maximum(sd_theta * sd_lam, 1e-12), -0.99, 0.99)
-    point = 1 - lam * gap
-    variance = (lam * sd_theta) ** 2 + (gap * sd_lam) ** 2 - 2 * lam * gap * covariance
-
-    def distance(of_theta: FloatArray, c: float, thresholds: IntArray) -> FloatArray:
-        """Distance of a limit from the curve: first order in both, and their product."""
-        of_theta = np.maximum(of_theta, 0)
-        by_theta = lam * of_theta
-        by_lam = gap[thresholds] * c * sd_lam
-        by_both = sd_lam * of_theta
-        first_order = by_theta**2 + by_lam**2 - 2 * rho[thresholds] * by_theta * by_lam
-        return np.sqrt(np.maximum(first_order, 0) + by_both**2)
-
-    def lower(c: float, thresholds: IntArray) -> FloatArray:
-        return point[thresholds] - distance(
-            theta[thresholds] - ratio.lower(c, thresholds), c, thresholds
-        )
-
-    def upper(c: float, thresholds: IntArray) -> FloatArray:
-        return point[thresholds] + distance(
-            ratio.upper(c, thresholds) - theta[thresholds], c, thresholds
-        )
-
+    matched = _MatchedRatio.of(reference, match, levels)
     return Curve(
-        recall=b,
+        recall=reference.positive_survival[levels],
         n_positive=reference.n_positive,
-        point=point,
-        variance=np.maximum(variance, 1e-12),
-        lower=lower,
-        upper=upper,
+        point=matched.point,
+        variance=np.maximum(matched.variance, 1e-12),
+        lower=matched.lower,
+        upper=matched.upper,
         n=min(reference.n, reference.n_positive, n_new),
     )
+
+
+@dataclass(frozen=True)
+class _MatchedRatio:
+    """1 - lambda (1 - theta) at a few thresholds, with the noise that lambda and theta share."""
+
+    ratio: TailRatio
+    theta: FloatArray  # a/b, at most 1
+    sd_theta: FloatArray
+    lam: float
+    sd_lam: float
+    covariance: FloatArray  # of lambda and theta
+
+    @classmethod
+    def of(cls, reference: ScoreTails, match: Match, levels: IntArray) -> _MatchedRatio:
+        ratio = TailRatio.of(reference, levels)
+        theta = np.minimum(ratio.value, 1.0)
+        lam = match.value
+        cov_u = tail_covariance(shares(reference.counts), match.influence, levels)
+        cov_u = cov_u / reference.n
+        cov_p = tail_covariance(shares(reference.positive_counts), match.influence, levels)
+        cov_p = cov_p / reference.n_positive
+        b = reference.positive_survival[levels]
+        return cls(
+            ratio=ratio,
+            theta=theta,
+            sd_theta=theta * np.sqrt(ratio.log_variance),
+            lam=lam,
+            sd_lam=match.spread,
+            covariance=(-lam * cov_u + (1 - lam) * theta * cov_p) / b,
+        )
+
+    @property
+    def point(self) -> FloatArray:
+        """The estimates."""
+        return 1 - self.lam * (1 - self.theta)
+
+    @property
+    def variance(self) -> FloatArray:
+        """Their variances."""
+        gap = 1 - self.theta
+        by_theta = (self.lam * self.sd_theta) ** 2
+        by_lam = (gap * self.sd_lam) ** 2
+        return by_theta + by_lam - 2 * self.lam * gap * self.covariance
+
+    def lower(self, c: float, thresholds: IntArray) -> FloatArray:
+        """Lower limits."""
+        of_theta = self.theta[thresholds] - self.ratio.lower(c, thresholds)
+        return self.point[thresholds] - self._distance(of_theta, c, thresholds)
+
+    def upper(self, c: float, thresholds: IntArray) -> FloatArray:
+        """Upper limits."""
+        of_theta = self.ratio.upper(c, thresholds) - self.theta[thresholds]
+        return self.point[thresholds] + self._distance(of_theta, c, thresholds)
+
+    def _distance(self, of_theta: FloatArray, c: float, thresholds: IntArray) -> FloatArray:
+        """Distance of a limit from the estimate: first order in both, and their product."""
+        rho = self.covariance / np.maximum(self.sd_theta * self.sd_lam, 1e-12)
+        rho = np.clip(rho, -0.99, 0.99)[thresholds]
+        gap = (1 - self.theta)[thresholds]
+        of_theta = np.maximum(of_theta, 0)
+        by_theta = self.lam * of_theta
+        by_lam = gap * c * self.sd_lam
+        by_both = self.sd_lam * of_theta
+        first_order = by_theta**2 + by_lam**2 - 2 * rho * by_theta * by_lam
+        return np.sqrt(np.maximum(first_order, 0) + by_both**2)
 
 
 def ranks(n_positive: float, step: float = RANK_STEP) -> FloatArray:
