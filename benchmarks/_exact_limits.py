@@ -8,9 +8,8 @@ import numpy as np
 from scipy.special import betainc, betaincinv
 
 from drpu._checks import check_fraction
-from drpu.priors.limits import Limits
-from drpu.priors.readings import STEP, last_levels, ranks
-from drpu.priors.separation import youden_index
+from drpu.priors.limits import RANK_STEP, Limits, last_levels, ranks
+from drpu.priors.plateau import youden_index
 from drpu.priors.tails import ScoreTails
 
 
@@ -36,7 +35,7 @@ def exact_limits(tails: ScoreTails, level: float, *, recall: float = 0.1) -> Lim
 def _exact_high(tails: ScoreTails, tail: float) -> tuple[float, float]:
     """The upper limit, and the recall of its rank."""
     n, n_positive = tails.n, tails.n_positive
-    rank = ranks(n_positive, 2 * STEP)
+    rank = ranks(n_positive, 2 * RANK_STEP)
     if len(rank) == 0:
         return 1.0, 1.0
     # The designed rank, not the tied count: ties only increase the fraction above the threshold.

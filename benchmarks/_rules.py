@@ -8,8 +8,7 @@ from scipy.special import betaincinv
 
 from drpu._checks import check_fraction
 from drpu._typing import FloatArray
-from drpu.decisions.thresholds import ratio_posterior
-from drpu.priors.calibration import monotone_cells
+from drpu.priors.calibration import monotone_cells, ratio_posterior
 from drpu.priors.tails import ScoreTails
 
 

@@ -31,8 +31,8 @@ from drpu.audits.design import (
     settled_growth,
     stratified_share,
 )
-from drpu.decisions.thresholds import ratio_posterior
 from drpu.exceptions import DRPUWarning
+from drpu.priors.calibration import ratio_posterior
 from drpu.priors.estimate import prior_from_tails
 from drpu.priors.figures import Figure
 from drpu.state.fitted import FittedRatio

@@ -33,13 +33,12 @@ from benchmarks._fits import Fit, make_fits, read_fits
 from benchmarks._results import command_line, write_results
 from drpu.decisions.thresholds import ratio_threshold
 from drpu.exceptions import DRPUWarning
-from drpu.priors import central
-from drpu.priors import readings as mixture
-from drpu.priors.calibration import calibrate, fit_plateau
+from drpu.priors import central, constants
+from drpu.priors.calibration import calibrate
 from drpu.priors.estimate import PriorEstimate, prior_from_tails
 from drpu.priors.limits import ratio_limits
+from drpu.priors.plateau import fit_plateau, separation_of
 from drpu.priors.readings import adaptive
-from drpu.priors.separation import ENOUGH, evidence_of
 
 NEAR, FAR = 0.03, 0.10
 FEWEST = 10  # fits of a table for which its own coverage is shown
@@ -57,9 +56,8 @@ def found_and_before(fit: Fit) -> tuple[PriorEstimate, PriorEstimate]:
     share = fit.labelled if fit.scenario == "single-sample" else None
     limits = ratio_limits(fit.tails, 0.95)
     reading = min(max(adaptive(fit.tails), limits.low), limits.high)
-    before = PriorEstimate(
-        reading, limits.low, limits.high, 0.95, "adaptive", limits.separation >= ENOUGH, reading
-    )
+    enough = limits.separation >= constants.ENOUGH_SEPARATION
+    before = PriorEstimate(reading, limits.low, limits.high, 0.95, "adaptive", enough, reading)
     return prior_from_tails(fit.tails, labelled_share=share), before
 
 
@@ -238,8 +236,8 @@ GROUPS: dict[str, Callable[[Row], bool]] = {
 def trade_off(rows: list[Row]) -> list[Row]:
     """What other limits of the expected error would tell apart."""
     found = []
-    for most in (0.0, 0.05, 0.06, central.EXPECTED_ERROR, 0.09, 0.11):
-        flags = [r["strength"] >= ENOUGH or r["expected_error"] <= most for r in rows]
+    for most in (0.0, 0.05, 0.06, constants.EXPECTED_ERROR, 0.09, 0.11):
+        flags = [r["strength"] >= constants.ENOUGH_SEPARATION or r["expected_error"] <= most for r in rows]
         told = [(flag, error(r, "_before")) for flag, r in zip(flags, rows, strict=True)]
         found.append(
             {
@@ -331,7 +329,8 @@ def central_values(
     log = np.where(rho <= d["high"].to_numpy()[:, None], log, -np.inf)
     weight = np.exp(log - log.max(axis=1, keepdims=True))
     mean = (weight * prior).sum(axis=1) / weight.sum(axis=1)
-    near = np.clip((d["strength"] - central.WEAK) / (ENOUGH - central.WEAK), 0.0, 1.0)
+    weak, enough = constants.WEAK_SEPARATION, constants.ENOUGH_SEPARATION
+    near = np.clip((d["strength"] - weak) / (enough - weak), 0.0, 1.0)
     upper = d["share"] + (1 - d["share"]) * d["upper"]
     return np.asarray(mean + near * (upper - mean))
 
@@ -346,7 +345,7 @@ def choose(caches: list[Path]) -> Row:
     weight. The error is the mean absolute one plus the absolute mean one.
     """
     found = pd.concat([evidence(cache).assign(cache=str(cache)) for cache in caches])
-    d = found[found["strength"] < ENOUGH].reset_index(drop=True)
+    d = found[found["strength"] < constants.ENOUGH_SEPARATION].reset_index(drop=True)
     size = d.groupby(["cache", "table"])["table"].transform("size")
     weight = (np.where(d["drawn"] == "half", HALF, 1.0) / size).to_numpy()
     values = np.array([central_values(d, (a, b), (s, k, 1.0)) for a, b, s, k in CANDIDATES])
@@ -395,10 +394,10 @@ def choose_apart(caches: list[Path]) -> Row:
     rows = []
     for cache in caches:
         for fit in read_fits(cache):
-            if evidence_of(fit.tails).separation < WELL_SEPARATED:
+            if separation_of(fit.tails).least_youden < WELL_SEPARATED:
                 continue
             for ends in APART:
-                with patch.object(mixture, "APART", ends):
+                with patch.object(constants, "CLASSES_APART", ends):
                     error = abs(adaptive(fit.tails) - fit.unlabeled_prior)
                 rows.append({"table": fit.table, "range": str(ends), "error": error})
     d = pd.DataFrame(rows).pivot_table(index="table", columns="range", values="error")
@@ -446,11 +445,11 @@ def main() -> None:
         return
     content: Row = {
         "constants": {
-            "usual_priors": central.USUAL_PRIORS,
-            "spread": central.SPREAD,
-            "expected_error": central.EXPECTED_ERROR,
-            "weak": central.WEAK,
-            "apart": mixture.APART,
+            "usual_priors": constants.USUAL_PRIORS,
+            "spread": constants.READING_SPREAD,
+            "expected_error": constants.EXPECTED_ERROR,
+            "weak": constants.WEAK_SEPARATION,
+            "apart": constants.CLASSES_APART,
         },
         "choice": chosen,
         "choice_of_apart": apart,

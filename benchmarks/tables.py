@@ -29,8 +29,8 @@ from drpu.decisions.thresholds import ratio_threshold
 from drpu.exceptions import DRPUWarning
 from drpu.priors.calibration import calibrate
 from drpu.priors.estimate import PriorEstimate, prior_from_tails
+from drpu.priors.plateau import separation_of
 from drpu.priors.readings import PROPORTIONS
-from drpu.priors.separation import evidence_of
 from drpu.state.fitted import FOLD_OFFSETS
 
 DOCS = Path(__file__).parent.parent / "docs" / "tables.md"
@@ -78,7 +78,7 @@ def training(scored: Scored) -> Row:
         "seed": scored.seed,
         "prior": scored.prior,
         "positives": tails.n_positive,
-        "separation": evidence_of(tails).separation,
+        "separation": separation_of(tails).least_youden,
         "identified": prior.identified,
         "value": part * prior.value + scored.labelled,
         "low": part * prior.low + scored.labelled,
@@ -90,7 +90,7 @@ def training(scored: Scored) -> Row:
 def cells(scored: Scored) -> Iterator[Row]:
     """The prior of each test sample, and the expected performance if the priors are known."""
     train = prior_from_tails(scored.tails, labelled_share=scored.labelled)
-    separation = evidence_of(scored.tails).separation
+    separation = separation_of(scored.tails).least_youden
     for rows in scored.samples.values():
         y, scores = scored.y[rows], scored.scores[rows]
         new = scored.tails.empty(copies=scores.shape[1]).update(scores.ravel())

@@ -18,9 +18,9 @@ from .classifier.scoring import ratio_risk_scorer as ratio_risk_scorer
 from .datasets.sampling import make_pu as make_pu
 from .datasets.toys import make_gaussian_pu as make_gaussian_pu
 from .decisions.gain import Budget as Budget
+from .decisions.performance import Performance as Performance
 from .decisions.thresholds import Costs as Costs
 from .decisions.thresholds import ratio_threshold as ratio_threshold
-from .decisions.thresholds import shift_posterior as shift_posterior
 from .files.export import export_onnx as export_onnx
 from .files.store import load as load
 from .files.store import save as save
@@ -31,7 +31,7 @@ from .models.kernel import KernelRatio as KernelRatio
 from .models.learner import RatioLearner as RatioLearner
 from .networks.learner import NetworkRatio as NetworkRatio
 from .periods.group_priors import GroupPriors as GroupPriors
-from .periods.mixture_test import Performance as Performance
+from .priors.calibration import shift_posterior as shift_posterior
 from .priors.estimate import PriorEstimate as PriorEstimate
 from .priors.estimate import estimate_prior as estimate_prior
 from .priors.kernel_mean import KernelMeanPrior as KernelMeanPrior

@@ -24,10 +24,9 @@ from drpu.classifier.adapted import AdaptedClassifier
 from drpu.classifier.drpu import DRPUClassifier
 from drpu.decisions.budget import gain_of
 from drpu.decisions.gain import Gain
-from drpu.decisions.performance import PreparedCounts, decision_rates, expect
+from drpu.decisions.performance import Performance, PreparedCounts, decision_rates, expect
 from drpu.decisions.thresholds import ratio_threshold
 from drpu.exceptions import DataTypeError, ParameterError
-from drpu.periods.mixture_test import Performance
 from drpu.periods.moves import Backtest
 from drpu.priors.estimate import PriorEstimate
 from drpu.priors.limits import ratio_limits

@@ -164,7 +164,7 @@ def test_old_answers_are_forgotten_where_the_map_moves():
 def test_old_answers_count_as_much_as_the_memory_says(memory):
     z, y = period(0, 50)
     old = fit_map(z, y)
-    kept = old.remembered(memory)
+    kept = old.for_next_period(memory)
     assert_allclose(kept.n, memory * old.n)
     assert_allclose(kept.information, memory * np.array(old.information))
     assert (kept.intercept, kept.slope) == (old.intercept, old.slope)

@@ -4,7 +4,7 @@ from numpy.testing import assert_allclose
 from scipy.stats import binom
 
 from drpu import PriorEstimate, ScoreTails
-from drpu.decisions.gain import budget_outlook, gain_curve
+from drpu.decisions.gain import budget_outlook, counted_recall, gain_curve
 from drpu.priors.figures import exact_limits
 
 
@@ -18,7 +18,7 @@ def test_limits_of_a_share_hold_at_their_level(share):
 
 def test_a_known_share_of_positives_divides_between_found_and_missed():
     prior = PriorEstimate.given(0.1)
-    budget = budget_outlook(0.6, 1e9, prior, 0.08, 3.0, rows=80)
+    budget = budget_outlook(counted_recall(0.6, 1e9, 0.95), prior, 0.08, 3.0, rows=80)
     assert_allclose(budget.precision.value, 0.1 * 0.6 / 0.08)
     assert_allclose(budget.lift.value, 0.6 / 0.08)
     assert budget.precision.low <= budget.precision.value <= budget.precision.high <= 1
@@ -26,8 +26,9 @@ def test_a_known_share_of_positives_divides_between_found_and_missed():
 
 
 def test_doubt_about_prior_and_recall_widens_the_precision():
-    known = budget_outlook(0.6, 100, PriorEstimate.given(0.1), 0.2, 3.0)
-    open_ = budget_outlook(0.6, 100, PriorEstimate(0.1, 0.05, 0.15, 0.95, "matching"), 0.2, 3.0)
+    recall = counted_recall(0.6, 100, 0.95)
+    known = budget_outlook(recall, PriorEstimate.given(0.1), 0.2, 3.0)
+    open_ = budget_outlook(recall, PriorEstimate(0.1, 0.05, 0.15, 0.95, "matching"), 0.2, 3.0)
     assert open_.precision.low < known.precision.low < known.precision.high < open_.precision.high
     assert known.recall == open_.recall
 

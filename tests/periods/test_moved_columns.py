@@ -19,7 +19,7 @@ from drpu import (
 )
 from drpu._codec import decode, encode
 from drpu.exceptions import ShiftWarning
-from drpu.periods.columns import ColumnProfile
+from drpu.tables.cells import ColumnProfile
 
 
 @pytest.fixture(scope="module")

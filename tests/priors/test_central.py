@@ -4,13 +4,8 @@ import numpy as np
 import pytest
 
 from drpu import ScoreTails
-from drpu.priors.central import (
-    EXPECTED_ERROR,
-    central_prior,
-    prior_distribution,
-    reading_spread,
-    saturation,
-)
+from drpu.priors.central import central_prior, prior_distribution, reading_spread, saturation
+from drpu.priors.constants import EXPECTED_ERROR
 from drpu.priors.estimate import prior_from_tails
 from drpu.priors.limits import ratio_limits
 from drpu.priors.readings import adaptive

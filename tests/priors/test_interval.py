@@ -13,8 +13,7 @@ from scipy.special import ndtr
 from scipy.stats import binom
 
 from drpu.exceptions import DataError, ParameterError, PriorError
-from drpu.priors.limits import Limits, ratio_limits, shift_limits
-from drpu.priors.readings import critical_value
+from drpu.priors.limits import Limits, critical_value, ratio_limits, shift_limits
 from drpu.priors.tails import ScoreTails
 
 VAGUE = (0.0, 1.0, 1.0)

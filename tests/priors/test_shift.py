@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy.special import expit
 
-from drpu.priors.calibration import fit_plateau, normal_scores
 from drpu.priors.matching import efficient, match_negatives, matching
+from drpu.priors.plateau import fit_plateau, normal_scores
 from drpu.priors.tails import ScoreTails, TailsRecord
 
 inner = st.floats(0.05, 0.95)

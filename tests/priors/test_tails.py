@@ -1,5 +1,6 @@
 """ScoreTails: the counts do not depend on sharding, order, type or storage."""
 
+import os
 import sys
 import threading
 from dataclasses import replace
@@ -379,7 +380,7 @@ def test_counts_that_would_wrap_are_refused_and_leave_the_tails_as_they_were():
             replace(record, counts=np.array(counts))
 
 
-def test_a_function_of_counts_is_computed_once_for_equal_counts_and_numbers():
+def test_a_function_of_counts_is_computed_once_until_they_change():
     calls = []
 
     @remembered
@@ -388,10 +389,23 @@ def test_a_function_of_counts_is_computed_once_for_equal_counts_and_numbers():
         return tails.n + (more or 0)
 
     tails = ScoreTails([1.0, 2.0]).update([0.0, 1.5])
-    assert size(tails) == size(tails.copy()) == 2
+    assert size(tails) == size(tails) == size(tails.copy()) == 2
     assert size(tails, 0.5) == size(tails, more=0.5) == 2.5
     assert calls == [None, 0.5]
+    copy = tails.copy()
     assert size(tails.update([3.0])) == 3
-    size.forget()
-    assert size(tails) == 3
+    assert size(copy) == 2
+    assert calls == [None, 0.5, None]
+    assert size(ScoreTails([1.0, 2.0]).update([0.0, 1.5])) == 2  # other tails keep their own results
     assert calls == [None, 0.5, None, None]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_a_forked_child_can_count_although_the_parent_was_counting():
+    tails = ScoreTails([1.0, 2.0])
+    with tails._lock:
+        child = os.fork()
+        if child == 0:
+            tails.update([1.5])
+            os._exit(int(tails.n))
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1

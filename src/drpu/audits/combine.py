@@ -34,10 +34,10 @@ from drpu.audits.recalibration import (
 )
 from drpu.classifier.notices import warn_of_answered_positives, warn_of_other_shift
 from drpu.classifier.validation import Classes
-from drpu.decisions.thresholds import ratio_posterior
 from drpu.exceptions import DataError, LabelledSampleWarning, ParameterError
 from drpu.models.crossfit import Known
 from drpu.periods.read import Findings, tested
+from drpu.priors.calibration import ratio_posterior
 from drpu.priors.estimate import PriorEstimate, prior_from_tails
 from drpu.priors.figures import Figure
 from drpu.priors.tails import ScoreTails

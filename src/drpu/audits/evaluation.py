@@ -40,16 +40,19 @@ class Answers:
     def share(self, outcome: BoolArray, tails: tuple[float, float]) -> Figure:
         """Share of the population with ``outcome``, which is known for each answered row."""
         hits = np.bincount(self.stratum[outcome], minlength=len(self.rows))
-        return stratified_share(self.weight, hits, self.sizes, tails=tails, rows=float(self.rows.sum()))
+        n_rows = float(self.rows.sum())
+        return stratified_share(self.weight, hits, self.sizes, tails=tails, rows=n_rows)
 
-    def correlation(self, one: BoolArray, other: BoolArray) -> float:
-        """Correlation of the shares of two outcomes that exclude each other; it is never positive."""
-        sizes, weight = np.maximum(self.sizes, 1), self.weight
-        hits = (np.bincount(self.stratum[outcome], minlength=len(weight)) for outcome in (one, other))
-        p, q = ((x + 0.5) / (sizes + 1) for x in hits)
-        part = weight**2 / sizes
-        together = -float(part @ (p * q))
-        return max(-1.0, together / math.sqrt(float(part @ (p * (1 - p))) * float(part @ (q * (1 - q)))))
+    def correlation(self, first: BoolArray, second: BoolArray) -> float:
+        """Correlation of the shares of two outcomes that exclude each other; never positive."""
+        sizes = np.maximum(self.sizes, 1)
+        strata = len(self.rows)
+        p = (np.bincount(self.stratum[first], minlength=strata) + 0.5) / (sizes + 1)
+        q = (np.bincount(self.stratum[second], minlength=strata) + 0.5) / (sizes + 1)
+        noise = self.weight**2 / sizes
+        covariance = -float(noise @ (p * q))
+        variances = float(noise @ (p * (1 - p))) * float(noise @ (q * (1 - q)))
+        return max(-1.0, covariance / math.sqrt(variances))
 
 
 FIGURES = ("accuracy", "precision", "recall", "false_positive_rate", "flagged", "cost", "prior")
@@ -92,71 +95,102 @@ class Evaluation:
         return "\n".join([f"{self.n} rows with true labels, intervals at {self.level:.0%}", *lines])
 
 
-def evaluate_answers(answers: Answers, flagged: BoolArray, *, cost: float, level: float) -> Evaluation:
+def evaluate_answers(
+    answers: Answers, flagged: BoolArray, *, cost: float, level: float
+) -> Evaluation:
     """Performance of the predictions ``flagged`` on the answered rows, for their population.
 
     Shares of the population have the limits of
     :func:`drpu.audits.design.stratified_share`. Ratios and sums of two such shares combine
     the limits of both (MOVER), with the correlation that outcomes of the same row have.
     """
-    positive, tails = answers.positive, both_tails(level)
-    hit, alarm = positive & flagged, ~positive & flagged
-    missed, quiet = positive & ~flagged, ~positive & ~flagged
-    shares = {id(x): answers.share(x, tails) for x in (hit, alarm, missed, quiet)}
-
-    def part(one: BoolArray, other: BoolArray) -> Figure:
-        if not (one.any() or other.any()):
-            return Figure(math.nan, 0.0, 1.0)
-        return _part(shares[id(one)], shares[id(other)], answers.correlation(one, other))
-
+    positive = answers.positive
+    tails = both_tails(level)
+    true_positive = _Outcome.of(positive & flagged, answers, tails)
+    false_positive = _Outcome.of(~positive & flagged, answers, tails)
+    missed = _Outcome.of(positive & ~flagged, answers, tails)
+    true_negative = _Outcome.of(~positive & ~flagged, answers, tails)
     return Evaluation(
-        accuracy=answers.share(hit | quiet, tails),
-        precision=part(hit, alarm),
-        recall=part(hit, missed),
-        false_positive_rate=part(alarm, quiet),
+        accuracy=answers.share(positive == flagged, tails),
+        precision=_share_of_two(answers, true_positive, false_positive),
+        recall=_share_of_two(answers, true_positive, missed),
+        false_positive_rate=_share_of_two(answers, false_positive, true_negative),
         flagged=answers.share(flagged, tails),
-        cost=_sum(shares[id(missed)], 1 - cost, shares[id(alarm)], cost),
+        cost=_weighted_sum(missed.share, 1 - cost, false_positive.share, cost),
         prior=answers.share(positive, tails),
         n=len(positive),
         level=level,
     )
 
 
-def _part(one: Figure, other: Figure, correlation: float) -> Figure:
-    """Limits of ``one / (one + other)``: the values r at which (1 - r) one - r other may be 0."""
-    value = one.value / (one.value + other.value) if one.value + other.value > 0 else math.nan
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """Answered rows with an outcome, and the share of the population that has it."""
+
+    rows: BoolArray
+    share: Figure
+
+    @classmethod
+    def of(cls, rows: BoolArray, answers: Answers, tails: tuple[float, float]) -> _Outcome:
+        return cls(rows, answers.share(rows, tails))
+
+
+def _share_of_two(answers: Answers, outcome: _Outcome, other: _Outcome) -> Figure:
+    """Share of ``outcome`` among the rows with it or with ``other``."""
+    if not (outcome.rows.any() or other.rows.any()):
+        return Figure(math.nan, 0.0, 1.0)
+    correlation = answers.correlation(outcome.rows, other.rows)
+    return _part(outcome.share, other.share, correlation)
+
+
+def _part(first: Figure, second: Figure, correlation: float) -> Figure:
+    """Limits of first / (first + second): the r at which (1 - r) first - r second may be 0."""
+    total = first.value + second.value
+    if total == 0:
+        return Figure(math.nan, 0.0, 1.0)
+    value = first.value / total
 
     def joined(x: float, y: float) -> float:
         return math.sqrt(max(x * x + y * y - 2 * correlation * x * y, 0.0))
 
-    def above(r: float) -> float:
-        up = joined((1 - r) * (one.high - one.value), r * (other.value - other.low))
-        return (1 - r) * one.value - r * other.value + up
+    def difference(r: float) -> float:
+        return (1 - r) * first.value - r * second.value
 
-    def below(r: float) -> float:
-        down = joined((1 - r) * (one.value - one.low), r * (other.high - other.value))
-        return (1 - r) * one.value - r * other.value - down
+    def most_difference(r: float) -> float:
+        by_first = (1 - r) * (first.high - first.value)
+        by_second = r * (second.value - second.low)
+        return difference(r) + joined(by_first, by_second)
 
-    if math.isnan(value):
-        return Figure(value, 0.0, 1.0)
-    high = 1.0 if above(1.0) >= 0 else float(brentq(above, value, 1.0))
-    low = 0.0 if below(0.0) <= 0 else float(brentq(below, 0.0, value))
+    def least_difference(r: float) -> float:
+        by_first = (1 - r) * (first.value - first.low)
+        by_second = r * (second.high - second.value)
+        return difference(r) - joined(by_first, by_second)
+
+    high = 1.0
+    if most_difference(1.0) < 0:
+        high = float(brentq(most_difference, value, 1.0))
+    low = 0.0
+    if least_difference(0.0) > 0:
+        low = float(brentq(least_difference, 0.0, value))
     return _with_variance(value, min(low, value), max(high, value))
 
 
-def _sum(one: Figure, a: float, other: Figure, b: float) -> Figure:
-    """Limits of ``a one + b other``; outcomes exclude each other, so independence is conservative."""
-    value = a * one.value + b * other.value
-    down = math.hypot(a * (one.value - one.low), b * (other.value - other.low))
-    up = math.hypot(a * (one.high - one.value), b * (other.high - other.value))
-    return _with_variance(value, max(value - down, 0.0), min(value + up, max(a, b)))
+def _weighted_sum(first: Figure, a: float, second: Figure, b: float) -> Figure:
+    """Limits of ``a first + b second``.
+
+    Outcomes exclude each other, so independence is conservative.
+    """
+    value = a * first.value + b * second.value
+    below = math.hypot(a * (first.value - first.low), b * (second.value - second.low))
+    above = math.hypot(a * (first.high - first.value), b * (second.high - second.value))
+    return _with_variance(value, max(value - below, 0.0), min(value + above, max(a, b)))
 
 
 def _with_variance(value: float, low: float, high: float) -> Figure:
     return Figure(value, low, high, ((high - low) / 4) ** 2)
 
 
-FEWEST = 5  # with fewer audited positives nothing is tested
+_FEWEST_AUDITED = 5  # with fewer audited positives nothing is tested
 _DRAWS = 4000  # number of simulated samples that the statistic is compared with
 _OVERDISPERSION = 1.6  # of ranks among cross-fitted scores, because fold models differ
 
@@ -169,9 +203,11 @@ class FairnessTest:
     ----------
     rank : float
         Mean rank of the audited positives among the labelled ones, weighted by the
-        design, from 0 (all below) to 1 (all above); about 1/2 if the labelled positives are a random sample.
+        design, from 0 (all below) to 1 (all above); about 1/2 if the labelled positives are a
+        random sample.
     p_value : float
-        Probability of a rank at least as far from 1/2 under a random sample; 1 if nothing can be tested.
+        Probability of a rank at least as far from 1/2 under a random sample; 1 if nothing can be
+        tested.
     n_positive : int
         Number of audited positives.
     """
@@ -187,11 +223,12 @@ class FairnessTest:
 
 
 def positive_ranks(tails: ScoreTails, scores: FloatArray) -> FloatArray:
-    """Share of the labelled positives below each row, ties counted half, averaged over its fold scores."""
+    """Share of the labelled positives below each row, ties counted half; a mean over its scores."""
     below = tails.positive_counts.cumsum() / tails.positive_counts.sum()
     first = np.searchsorted(tails.levels, scores, side="left")
     last = np.searchsorted(tails.levels, scores, side="right")
-    return np.asarray(((below[first] + below[last]) / 2).reshape(len(scores), -1).mean(axis=1))
+    ranks = (below[first] + below[last]) / 2
+    return np.asarray(ranks.reshape(len(scores), -1).mean(axis=1))
 
 
 def fairness_test(
@@ -205,22 +242,25 @@ def fairness_test(
     r"""Test that audited positives rank among labelled positives as those do among themselves.
 
     The statistic is the weighted mean rank of the audited positives. A single positive
-    with a large weight makes its distribution skewed, so it is compared with simulated samples: rows
-    are drawn again within their strata, with labels drawn from ``posterior``, which is multiplied by
-    a factor that gives the observed share of positives. Their mean is moved to 1/2, so that a
-    posterior with a wrong shape reduces the precision only. The noise of the labelled sample is
-    added.
+    with a large weight makes its distribution skewed, so it is compared with simulated samples:
+    rows are drawn again within their strata, with labels drawn from ``posterior``, which is
+    multiplied by a factor that gives the observed share of positives. Their mean is moved to 1/2,
+    so that a posterior with a wrong shape reduces the precision only. The noise of the labelled
+    sample is added.
     """
-    found = int(positive.sum())
-    if found < FEWEST or found == len(positive):
-        return FairnessTest(0.5, 1.0, found)
+    audited = int(positive.sum())
+    if audited < _FEWEST_AUDITED or audited == len(positive):
+        return FairnessTest(0.5, 1.0, audited)
     mass = weight[positive]
     rank = float(mass @ ranks[positive] / mass.sum())
-    drawn = _draws(ranks, _scaled(posterior, weight, float(mass.sum())), stratum, weight)
+    chance = _scaled(posterior, weight, float(mass.sum()))
+    simulated = _simulated_ranks(ranks, chance, stratum, weight)
     noise = math.sqrt(_OVERDISPERSION / (12 * n_positive))
-    drawn += 0.5 - drawn.mean() + np.random.RandomState(1).normal(0, noise, len(drawn))
-    tails = float((drawn <= rank).mean()), float((drawn >= rank).mean())
-    return FairnessTest(rank, min(1.0, 2 * max(min(tails), 0.5 / _DRAWS)), found)
+    noise_of_labelled = np.random.RandomState(1).normal(0, noise, len(simulated))
+    simulated += 0.5 - simulated.mean() + noise_of_labelled
+    smaller_tail = min(float((simulated <= rank).mean()), float((simulated >= rank).mean()))
+    p_value = min(1.0, 2 * max(smaller_tail, 0.5 / _DRAWS))
+    return FairnessTest(rank, p_value, audited)
 
 
 def _scaled(posterior: FloatArray, weight: FloatArray, total: float) -> FloatArray:
@@ -229,21 +269,29 @@ def _scaled(posterior: FloatArray, weight: FloatArray, total: float) -> FloatArr
     A prior that is wrong by a factor makes every posterior wrong by that factor.
     """
     chance = np.clip(posterior, 1e-4, 1.0)
-    low, high = 0.0, 1 / float(chance.min())
+    low = 0.0
+    high = 1 / float(chance.min())
     for _ in range(50):
         factor = (low + high) / 2
-        low, high = (factor, high) if weight @ np.minimum(factor * chance, 1) < total else (low, factor)
+        if weight @ np.minimum(factor * chance, 1) < total:
+            low = factor
+        else:
+            high = factor
     return np.asarray(np.minimum(high * chance, 1.0))
 
 
-def _draws(ranks: FloatArray, chance: FloatArray, stratum: IntArray, weight: FloatArray) -> FloatArray:
+def _simulated_ranks(
+    ranks: FloatArray, chance: FloatArray, stratum: IntArray, weight: FloatArray
+) -> FloatArray:
     """Mean ranks of the positives in samples simulated under the hypothesis."""
     rng = np.random.RandomState(0)
-    total, weighted = np.zeros(_DRAWS), np.zeros(_DRAWS)
+    total = np.zeros(_DRAWS)
+    weighted = np.zeros(_DRAWS)
     for h in np.unique(stratum):
-        own = np.flatnonzero(stratum == h)
-        rows = rng.choice(own, size=(_DRAWS, len(own)))
+        rows_of_stratum = np.flatnonzero(stratum == h)
+        rows = rng.choice(rows_of_stratum, size=(_DRAWS, len(rows_of_stratum)))
         mass = weight[rows] * (rng.random_sample(rows.shape) < chance[rows])
         total += mass.sum(axis=1)
         weighted += (mass * ranks[rows]).sum(axis=1)
-    return np.asarray((weighted / np.maximum(total, 1e-300))[total > 0])
+    means = weighted / np.maximum(total, 1e-300)
+    return np.asarray(means[total > 0])

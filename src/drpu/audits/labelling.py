@@ -1,10 +1,10 @@
 """Labels and answers that say who is positive: rates of labelling, and bounds.
 
-The labelling rate e(x) is the probability that a positive row is labelled. If it is the same for all
-positives, the labelled ones are a random sample of them. If it depends on known columns (branch, region,
-month), labelled rows with the weights 1 / e represent all positives, and true labels of a few rows determine
-the rate in each cell of these columns. Without any answer, bounds say what follows if rates differ by at most
-a factor.
+The labelling rate e(x) is the probability that a positive row is labelled. If it is the same for
+all positives, the labelled ones are a random sample of them. If it depends on known columns
+(branch, region, month), labelled rows with the weights 1 / e represent all positives, and true
+labels of a few rows determine the rate in each cell of these columns. Without any answer, bounds
+say what follows if rates differ by at most a factor.
 """
 
 from __future__ import annotations
@@ -35,42 +35,62 @@ def labelling_rates(
     weight: FloatArray | None = None,
     level: float = 0.95,
 ) -> tuple[Figure, ...]:
-    r"""Share of the positives of each cell that is labelled, from true labels of some unlabeled rows.
+    r"""Share of the positives of each cell that is labelled, from answers for unlabeled rows.
 
-    With a share :math:`s` of positives among the :math:`u` unlabeled rows of a cell and :math:`l` labelled
-    rows, the rate is :math:`l / (l + u s)`. Its log-odds :math:`\log l - \log u s` are estimated in each
-    cell, with the variance of both parts, and shrunk to their mean over cells as far as the
-    variance between cells (DerSimonian and Laird) is no more than chance. A cell without labelled rows or
-    answers counts half of one. The limits do not depend on the shrinkage.
+    With a share :math:`s` of positives among the :math:`u` unlabeled rows of a cell and :math:`l`
+    labelled rows, the rate is :math:`l / (l + u s)`. Its log-odds :math:`\log l - \log u s` are
+    estimated in each cell, with the variance of both parts, and shrunk to their mean over cells as
+    far as the variance between cells (DerSimonian and Laird) is no more than chance. A cell
+    without labelled rows or answers counts half of one. The limits do not depend on the shrinkage.
     """
-    w = np.ones(len(cell)) if weight is None else np.asarray(weight, dtype=np.float64)
-    total = np.bincount(cell, weights=w, minlength=len(labelled))
-    square = np.bincount(cell, weights=w**2, minlength=len(labelled))
-    size = np.divide(total**2, square, out=np.zeros(len(labelled)), where=square > 0)
-    hits = np.bincount(cell, weights=w * positive, minlength=len(labelled))
-    hits = size * np.divide(hits, total, out=np.zeros(len(labelled)), where=total > 0)
-
-    share = (hits + 0.5) / (size + 1)
-    odds = np.log(labelled + 0.5) - np.log(unlabeled * share + 0.5)
-    noise = 1 / (labelled + 0.5) + (1 - share) / (share * (size + 1))
-    common, between = _between_cells(odds, noise)
-    value = expit((between * odds + noise * common) / (between + noise))
+    answered = _AnsweredCells.of(cell, positive, weight, len(labelled))
+    share = (answered.hits + 0.5) / (answered.size + 1)
+    log_labelled = np.log(labelled + 0.5)
+    log_odds = log_labelled - np.log(unlabeled * share + 0.5)
+    noise = 1 / (labelled + 0.5) + (1 - share) / (share * (answered.size + 1))
+    common, between = _between_cells(log_odds, noise)
+    value = expit((between * log_odds + noise * common) / (between + noise))
 
     tail = (1 - level) / 2
-    ends = [
-        np.where(hits > 0, betaincinv(np.maximum(hits, 1e-9), size - hits + 1, tail), 0.0),
-        np.where(hits < size, betaincinv(hits + 1, np.maximum(size - hits, 1e-9), 1 - tail), 1.0),
-    ]
-    chance = -float(ndtri(tail)) / np.sqrt(labelled + 0.5)
+    least_share, most_share = answered.limits(tail)
+    by_labelled = -float(ndtri(tail)) / np.sqrt(labelled + 0.5)
     with np.errstate(divide="ignore"):
-        up, down = (np.log(labelled + 0.5) - np.log(unlabeled * end) - odds for end in ends)
-    low = expit(odds - np.hypot(np.maximum(-down, 0), chance))
-    high = expit(odds + np.hypot(np.maximum(up, 0), chance))
+        highest = log_labelled - np.log(unlabeled * least_share)
+        lowest = log_labelled - np.log(unlabeled * most_share)
+    below = np.hypot(np.maximum(-(lowest - log_odds), 0), by_labelled)
+    above = np.hypot(np.maximum(highest - log_odds, 0), by_labelled)
+    low = np.minimum(expit(log_odds - below), value)
+    high = np.maximum(expit(log_odds + above), value)
     variance = (value * (1 - value)) ** 2 * noise
-    return tuple(
-        Figure(float(v), float(min(a, v)), float(max(b, v)), float(s))
-        for v, a, b, s in zip(value, low, high, variance, strict=True)
-    )
+    rates = np.column_stack([value, low, high, variance])
+    return tuple(Figure(*rate) for rate in rates.tolist())
+
+
+@dataclass(frozen=True, slots=True)
+class _AnsweredCells:
+    """Effective numbers of answers, and of positive ones, in each cell."""
+
+    size: FloatArray
+    hits: FloatArray
+
+    @classmethod
+    def of(
+        cls, cell: IntArray, positive: BoolArray, weight: FloatArray | None, n_cells: int
+    ) -> _AnsweredCells:
+        w = np.ones(len(cell)) if weight is None else np.asarray(weight, dtype=np.float64)
+        total = np.bincount(cell, weights=w, minlength=n_cells)
+        squares = np.bincount(cell, weights=w**2, minlength=n_cells)
+        hits = np.bincount(cell, weights=w * positive, minlength=n_cells)
+        size = np.divide(total**2, squares, out=np.zeros(n_cells), where=squares > 0)
+        share = np.divide(hits, total, out=np.zeros(n_cells), where=total > 0)
+        return cls(size, size * share)
+
+    def limits(self, tail: float) -> tuple[FloatArray, FloatArray]:
+        """Exact limits of the share of positives in each cell."""
+        missed = self.size - self.hits
+        low = betaincinv(np.maximum(self.hits, 1e-9), missed + 1, tail)
+        high = betaincinv(self.hits + 1, np.maximum(missed, 1e-9), 1 - tail)
+        return np.where(self.hits > 0, low, 0.0), np.where(missed > 0, high, 1.0)
 
 
 def _between_cells(values: FloatArray, noise: FloatArray) -> tuple[float, float]:
@@ -79,7 +99,9 @@ def _between_cells(values: FloatArray, noise: FloatArray) -> tuple[float, float]
     mean = float(inverse @ values / inverse.sum())
     spare = float(inverse.sum() - (inverse @ inverse) / inverse.sum())
     excess = float(inverse @ (values - mean) ** 2) - (len(values) - 1)
-    between = max(excess / spare, 0.0) if spare > 0 else 0.0
+    between = 0.0
+    if spare > 0:
+        between = max(excess / spare, 0.0)
     inverse = 1 / (noise + between)
     return float(inverse @ values / inverse.sum()), between
 
@@ -104,24 +126,37 @@ class Sensitivity:
 
     def __str__(self) -> str:
         return (
-            f"if some positives are up to {self.k:g} times likelier to be labelled: prior {self.prior:.3f} "
-            f"[{self.prior_low:.3f}, {self.prior_high:.3f}], flagged rows {self.flagged:.1%} "
-            f"[{self.flagged_low:.1%}, {self.flagged_high:.1%}]"
+            f"if some positives are up to {self.k:g} times likelier to be labelled: "
+            f"prior {self.prior:.3f} [{self.prior_low:.3f}, {self.prior_high:.3f}], "
+            f"flagged rows {self.flagged:.1%} [{self.flagged_low:.1%}, {self.flagged_high:.1%}]"
         )
 
 
 def sensitivity(
-    posterior: FloatArray, *, k: float, weight: FloatArray | None = None, rate: float = 0.0, cost: float = 0.5
+    posterior: FloatArray,
+    *,
+    k: float,
+    weight: FloatArray | None = None,
+    rate: float = 0.0,
+    cost: float = 0.5,
 ) -> Sensitivity:
-    r"""Bounds of the prior and of the flagged rows if rates of labelling differ by up to a factor ``k``.
+    r"""Bounds of the prior and of the flagged rows if labelling rates differ by a factor ``k``.
 
-    The data determine :math:`P(\text{labelled} \mid x) = e(x) \eta(x)`. At one rate :math:`e` the posterior
-    is :math:`\eta`; at the rate :math:`f e` it is :math:`\eta / f`, and at most 1. In a single sample with
-    the estimated ``rate`` no rate exceeds 1, so the factor is at most 1 / ``rate``.
+    The data determine :math:`P(\text{labelled} \mid x) = e(x) \eta(x)`. At one rate :math:`e` the
+    posterior is :math:`\eta`; at the rate :math:`f e` it is :math:`\eta / f`, and at most 1. In a
+    single sample with the estimated ``rate`` no rate exceeds 1, so the factor is at most 1 /
+    ``rate``.
     """
-    share = np.full(len(posterior), 1 / len(posterior)) if weight is None else weight / weight.sum()
+    row_weight = np.ones(len(posterior)) if weight is None else weight
+    share = row_weight / row_weight.sum()
     low = posterior * max(1 / k, rate)
     high = np.minimum(posterior * k, 1.0)
-    priors = (float(share @ p) for p in (posterior, low, high))
-    flagged = (float(share @ (p > cost)) for p in (posterior, low, high))
-    return Sensitivity(k, *priors, *flagged)
+    return Sensitivity(
+        k=k,
+        prior=float(share @ posterior),
+        prior_low=float(share @ low),
+        prior_high=float(share @ high),
+        flagged=float(share @ (posterior > cost)),
+        flagged_low=float(share @ (low > cost)),
+        flagged_high=float(share @ (high > cost)),
+    )

@@ -1,14 +1,14 @@
 r"""Recalibration by a few true labels: a map of the log-odds, and the share of positives.
 
-A classifier that was trained in one period gives log-odds :math:`z` to the rows of another. Whatever has
-moved in between, true labels of a few rows determine a map :math:`a + b z` with :math:`b > 0`, which keeps
-the ranking of the rows and gives them new probabilities :math:`m(z) = 1 / (1 + e^{-a - b z})`.
-The map is the posterior mode of a logistic regression whose prior distribution is centred on the trained
-map (:math:`a = 0, b = 1`) or on the map of the last period.
+A classifier that was trained in one period gives log-odds :math:`z` to the rows of another.
+Whatever has moved in between, true labels of a few rows determine a map :math:`a + b z` with
+:math:`b > 0`, which keeps the ranking of the rows and gives them new probabilities :math:`m(z) = 1
+/ (1 + e^{-a - b z})`. The map is the posterior mode of a logistic regression whose prior
+distribution is centred on the trained map (:math:`a = 0, b = 1`) or on the map of the last period.
 
-The share of positives is estimated with the help of the map: its mean over all rows, plus the mean of
-:math:`y - m(z)` over the answers, weighted by the inverse of the probabilities with which their rows were
-chosen. The second part has no bias for any map, and a good map makes it precise.
+The share of positives is estimated with the help of the map: its mean over all rows, plus the mean
+of :math:`y - m(z)` over the answers, weighted by the inverse of the probabilities with which their
+rows were chosen. The second part has no bias for any map, and a good map makes it precise.
 """
 
 from __future__ import annotations
@@ -28,12 +28,14 @@ from drpu.audits.design import stratified_share
 from drpu.audits.evaluation import Answers
 from drpu.priors.figures import Figure
 
+# Chosen by ``python -m benchmarks.answers``.
 INTERCEPT_SPREAD = 3.0  # standard deviation of the intercept about the centre
 SLOPE_SPREAD = 0.5  # relative standard deviation of the slope about the centre
 MEMORY = 0.5  # largest weight of the answers of the last period beside those of the current one
-_KEPT = (1.0, 0.5, 0.2, 0.0)  # parts of the memory that are tried
-FARTHEST = 7.0  # trained log-odds are clipped here: beyond it they say more about the model than about rows
-_PSEUDO = 4.0  # answers without help of the map that are added to the observed residuals
+_KEPT_PARTS = (1.0, 0.5, 0.2, 0.0)  # parts of the memory that are tried
+FARTHEST = 7.0  # trained log-odds are clipped: beyond it they say more about the model than rows
+_PSEUDO_ANSWERS = 4.0  # answers without help of the map, added to the observed residuals
+
 _STEPS = 100  # of Newton's method, which needs about ten
 
 
@@ -42,17 +44,20 @@ _STEPS = 100  # of Newton's method, which needs about ten
 class LogOddsMap(Kept):
     r"""The map a + b z of trained log-odds, with its uncertainty.
 
-    ``intercept``, ``slope``: The numbers a and b; b is positive, so the map keeps the order of rows.
+    ``intercept``, ``slope``: The numbers a and b; b is positive, so the map keeps the order of
+    rows.
     ``covariance``: Variance of a, covariance of a and b, variance of b.
-    ``information``: The part of the inverse covariance that comes from answers, in the same order. It is
-    what a later period takes over, multiplied by its memory.
+    ``information``: The part of the inverse covariance that comes from answers, in the same order.
+    It is what a later period takes over, multiplied by its memory.
     """
 
     intercept: float = 0.0
     slope: Annotated[float, Number(low=POSITIVE)] = 1.0
     covariance: tuple[float, float, float] = (INTERCEPT_SPREAD**2, 0.0, SLOPE_SPREAD**2)
     information: tuple[float, float, float] = (0.0, 0.0, 0.0)
-    n: Annotated[float, Number(0)] = 0.0  # number of answers, where those of older periods count less
+    n: Annotated[float, Number(0)] = (
+        0.0  # number of answers, where those of older periods count less
+    )
 
     def log_odds(self, z: FloatArray | Sequence[float]) -> FloatArray:
         """Log-odds after the map; trained ones are clipped at :data:`FARTHEST`."""
@@ -62,22 +67,23 @@ class LogOddsMap(Kept):
         """Probability of the positive class after the map."""
         return np.asarray(expit(self.log_odds(z)))
 
-    def remembered(self, memory: float = MEMORY) -> LogOddsMap:
-        """The map as the centre of the next period, where its answers count ``memory`` times as much."""
-        kept = (memory * self.information[0], memory * self.information[1], memory * self.information[2])
-        return _with_covariance(replace(self, information=kept, n=memory * self.n))
+    def for_next_period(self, memory: float = MEMORY) -> LogOddsMap:
+        """The map as centre of the next period, where answers count ``memory`` times as much."""
+        of_intercept, of_both, of_slope = self.information
+        information = (memory * of_intercept, memory * of_both, memory * of_slope)
+        return _with_covariance(replace(self, information=information, n=memory * self.n))
 
     def with_share(self, share: float, rows: Population) -> LogOddsMap:
-        """The map with the intercept at which its mean over ``rows`` is ``share``, strictly in (0, 1)."""
-        slopes = self.slope * rows.z
+        """The map with the intercept at which its mean over ``rows`` is ``share``, in (0, 1)."""
+        without_intercept = self.slope * rows.z
 
         def excess(intercept: float) -> float:
-            return float(rows.mean(expit(intercept + slopes))) - share
+            return rows.mean(expit(intercept + without_intercept)) - share
 
-        start = math.log(share / (1 - share))
-        return replace(
-            self, intercept=_root(excess, start - float(slopes.max()), start - float(slopes.min()), 1e-12)
-        )
+        log_odds = math.log(share / (1 - share))
+        lowest = log_odds - float(without_intercept.max())
+        highest = log_odds - float(without_intercept.min())
+        return replace(self, intercept=_root(excess, lowest, highest, 1e-12))
 
 
 TRAINED = LogOddsMap()  # the map before any answer
@@ -85,7 +91,7 @@ TRAINED = LogOddsMap()  # the map before any answer
 
 @dataclass(frozen=True, slots=True)
 class Population:
-    """Trained log-odds of all rows of a period, or of ranges of rows with the number of rows in each."""
+    """Trained log-odds of all rows of a period, or of ranges of rows with their numbers."""
 
     z: FloatArray  # trained log-odds, clipped at :data:`FARTHEST`
     weight: FloatArray | None  # weights, not negative; None for equal ones
@@ -99,7 +105,9 @@ class Population:
 
     def mean(self, values: FloatArray) -> float:
         """Mean over the rows."""
-        return float(values.mean() if self.weight is None else self.weight @ values / self.weight.sum())
+        if self.weight is None:
+            return float(values.mean())
+        return float(self.weight @ values / self.weight.sum())
 
 
 def bounded(z: FloatArray | Sequence[float]) -> FloatArray:
@@ -115,89 +123,123 @@ def bounded_log_odds(probability: FloatArray) -> FloatArray:
 
 
 def _posterior(z: FloatArray, positive: BoolArray, centre: LogOddsMap) -> tuple[LogOddsMap, float]:
-    r"""The posterior mode, and the logarithm of the probability of the answers (Laplace's approximation).
+    r"""The posterior mode, and the logarithm of the probability of the answers (Laplace).
 
     With the centre :math:`(a_0, b_0)`, the negative logarithm of the prior density is
 
     .. math:: \frac{(a - a_0)^2}{2 \sigma_a^2} + \frac{1}{\sigma_b^2}
        \Bigl(\frac{b}{b_0} - \log \frac{b}{b_0}\Bigr) + \frac{1}{2} \Delta^T I_0 \Delta,
 
-    a normal density of the intercept, a gamma density of the slope with its mode at the centre, and the
-    information :math:`I_0` of earlier answers. The sum with the logistic loss is strictly
+    a normal density of the intercept, a gamma density of the slope with its mode at the centre,
+    and the information :math:`I_0` of earlier answers. The sum with the logistic loss is strictly
     convex and infinite at :math:`b = 0`, so there is one minimum, and its slope is positive.
     """
     objective = _Objective(z, np.asarray(positive, dtype=np.float64), centre)
-    at = np.array([centre.intercept, centre.slope])
-    for _ in range(_STEPS):
-        gradient, hessian = objective.derivatives(at)
-        step = np.linalg.solve(hessian, gradient)
-        if abs(step).max() < 1e-8:  # the error after this step is about its square
-            at = at - step
-            break
-        size = min(1.0, 0.9 * at[1] / step[1]) if step[1] > 0 else 1.0  # the slope stays positive
-        before = objective.value(at)
-        while size > 1e-12 and objective.value(at - size * step) > before:
-            size /= 2
-        at = at - size * step
-    found = _with_covariance(
-        LogOddsMap(float(at[0]), float(at[1]), information=objective.information(at), n=len(z) + centre.n)
+    theta = objective.minimum()
+    mode = LogOddsMap(
+        intercept=float(theta[0]),
+        slope=float(theta[1]),
+        information=objective.information(theta),
+        n=len(z) + centre.n,
     )
-    gained = np.linalg.slogdet(_precision(found))[1] - np.linalg.slogdet(_precision(centre))[1]
-    return found, -objective.value(at) - 0.5 * float(gained)
+    mode = _with_covariance(mode)
+    log_precision = np.linalg.slogdet(_precision(mode))[1]
+    log_precision_before = np.linalg.slogdet(_precision(centre))[1]
+    log_evidence = -objective.value(theta) - 0.5 * float(log_precision - log_precision_before)
+    return mode, log_evidence
 
 
 @dataclass(frozen=True, slots=True)
 class _Objective:
-    """The negative log-posterior of intercept and slope."""
+    """The negative log-posterior of theta, which is intercept and slope."""
 
     z: FloatArray
     y: FloatArray
     centre: LogOddsMap
 
-    def value(self, at: FloatArray) -> float:
-        eta = at[0] + at[1] * self.z
+    def minimum(self) -> FloatArray:
+        """The theta with the smallest value, by Newton's method with steps that are cut."""
+        theta = np.array([self.centre.intercept, self.centre.slope])
+        for _ in range(_STEPS):
+            gradient, hessian = self.derivatives(theta)
+            step = np.linalg.solve(hessian, gradient)
+            if abs(step).max() < 1e-8:  # the error after this step is about its square
+                return np.asarray(theta - step)
+            size = 1.0
+            if step[1] > 0:  # the slope stays positive
+                size = min(1.0, 0.9 * theta[1] / step[1])
+            value = self.value(theta)
+            while size > 1e-12 and self.value(theta - size * step) > value:
+                size /= 2
+            theta = theta - size * step
+        return theta
+
+    def value(self, theta: FloatArray) -> float:
+        """The negative log-posterior, up to a constant."""
+        eta = theta[0] + theta[1] * self.z
         loss = -float((self.y * log_expit(eta) + (1 - self.y) * log_expit(-eta)).sum())
-        away, ratio = self._away(at), at[1] / self.centre.slope
-        loss += 0.5 * away[0] ** 2 / INTERCEPT_SPREAD**2 + (ratio - 1 - math.log(ratio)) / SLOPE_SPREAD**2
-        return float(loss + 0.5 * away @ _matrix(self.centre.information) @ away)
+        delta = self._delta(theta)
+        relative_slope = theta[1] / self.centre.slope
+        of_intercept = 0.5 * delta[0] ** 2 / INTERCEPT_SPREAD**2
+        of_slope = (relative_slope - 1 - math.log(relative_slope)) / SLOPE_SPREAD**2
+        loss += of_intercept + of_slope
+        return float(loss + 0.5 * delta @ _matrix(self.centre.information) @ delta)
 
-    def derivatives(self, at: FloatArray) -> tuple[FloatArray, FloatArray]:
-        p = expit(at[0] + at[1] * self.z)
-        miss = p - self.y
-        gradient = np.array([miss.sum(), miss @ self.z])
-        away, slope = self._away(at), self.centre.slope
-        kept = _matrix(self.centre.information)
-        gradient += [away[0] / INTERCEPT_SPREAD**2, (1 / slope - 1 / at[1]) / SLOPE_SPREAD**2]
-        gradient += kept @ away
-        return gradient, _matrix(self._of_answers(p)) + kept + _base_precision(at[1])
+    def derivatives(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Gradient and Hessian."""
+        p = expit(theta[0] + theta[1] * self.z)
+        residual = p - self.y
+        delta = self._delta(theta)
+        earlier_information = _matrix(self.centre.information)
+        gradient = np.array([residual.sum(), residual @ self.z])
+        gradient += [
+            delta[0] / INTERCEPT_SPREAD**2,
+            (1 / self.centre.slope - 1 / theta[1]) / SLOPE_SPREAD**2,
+        ]
+        gradient += earlier_information @ delta
+        hessian = _matrix(self._of_answers(p)) + earlier_information + _base_precision(theta[1])
+        return gradient, hessian
 
-    def information(self, at: FloatArray) -> tuple[float, float, float]:
+    def information(self, theta: FloatArray) -> tuple[float, float, float]:
         """Information of all answers: these, and those that the centre remembers."""
-        new = self._of_answers(expit(at[0] + at[1] * self.z))
+        new = self._of_answers(expit(theta[0] + theta[1] * self.z))
         old = self.centre.information
         return new[0] + old[0], new[1] + old[1], new[2] + old[2]
 
     def _of_answers(self, p: FloatArray) -> tuple[float, float, float]:
+        """Information of these answers at the probabilities ``p``."""
         v = p * (1 - p)
         return float(v.sum()), float(v @ self.z), float(v @ self.z**2)
 
-    def _away(self, at: FloatArray) -> FloatArray:
-        return np.asarray(at - [self.centre.intercept, self.centre.slope])
+    def _delta(self, theta: FloatArray) -> FloatArray:
+        """Distance of theta from the centre."""
+        return np.asarray(theta - [self.centre.intercept, self.centre.slope])
 
 
 def continued_map(
-    parts: Sequence[tuple[FloatArray, BoolArray]], *, centre: LogOddsMap = TRAINED, memory: float = MEMORY
+    parts: Sequence[tuple[FloatArray, BoolArray]],
+    *,
+    centre: LogOddsMap = TRAINED,
+    memory: float = MEMORY,
 ) -> LogOddsMap:
     """The map after answers in several periods, the oldest first, each starting from the last map.
 
-    The weight of an answer of one period in the next is ``memory``, a half, a fifth or nothing of it: the
-    one under which the new answers are most probable. Old answers are so forgotten where the map moves.
+    The weight of an answer of one period in the next is ``memory``, a half, a fifth or nothing of
+    it: the one under which the new answers are most probable. Old answers are so forgotten where
+    the map moves.
     """
     for z, positive in parts:
-        shares = _KEPT if centre.n > 0 and memory > 0 else _KEPT[:1]  # without earlier answers all are equal
-        starts = [centre.remembered(memory * share) for share in shares]
-        found = [_posterior(bounded(z), positive, start) for start in starts]
-        centre = max(found, key=lambda pair: pair[1])[0]
+        has_earlier = centre.n > 0 and memory > 0
+        kept_parts = _KEPT_PARTS if has_earlier else _KEPT_PARTS[:1]
+        best_map = centre
+        most_evidence = -math.inf
+        for part in kept_parts:
+            start = centre.for_next_period(memory * part)
+            mode, log_evidence = _posterior(bounded(z), positive, start)
+            if log_evidence > most_evidence:
+                best_map = mode
+                most_evidence = log_evidence
+        centre = best_map
     return centre
 
 
@@ -210,24 +252,28 @@ def _base_precision(slope: float) -> FloatArray:
     return np.diag([INTERCEPT_SPREAD**-2, (slope * SLOPE_SPREAD) ** -2])
 
 
-def _precision(found: LogOddsMap) -> FloatArray:
-    """Inverse covariance: the information of answers and that of the prior distribution at the slope."""
-    return np.asarray(_matrix(found.information) + _base_precision(found.slope))
+def _precision(log_odds_map: LogOddsMap) -> FloatArray:
+    """Inverse covariance: the information of answers and of the prior distribution at the slope."""
+    information = _matrix(log_odds_map.information)
+    return np.asarray(information + _base_precision(log_odds_map.slope))
 
 
-def _with_covariance(found: LogOddsMap) -> LogOddsMap:
-    c = np.linalg.inv(_precision(found))
-    return replace(found, covariance=(float(c[0, 0]), float(c[0, 1]), float(c[1, 1])))
+def _with_covariance(log_odds_map: LogOddsMap) -> LogOddsMap:
+    c = np.linalg.inv(_precision(log_odds_map))
+    return replace(log_odds_map, covariance=(float(c[0, 0]), float(c[0, 1]), float(c[1, 1])))
 
 
 @dataclass(frozen=True, slots=True)
 class DesignedSample:
-    """Answers with trained log-odds and the design by which their rows were chosen."""
+    """Answers with trained log-odds and the design by which their rows were chosen.
+
+    ``weight``: In estimates, with the sum 1: share of the stratum over the number of its answers.
+    """
 
     z: FloatArray  # trained log-odds, clipped
     positive: BoolArray  # the answers
     stratum: IntArray  # stratum of each answer; rows were chosen at random within it
-    weight: FloatArray  # in estimates, with the sum 1: share of the stratum over the number of its answers
+    weight: FloatArray
     unseen: float = 0.0  # share of the rows in strata without answers
 
     @classmethod
@@ -235,9 +281,9 @@ class DesignedSample:
         """The sample of an audit, from the trained log-odds of its answered rows."""
         sizes = answers.sizes
         share = np.where(sizes > 0, answers.weight, 0.0)
-        seen = float(share.sum())
-        weight = (share / seen / np.maximum(sizes, 1))[answers.stratum]
-        return cls(bounded(z), answers.positive, answers.stratum, weight, 1 - seen)
+        answered_share = float(share.sum())
+        weight = (share / answered_share / np.maximum(sizes, 1))[answers.stratum]
+        return cls(bounded(z), answers.positive, answers.stratum, weight, 1 - answered_share)
 
     @property
     def size(self) -> float:
@@ -251,42 +297,54 @@ class DesignedSample:
 
     def plain_share(self, tails: tuple[float, float], rows: float) -> Figure:
         """Share of positives from the answers alone; strata without answers may have any share."""
-        _, first, at = np.unique(self.stratum, return_index=True, return_inverse=True)
-        sizes = np.bincount(at)
+        _, first, stratum = np.unique(self.stratum, return_index=True, return_inverse=True)
+        sizes = np.bincount(stratum)
         weight = self.weight[first] * sizes * (1 - self.unseen)
-        hits = np.bincount(at, weights=self.positive)
+        hits = np.bincount(stratum, weights=self.positive)
         return stratified_share(
-            np.append(weight, self.unseen), np.append(hits, 0), np.append(sizes, 0), tails=tails, rows=rows
+            np.append(weight, self.unseen),
+            np.append(hits, 0),
+            np.append(sizes, 0),
+            tails=tails,
+            rows=rows,
         )
 
-    def residual(self, found: LogOddsMap) -> float:
-        """Weighted mean of the answers minus the probabilities of the map; no bias for a fixed map."""
-        return float(self.weight @ (self.positive - found.probability(self.z)))
+    def residual(self, log_odds_map: LogOddsMap) -> float:
+        """Weighted mean of the answers minus the map's probabilities; no bias for a fixed map."""
+        return float(self.weight @ (self.positive - log_odds_map.probability(self.z)))
 
 
 def join_samples(samples: Sequence[DesignedSample]) -> DesignedSample:
-    """One sample from several audits of the same rows, weighted by their effective numbers of answers.
+    """One sample from several audits of the same rows, weighted by their effective sizes.
 
     Audits by simple random sampling together are one such audit.
     """
     if len(samples) == 1:
         return samples[0]
-    part = np.array([sample.size for sample in samples])
-    part /= part.sum()
+    sizes = np.array([sample.size for sample in samples])
+    shares = sizes / sizes.sum()
     at_random = all(sample.n_strata == 1 and sample.unseen == 0 for sample in samples)
-    first = np.cumsum([0, *(0 if at_random else int(sample.stratum.max()) + 1 for sample in samples)])
-    strata = [0 * sample.stratum if at_random else sample.stratum for sample in samples]
+    strata = []
+    weights = []
+    first_stratum = 0
+    for sample, share in zip(samples, shares, strict=True):
+        weights.append(share * sample.weight)
+        if at_random:
+            strata.append(np.zeros_like(sample.stratum))
+        else:
+            strata.append(sample.stratum + first_stratum)
+            first_stratum += int(sample.stratum.max()) + 1
     return DesignedSample(
-        np.concatenate([sample.z for sample in samples]),
-        np.concatenate([sample.positive for sample in samples]),
-        np.concatenate([own + start for own, start in zip(strata, first, strict=False)]),
-        np.concatenate([share * sample.weight for sample, share in zip(samples, part, strict=True)]),
-        float(part @ [sample.unseen for sample in samples]),
+        z=np.concatenate([sample.z for sample in samples]),
+        positive=np.concatenate([sample.positive for sample in samples]),
+        stratum=np.concatenate(strata),
+        weight=np.concatenate(weights),
+        unseen=float(shares @ [sample.unseen for sample in samples]),
     )
 
 
 def assisted_share(
-    found: LogOddsMap,
+    log_odds_map: LogOddsMap,
     rows: Population,
     sample: DesignedSample,
     *,
@@ -294,33 +352,51 @@ def assisted_share(
 ) -> Figure:
     r"""Share of positives in the population of ``rows``, from answers and with the help of a map.
 
-    With several strata the limits are those of :func:`drpu.audits.design.stratified_share`, which use
-    the answers alone; the strata already give most of what the map could add. With one stratum, the
-    limits invert a test of the number of positives. Under a hypothesis, the
-    answers are independent with the probabilities of the map after a shift of its intercept, and the
-    shift determines the share in all rows. A map that promises more precision than the residuals
-    show would make the limits too narrow. Its slope is therefore reduced for the limits until the variance
-    that it expects is at least the observed one, to which four answers without help of the map are added.
-    At a slope of 0 these are the limits of Clopper and Pearson. The value is the mean of the map plus the
-    weighted mean residual of the answers, moved into (0, 1) if it is not inside.
+    With several strata the limits are those of :func:`drpu.audits.design.stratified_share`, which
+    use the answers alone; the strata already give most of what the map could add. With one
+    stratum, the limits invert a test of the number of positives. Under a hypothesis, the answers
+    are independent with the probabilities of the map after a shift of its intercept, and the shift
+    determines the share in all rows. A map that promises more precision than the residuals show
+    would make the limits too narrow. Its slope is therefore reduced for the limits until the
+    variance that it expects is at least the observed one, to which four answers without help of
+    the map are added. At a slope of 0 these are the limits of Clopper and Pearson. The value is
+    the mean of the map plus the weighted mean residual of the answers, moved into (0, 1) if it is
+    not inside.
     """
-    mean = rows.mean(found.probability(rows.z))
-    value = _inside(mean + sample.residual(found), mean, sample.size)
+    probability = log_odds_map.probability(rows.z)
+    mean = rows.mean(probability)
+    value = _inside(mean + sample.residual(log_odds_map), mean, sample.size)
     value = value * (1 - sample.unseen) + mean * sample.unseen
     if sample.n_strata > 1 or sample.unseen > 0:
         plain = sample.plain_share(tails, rows.n)
         return replace(plain, value=value, low=min(plain.low, value), high=max(plain.high, value))
-    flat = _flattened(found, sample)
-    eta = flat.log_odds(sample.z)
-    shifts = _lowest_shift(eta, sample.positive, tails[0]), -_lowest_shift(-eta, ~sample.positive, tails[1])
-    low, high = (rows.mean(expit(flat.log_odds(rows.z) + shift)) for shift in shifts)
-    p = found.probability(rows.z)  # the rows are themselves a sample of the population
-    noise = math.sqrt(max(rows.mean(p * p) - rows.mean(p) ** 2, 0.0) / rows.n)
-    lower, upper = (-float(ndtri(tail)) for tail in tails)
-    down = math.hypot(max(value - low, 0.0), lower * noise)
-    up = math.hypot(max(high - value, 0.0), upper * noise)
-    variance = ((down + up) / (lower + upper)) ** 2
-    return Figure(value, max(value - down, 0.0), min(value + up, 1.0), variance)
+
+    low, high = _tested_limits(_flattened(log_odds_map, sample), rows, sample, tails)
+    # the rows are themselves a sample of the population
+    variance_of_rows = rows.mean(probability * probability) - rows.mean(probability) ** 2
+    noise = math.sqrt(max(variance_of_rows, 0.0) / rows.n)
+    lower_deviations = -float(ndtri(tails[0]))
+    upper_deviations = -float(ndtri(tails[1]))
+    below = math.hypot(max(value - low, 0.0), lower_deviations * noise)
+    above = math.hypot(max(high - value, 0.0), upper_deviations * noise)
+    return Figure(
+        value=value,
+        low=max(value - below, 0.0),
+        high=min(value + above, 1.0),
+        variance=((below + above) / (lower_deviations + upper_deviations)) ** 2,
+    )
+
+
+def _tested_limits(
+    flat: LogOddsMap, rows: Population, sample: DesignedSample, tails: tuple[float, float]
+) -> tuple[float, float]:
+    """Limits of the share in ``rows`` that invert a test of the number of positive answers."""
+    lower_tail, upper_tail = tails
+    answers = flat.log_odds(sample.z)
+    lowest = _lowest_shift(answers, sample.positive, lower_tail)
+    highest = -_lowest_shift(-answers, ~sample.positive, upper_tail)
+    log_odds = flat.log_odds(rows.z)
+    return rows.mean(expit(log_odds + lowest)), rows.mean(expit(log_odds + highest))
 
 
 def recalibrate(
@@ -331,11 +407,11 @@ def recalibrate(
     memory: float = MEMORY,
     tails: tuple[float, float] = (0.025, 0.025),
 ) -> tuple[LogOddsMap, Figure]:
-    """The map of a period and its share of positives, which is the mean of the map over the rows."""
+    """The map of a period and its share of positives, the mean of the map over the rows."""
     sample = join_samples(samples)
-    found = continued_map([(sample.z, sample.positive)], centre=centre, memory=memory)
-    share = assisted_share(found, population, sample, tails=tails)
-    return found.with_share(share.value, population), share
+    log_odds_map = continued_map([(sample.z, sample.positive)], centre=centre, memory=memory)
+    share = assisted_share(log_odds_map, population, sample, tails=tails)
+    return log_odds_map.with_share(share.value, population), share
 
 
 def _inside(share: float, mean: float, size: float) -> float:
@@ -344,43 +420,49 @@ def _inside(share: float, mean: float, size: float) -> float:
     return min(max(share, min(mean, half)), max(mean, 1 - half))
 
 
-def _flattened(found: LogOddsMap, sample: DesignedSample) -> LogOddsMap:
-    """The map with its slope reduced until the variance that it expects is the one that the answers show."""
-    alone = Population.of(sample.z)
+def _flattened(log_odds_map: LogOddsMap, sample: DesignedSample) -> LogOddsMap:
+    """The map with a slope at which it expects at least the variance that the answers show."""
+    answered = Population.of(sample.z)
     n = len(sample.z)
     share = _inside(float(sample.positive.mean()), 0.5, n)
-    plain = share * (1 - share)
+    plain_variance = share * (1 - share)
 
-    def variance(slope: float) -> float:
-        p = replace(found, slope=slope).with_share(share, alone).probability(sample.z)
-        return float((p * (1 - p)).mean())
+    def at_slope(slope: float) -> LogOddsMap:
+        return replace(log_odds_map, slope=slope).with_share(share, answered)
 
-    p = found.with_share(share, alone).probability(sample.z)
-    seen = float(((sample.positive - p) ** 2).mean())
-    wanted = min((n * seen + _PSEUDO * plain) / (n + _PSEUDO), plain)
-    slope = _root(lambda b: wanted - variance(b), 0.0, found.slope, 1e-4)
-    return replace(found, slope=slope).with_share(share, alone)
+    p = log_odds_map.with_share(share, answered).probability(sample.z)
+    observed_variance = float(((sample.positive - p) ** 2).mean())
+    wanted = n * observed_variance + _PSEUDO_ANSWERS * plain_variance
+    wanted = min(wanted / (n + _PSEUDO_ANSWERS), plain_variance)
+
+    def missing_variance(slope: float) -> float:
+        p = at_slope(slope).probability(sample.z)
+        return wanted - float((p * (1 - p)).mean())
+
+    return at_slope(_root(missing_variance, 0.0, log_odds_map.slope, 1e-4))
 
 
 def _lowest_shift(eta: FloatArray, positive: BoolArray, tail: float) -> float:
-    """Shift of the log-odds at which at least as many positives as observed have probability ``tail``."""
+    """Shift of the log-odds at which the observed positives, or more, have this probability."""
     hits = int(positive.sum())
     if hits == 0:
         return -math.inf
 
     def excess(shift: float) -> float:
-        return math.log(max(float(_law_of_count(expit(eta + shift))[hits:].sum()), 1e-12) / tail)
+        probability = float(_law_of_count(expit(eta + shift))[hits:].sum())
+        return math.log(max(probability, 1e-12) / tail)
 
-    low, high = -1.0, 1.0
+    low = -1.0
     while excess(low) > 0:
         low *= 2
+    high = 1.0
     while excess(high) < 0:
         high *= 2
     return _root(excess, low, high, 1e-4)
 
 
 def _law_of_count(p: FloatArray) -> FloatArray:
-    """Probabilities of 0 to n positives among answers that are positive with the probabilities ``p``."""
+    """Probabilities of 0 to n positives among answers with the probabilities ``p``."""
     laws = np.column_stack([1 - p, p])
     while len(laws) > 1:
         if len(laws) % 2:
@@ -392,7 +474,9 @@ def _law_of_count(p: FloatArray) -> FloatArray:
 
 
 def _root(function: Callable[[float], float], low: float, high: float, precision: float) -> float:
-    """Root of an increasing function; an end of the range if there is none, be it because of rounding."""
+    """Root of an increasing function; an end of the range if there is none, as after rounding."""
     if function(low) >= 0:
         return low
-    return high if function(high) <= 0 else float(brentq(function, low, high, xtol=precision))
+    if function(high) <= 0:
+        return high
+    return float(brentq(function, low, high, xtol=precision))

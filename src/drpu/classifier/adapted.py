@@ -141,7 +141,7 @@ class AdaptedClassifier(RatioClassifier):
         """Raise an error: an adapted classifier is frozen. scikit-learn requires the method of estimators."""
         raise ParameterError("fit must not be called here: fit a DRPUClassifier and adapt it.")
 
-    def __repr__(self) -> str:
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         return (
             f"AdaptedClassifier(prior={self.prior}, train_prior={self.train_prior_}, cost={self.cost:g}, "
             f"shift={self.shift_!r}, scenario={self.scenario_!r})"

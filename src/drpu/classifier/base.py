@@ -25,11 +25,11 @@ from drpu.audits.evaluation import Evaluation, evaluate_answers
 from drpu.audits.plan import POPULATIONS, Audit, AuditPlan, GroupPlans, check_audit, labels_of, listed
 from drpu.classifier.decisions import RatioDecisions
 from drpu.classifier.notices import count_there
-from drpu.decisions.thresholds import ratio_posterior
 from drpu.exceptions import ParameterError
 from drpu.periods.group_priors import GroupPriors
 from drpu.periods.groups import check_audits, group_members, priors_by_group, with_one_period
 from drpu.periods.read import adapt_to_counts, arrived_labels
+from drpu.priors.calibration import ratio_posterior
 from drpu.priors.tails import ScoreTails
 from drpu.state.fitted import FittedRatio, ScoredRows, score_once
 from drpu.state.record import Columns, Record, try_rows

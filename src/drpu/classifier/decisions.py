@@ -19,13 +19,13 @@ from drpu.audits.recalibration import FARTHEST, bounded_log_odds
 from drpu.classifier.explain import REST, Reasons, column_names, column_parts
 from drpu.classifier.validation import check_rows
 from drpu.decisions.budget import budget_threshold, share_for_precision, share_for_recall
-from drpu.decisions.performance import expect, expect_mapped
-from drpu.decisions.thresholds import Costs, ratio_posterior, ratio_threshold
+from drpu.decisions.performance import Performance, expect, expect_mapped
+from drpu.decisions.thresholds import Costs, ratio_threshold
 from drpu.exceptions import DataError, ParameterError
 from drpu.models.learner import LOG_LIMIT
 from drpu.periods.groups import without_period
-from drpu.periods.mixture_test import Performance
 from drpu.periods.read import NOTHING_FOUND, Findings
+from drpu.priors.calibration import ratio_posterior
 from drpu.priors.estimate import PriorEstimate, as_prior, warn_if_not_identified
 from drpu.priors.figures import Figure
 from drpu.priors.tails import ScoreTails

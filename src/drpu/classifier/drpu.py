@@ -58,7 +58,6 @@ from drpu.models.clusters import FrameLearner, Ranges, refuse_frame
 from drpu.models.crossfit import Folds, Known, cross_fit, resolve_holdout, tails_of
 from drpu.models.learner import RatioLearner, seeded
 from drpu.models.registry import resolve_model
-from drpu.periods.columns import ColumnProfile, profile_columns
 from drpu.periods.moves import Backtest, LabelCount
 from drpu.periods.read import count_labels, plan_periods, run_backtest, without_periods
 from drpu.priors.calibration import calibrate
@@ -66,6 +65,7 @@ from drpu.priors.estimate import PriorEstimate, as_prior, prior_from_tails, warn
 from drpu.priors.tails import ScoreTails
 from drpu.state.fitted import FittedRatio, with_labelled, without_labelled
 from drpu.state.record import Columns, Labels, Parameter, parameters_of, read_parameters
+from drpu.tables.cells import ColumnProfile, profile_columns
 from drpu.tables.encoder import fixed_cells
 from drpu.tables.frames import collected, warn_of_order
 from drpu.tables.notes import Note, table_notes

@@ -11,8 +11,8 @@ import numpy.typing as npt
 from drpu._checks import check_integer, check_prior, check_real
 from drpu._typing import FloatArray, IntArray
 from drpu.datasets.sampling import as_generator
-from drpu.decisions.thresholds import ratio_posterior
 from drpu.exceptions import DataError, ParameterError
+from drpu.priors.calibration import ratio_posterior
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,15 +1,14 @@
 r"""Expected results of checking a fixed number of rows: precision, recall and lift.
 
-If the share :math:`f` of the rows with the highest scores is checked, a share :math:`b` of the held-out
-positives has scores as high. With the prior :math:`\pi'` of the rows, recall is :math:`b`,
-precision :math:`\pi' b / f` and lift :math:`b / f`.
+If the share :math:`f` of the rows with the highest scores is checked, a share :math:`b` of the
+held-out positives has scores as high. With the prior :math:`\pi'` of the rows, recall is
+:math:`b`, precision :math:`\pi' b / f` and lift :math:`b / f`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -47,48 +46,57 @@ class Budget:
     positions: IntArray | None = None
 
     def __str__(self) -> str:
-        rows = (
-            f"{self.share:.2%} of the rows" if self.rows is None else f"{self.rows:,} rows ({self.share:.2%})"
-        )
-        return f"{rows}: precision {self.precision}, recall {self.recall}, lift {self.lift.value:.1f}"
+        depth = f"{self.share:.2%}"
+        rows = f"{depth} of the rows" if self.rows is None else f"{self.rows:,} rows ({depth})"
+        lift = f"lift {self.lift.value:.1f}"
+        return f"{rows}: precision {self.precision}, recall {self.recall}, {lift}"
 
 
 def budget_outlook(
-    found: float,
-    n_positive: float,
+    recall: Figure,
     prior: PriorEstimate,
     share: float,
     threshold: float,
     *,
     rows: int | None = None,
     positions: IntArray | None = None,
-    limits: tuple[float, float] | None = None,
 ) -> Budget:
-    """The budget at a depth of the ranking.
+    """The budget at a depth of the ranking, ``share``.
 
-    ``limits`` of recall are, if not given, those of a share counted in ``n_positive`` trials, at the level of
-    the prior; recall cannot exceed its value at a precision of 1. The limits of precision are computed at
-    the corners of these limits and of the interval of the prior.
+    Recall cannot exceed its value at a precision of 1. The limits of precision are computed at the
+    corners of the limits of recall and of the interval of the prior.
     """
-    low, high = limits or exact_limits(found, n_positive, (1 - prior.level) / 2)
-    # The positives found cannot exceed the rows that are checked.
-    found, low, high = (
-        min(part, share / end) if end > 0 else part
-        for part, end in ((found, prior.value), (low, prior.high), (high, prior.low))
+    value = _possible_recall(recall.value, prior.value, share)
+    low = _possible_recall(recall.low, prior.high, share)
+    high = _possible_recall(recall.high, prior.low, share)
+    precision = Figure(
+        value=min(1.0, prior.value * value / share),
+        low=min(1.0, prior.low * low / share),
+        high=min(1.0, prior.high * high / share),
     )
-
-    def precision(prior: float, recall: float) -> float:
-        return min(1.0, prior * recall / share)
-
+    most_lift = 1 / max(share, prior.low, 1e-12)
     return Budget(
-        rows,
-        share,
-        threshold,
-        Figure(precision(prior.value, found), precision(prior.low, low), precision(prior.high, high)),
-        Figure(found, low, high),
-        Figure(found / share, low / share, min(high / share, 1 / max(share, prior.low, 1e-12))),
-        positions,
+        rows=rows,
+        share=share,
+        threshold=threshold,
+        precision=precision,
+        recall=Figure(value, low, high),
+        lift=Figure(value / share, low / share, min(high / share, most_lift)),
+        positions=positions,
     )
+
+
+def _possible_recall(recall: float, prior: float, share: float) -> float:
+    """Recall such that the positives among the checked rows are not more than these rows."""
+    if prior == 0:
+        return recall
+    return min(recall, share / prior)
+
+
+def counted_recall(recall: float, n_positive: float, level: float) -> Figure:
+    """A recall with the exact limits of a share counted in ``n_positive`` trials."""
+    low, high = exact_limits(recall, n_positive, (1 - level) / 2)
+    return Figure(recall, low, high)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,23 +111,42 @@ class Gain:
     mapped: bool = False  # whether it follows the map of answers
 
     def outlook(
-        self, share: float, n_positive: float, prior: PriorEstimate, threshold: float, **rows: Any
+        self,
+        share: float,
+        n_positive: float,
+        prior: PriorEstimate,
+        threshold: float,
+        *,
+        rows: int | None = None,
+        positions: IntArray | None = None,
     ) -> Budget:
-        """The budget if a share of the rows is checked; arguments as in :func:`budget_outlook`."""
-        found, *ends = (float(np.interp(share, self.share, y)) for y in (self.recall, self.low, self.high))
-        limits = (ends[0], ends[1]) if self.mapped else None
-        return budget_outlook(found, n_positive, prior, share, threshold, limits=limits, **rows)
+        """The budget if a share of the rows is checked.
+
+        Limits of recall are those of the map, or of a share counted in ``n_positive`` trials.
+        """
+        recall = float(np.interp(share, self.share, self.recall))
+        if self.mapped:
+            low = float(np.interp(share, self.share, self.low))
+            high = float(np.interp(share, self.share, self.high))
+            figure = Figure(recall, low, high)
+        else:
+            figure = counted_recall(recall, n_positive, prior.level)
+        return budget_outlook(figure, prior, share, threshold, rows=rows, positions=positions)
 
     @property
     def lift(self) -> FloatArray:
         """Positives found, divided by the positives expected among as many random rows."""
-        return np.divide(self.recall, self.share, out=np.ones_like(self.recall), where=self.share > 0)
+        at_no_row = np.ones_like(self.recall)
+        return np.divide(self.recall, self.share, out=at_no_row, where=self.share > 0)
 
 
 def negative_survival(reference: ScoreTails, train_prior: float) -> FloatArray:
     """Share of the negatives at each level or above it, from unlabeled rows of this prior."""
-    a, b = reference.survival, reference.positive_survival
-    return np.clip((a - train_prior * b) / (1 - train_prior), 0, 1) if train_prior < 1 else a
+    a = reference.survival
+    if train_prior == 1:
+        return a
+    b = reference.positive_survival
+    return np.clip((a - train_prior * b) / (1 - train_prior), 0, 1)
 
 
 def gain_curve(
@@ -130,17 +157,29 @@ def gain_curve(
     new: ScoreTails | None = None,
     curves: Sequence[tuple[FloatArray, FloatArray]] = (),
 ) -> Gain:
-    """Gain at every threshold that makes a difference; ``curves`` are those of the map of answers."""
+    """Gain at every threshold that makes a difference, from no row to all.
+
+    ``curves`` are those of the map of answers: shares of positives and negatives above cells.
+    """
     if curves:
-        b, wrong = (part[::-1] for part in curves[0])
-        every = np.array([positive[::-1] for positive, _ in curves])
-        low, high = every.min(axis=0), every.max(axis=0)
+        positive, negative = curves[0]
+        recall = positive[::-1]
+        wrong = negative[::-1]
+        recalls = np.array([positive[::-1] for positive, _ in curves])
+        low = recalls.min(axis=0)
+        high = recalls.max(axis=0)
     else:
-        parts = (reference.positive_survival, negative_survival(reference, train_prior))
-        b, wrong = (np.concatenate(([1.0], part, [0.0]))[::-1] for part in parts)
-        low, high = exact_limits_of(b, reference.n_positive, (1 - prior.level) / 2)
-    if new is not None:
-        depth = np.concatenate(([1.0], new.survival, [0.0]))[::-1]
+        recall = _none_to_all(reference.positive_survival)
+        wrong = _none_to_all(negative_survival(reference, train_prior))
+        low, high = exact_limits_of(recall, reference.n_positive, (1 - prior.level) / 2)
+    if new is None:
+        share = prior.value * recall + (1 - prior.value) * wrong
     else:
-        depth = prior.value * b + (1 - prior.value) * wrong
-    return Gain(np.maximum.accumulate(depth), b, low, high, prior.value, mapped=len(curves) > 0)
+        share = _none_to_all(new.survival)
+    share = np.maximum.accumulate(share)
+    return Gain(share, recall, low, high, prior.value, mapped=len(curves) > 0)
+
+
+def _none_to_all(survival: FloatArray) -> FloatArray:
+    """Shares at and above the levels, ascending, from 0 to 1."""
+    return np.concatenate(([1.0], survival, [0.0]))[::-1]

@@ -46,7 +46,7 @@ KIND_MODULES = (
     "drpu.decisions.thresholds",
     "drpu.priors.estimate",
     "drpu.scale.alarm",
-    "drpu.periods.columns",
+    "drpu.tables.cells",
     "drpu.periods.moves",
     "drpu.priors.tails",
     "drpu.rivals.base",

@@ -35,7 +35,7 @@ from drpu.models.learner import (
 )
 from drpu.models.splits import TrainAndHeld, hold_out
 from drpu.models.trees import TreeFunction, TreesTogether, category_columns
-from drpu.periods.columns import smooth_medians
+from drpu.tables.cells import smooth_medians
 from drpu.tables.encoder import Indicators
 
 # -- the function ---------------------------------------------------------------------------------

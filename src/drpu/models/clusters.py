@@ -19,8 +19,8 @@ from drpu.models.boosted import BoostedFunction
 from drpu.models.crossfit import Folds, resolve_holdout
 from drpu.models.learner import Accepts
 from drpu.models.trees import Trees
-from drpu.periods.columns import MOST_COLUMNS, Cells, range_limits
 from drpu.priors.tails import ScoreTails
+from drpu.tables.cells import MOST_PROFILED_COLUMNS, Cells, range_limits
 from drpu.tables.encoder import TableEncoder, fixed_cells
 from drpu.tables.values import is_missing
 
@@ -265,7 +265,7 @@ def _train(rows: RowsOnCluster, fold: int, mass: FloatArray) -> BoostedFunction:
 def _ranges(rows: RowsOnCluster) -> Ranges | None:
     """Ranges of the columns, at quantiles of both kinds of rows; none for very wide rows."""
     width = rows.table.width
-    if width > MOST_COLUMNS:
+    if width > MOST_PROFILED_COLUMNS:
         return None
     unlabeled, positive = rows.quantiles()
     cells = []

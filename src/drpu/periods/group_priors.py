@@ -1,14 +1,14 @@
 r"""Priors of several groups, with limits that hold for all groups together, and with shrinkage.
 
-With :math:`K` groups each interval has the level :math:`1 - (1 - \text{level}) / K` (Bonferroni), so
-that all of them hold together at the requested level.
+With :math:`K` groups each interval has the level :math:`1 - (1 - \text{level}) / K` (Bonferroni),
+so that all of them hold together at the requested level.
 
 Values are shrunk towards the prior of all rows, :math:`\pi`, by the usual empirical Bayes rule:
 :math:`w_g \pi_g + (1 - w_g) \pi` with :math:`w_g = \tau^2 / (\tau^2 + s_g^2)`. :math:`s_g` is the
-standard error by the rows of the group alone: an error of the training prior is that of all groups, and no
-reason to shrink one to the others. :math:`\tau^2` is the variance between
-groups by the method of Paule and Mandel: the value at which
-:math:`\sum_g (\pi_g - \bar\pi)^2 / (\tau^2 + s_g^2)` is :math:`K - 1`.
+standard error by the rows of the group alone: an error of the training prior is that of all
+groups, and no reason to shrink one to the others. :math:`\tau^2` is the variance between groups by
+the method of Paule and Mandel: the value at which :math:`\sum_g (\pi_g - \bar\pi)^2 / (\tau^2 +
+s_g^2)` is :math:`K - 1`.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class GroupPrior:
     p_value : float
         P-value of the test of the scores that only the prior has changed in this group.
     shift : {"prior", "other", "answers"}
-        What moved, by both tests: only the prior; more, so that it is a guarded reading; or answers were
-        used.
+        What moved, by both tests: only the prior; more, so that it is a guarded reading; or
+        answers were used.
     warnings : tuple of str
         Codes of the warnings about the group.
     classifier : AdaptedClassifier or None
@@ -114,33 +114,41 @@ class GroupPriors:
 
     def __str__(self) -> str:
         width = max(len(str(group.name)) for group in self.groups)
-        lines = [
-            f"{group.name!s:<{width}}  {group.n:>8,}  "
-            f"{group.prior.value:.3f} [{group.prior.low:.3f}, {group.prior.high:.3f}]  "
-            f"{', '.join(group.warnings)}"
-            for group in self.groups
-        ]
-        head = f"{len(self)} groups, limits for all together at {self.level:.0%}; all rows {self.whole}"
-        return "\n".join([head, *(line.rstrip() for line in lines)])
+        limits = f"limits for all together at {self.level:.0%}"
+        lines = [f"{len(self)} groups, {limits}; all rows {self.whole}"]
+        for group in self.groups:
+            prior = group.prior
+            figures = f"{prior.value:.3f} [{prior.low:.3f}, {prior.high:.3f}]"
+            line = f"{group.name!s:<{width}}  {group.n:>8,}  {figures}  {', '.join(group.warnings)}"
+            lines.append(line.rstrip())
+        return "\n".join(lines)
 
     @property
     def differ(self) -> bool:
-        """Whether the priors of the groups differ, by the test or because no value lies within all limits."""
-        apart = max(group.prior.low for group in self) > min(group.prior.high for group in self)
-        return self.p_value < DIFFERENT or apart
+        """Whether the priors differ, by the test or because no value lies within all limits."""
+        highest_low = max(group.prior.low for group in self)
+        lowest_high = min(group.prior.high for group in self)
+        return self.p_value < DIFFERENT or highest_low > lowest_high
 
     def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><th scope=row>{escape(str(group.name))}</th><td>{group.n:,}</td><td>{group.prior.value:.3f}"
-            f"</td><td>{group.prior.low:.3f} to {group.prior.high:.3f}</td>"
-            f"<td>{', '.join(group.warnings)}</td></tr>"
-            for group in self.groups
+        header = "".join(
+            f"<th>{name}</th>" for name in ("group", "rows", "prior", "limits", "warnings")
         )
+        rows = "".join(_html_row(group) for group in self.groups)
         caption = f"limits hold for all {len(self)} groups together at {self.level:.0%}"
         return (
-            f"<table><caption>{caption}</caption><thead><tr><th>group</th><th>rows</th><th>prior</th>"
-            f"<th>limits</th><th>warnings</th></tr></thead><tbody>{rows}</tbody></table>"
+            f"<table><caption>{caption}</caption><thead><tr>{header}</tr></thead>"
+            f"<tbody>{rows}</tbody></table>"
         )
+
+
+def _html_row(group: GroupPrior) -> str:
+    prior = group.prior
+    return (
+        f"<tr><th scope=row>{escape(str(group.name))}</th><td>{group.n:,}</td>"
+        f"<td>{prior.value:.3f}</td><td>{prior.low:.3f} to {prior.high:.3f}</td>"
+        f"<td>{', '.join(group.warnings)}</td></tr>"
+    )
 
 
 def joint_level(level: float, groups: int) -> float:
@@ -149,14 +157,18 @@ def joint_level(level: float, groups: int) -> float:
 
 
 def between_groups(values: FloatArray, errors: FloatArray) -> float:
-    """Variance between groups by the method of Paule and Mandel; 0 if noise explains all differences."""
-    if len(values) < 2 or _misfit(values, errors, 0.0) <= len(values) - 1:
+    """Variance between groups by the method of Paule and Mandel; 0 if noise explains them."""
+    degrees = len(values) - 1
+    if degrees < 1 or _misfit(values, errors, 0.0) <= degrees:
         return 0.0
-    low, high = 0.0, 1.0  # shares lie in [0, 1]: their variance cannot exceed 1
+    low = 0.0
+    high = 1.0  # shares lie in [0, 1]: their variance cannot exceed 1
     for _ in range(60):
         middle = (low + high) / 2
-        more = _misfit(values, errors, middle) > len(values) - 1
-        low, high = (middle, high) if more else (low, middle)
+        if _misfit(values, errors, middle) > degrees:
+            low = middle
+        else:
+            high = middle
     return (low + high) / 2
 
 
@@ -182,43 +194,66 @@ class GroupReading:
 def shrink(groups: Sequence[GroupReading], whole: PriorEstimate, level: float) -> GroupPriors:
     """Priors of groups, shrunk towards the prior of all rows.
 
-    The limits of ``groups`` are at the level of :func:`joint_level`, those of the result hold together.
+    The limits of ``groups`` are at the level of :func:`joint_level`, those of the result hold
+    together.
     """
     if not groups:
         raise DataError("there must be at least one group, got none.")
     values = np.array([group.prior.value for group in groups])
     errors = np.array([group.error for group in groups])
     tau2 = between_groups(values, errors)
-    found = []
+    shrunk_groups = []
     for group in groups:
-        alone = group.prior
-        weight = 1.0 if group.error == 0 or len(groups) == 1 else tau2 / (tau2 + group.error**2)
-        value = weight * alone.value + (1 - weight) * whole.value
-        shrunk = replace(alone, value=min(max(value, alone.low), alone.high))
-        found.append(GroupPrior(group.name, group.n, shrunk, alone, weight, group.p_value, group.shift))
+        weight = 1.0
+        if group.error > 0 and len(groups) > 1:
+            weight = tau2 / (tau2 + group.error**2)
+        value = weight * group.prior.value + (1 - weight) * whole.value
+        value = min(max(value, group.prior.low), group.prior.high)
+        shrunk = GroupPrior(
+            name=group.name,
+            n=group.n,
+            prior=replace(group.prior, value=value),
+            alone=group.prior,
+            weight=weight,
+            p_value=group.p_value,
+            shift=group.shift,
+        )
+        shrunk_groups.append(shrunk)
     degrees = len(groups) - 1
-    p_value = float(chdtrc(degrees, _misfit(values, errors, 0.0))) if degrees else 1.0
-    return GroupPriors(tuple(found), whole, level, float(np.sqrt(tau2)), p_value)
+    p_value = 1.0
+    if degrees > 0:
+        p_value = float(chdtrc(degrees, _misfit(values, errors, 0.0)))
+    return GroupPriors(tuple(shrunk_groups), whole, level, float(np.sqrt(tau2)), p_value)
 
 
-def with_answers(found: GroupPriors, answered: dict[Any, PriorEstimate]) -> GroupPriors:
+def with_answers(group_priors: GroupPriors, answered: dict[Any, PriorEstimate]) -> GroupPriors:
     """The priors with those of groups that have answers, which are not shrunk.
 
     If all groups have answers, the prior of all rows is the mean of theirs, weighted by their rows.
     """
-    groups = tuple(
-        group
-        if (own := answered.get(group.name)) is None
-        else replace(group, prior=own, alone=own, weight=1.0, shift="answers")
-        for group in found
-    )
-    if len(answered) < len(groups):
-        return replace(found, groups=groups)
-    share = np.array([group.n for group in groups]) / sum(group.n for group in groups)
+    groups = []
+    for group in group_priors:
+        prior = answered.get(group.name)
+        if prior is not None:
+            group = replace(group, prior=prior, alone=prior, weight=1.0, shift="answers")
+        groups.append(group)
+    whole = group_priors.whole
+    if len(answered) >= len(groups):
+        whole = _mean_prior(groups, group_priors.level)
+    return replace(group_priors, groups=tuple(groups), whole=whole)
+
+
+def _mean_prior(groups: Sequence[GroupPrior], level: float) -> PriorEstimate:
+    """Mean of the priors of groups, weighted by their rows; their intervals imply its error."""
+    n = np.array([group.n for group in groups])
+    share = n / n.sum()
     value = float(share @ [group.prior.value for group in groups])
-    priors = [group.prior for group in groups]  # their intervals imply standard errors
-    errors = [(own.high - own.low) / (2 * float(ndtri((1 + own.level) / 2))) for own in priors]
+    errors = []
+    for group in groups:
+        deviations = float(ndtri((1 + group.prior.level) / 2))
+        errors.append((group.prior.high - group.prior.low) / (2 * deviations))
     error = float(np.sqrt(share**2 @ np.square(errors)))
-    far = error * float(ndtri((1 + found.level) / 2))
-    whole = PriorEstimate(value, max(value - far, 0.0), min(value + far, 1.0), found.level, "audit")
-    return replace(found, groups=groups, whole=whole)
+    distance = error * float(ndtri((1 + level) / 2))
+    low = max(value - distance, 0.0)
+    high = min(value + distance, 1.0)
+    return PriorEstimate(value, low, high, level, "audit")

@@ -1,9 +1,8 @@
-r"""Diagnostics from counts: a test of prior shift, and expected performance without labels.
+r"""A test of prior shift from counts.
 
 Let :math:`b, a, a'` be the masses of positives, of unlabeled training rows and of new rows
 in a range of scores. Prior shift means :math:`a' - b = \lambda (a - b)` with the same
-:math:`\lambda` in every range. A deviation from this is another kind of shift. Under prior
-shift, the same counts give the performance at any threshold without labels.
+:math:`\lambda` in every range. A deviation from this is another kind of shift.
 """
 
 from __future__ import annotations
@@ -20,7 +19,9 @@ from drpu.priors.tails import ScoreTails
 
 _CELLS = 12  # largest number of score ranges
 _FEWEST = 8  # minimum number of rows of each sample in a range
-_ROUNDED = 1.05  # lambda may exceed its bound by this factor, because given priors are often rounded
+_ROUNDED = (
+    1.05  # lambda may exceed its bound by this factor, because given priors are often rounded
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +42,8 @@ class MixtureTest:
     between : tuple of float
         The range of scores with the largest deviation.
     needs_prior : float or None
-        The smallest prior of the reference rows for which the best mixture is possible. None, unless it is
-        larger than their prior can be.
+        The smallest prior of the reference rows for which the best mixture is possible. None,
+        unless it is larger than their prior can be.
     """
 
     statistic: float
@@ -54,7 +55,9 @@ class MixtureTest:
     needs_prior: float | None = None
 
 
-def mixture_test(tails: ScoreTails, reference: ScoreTails, *, most_prior: float = 1.0) -> MixtureTest:
+def mixture_test(
+    tails: ScoreTails, reference: ScoreTails, *, most_prior: float = 1.0
+) -> MixtureTest:
     r"""Test of prior shift against other changes of the score distribution.
 
     Cells are pooled into at most twelve ranges of about equal mass, by the two
@@ -69,52 +72,80 @@ def mixture_test(tails: ScoreTails, reference: ScoreTails, *, most_prior: float 
     and unlabeled rows hardly differ. A shift after which the scores are still a mixture
     cannot be detected.
 
-    ``most_prior`` is the largest possible prior :math:`\pi` of the reference rows. The prior of the new rows
-    is not negative, so :math:`\lambda \le 1/(1-\pi)`. If only a larger one fits, this is a deviation, too.
+    ``most_prior`` is the largest possible prior :math:`\pi` of the reference rows. The prior of
+    the new rows is not negative, so :math:`\lambda \le 1/(1-\pi)`. If only a larger one fits, this
+    is a deviation, too.
     """
-    if not tails.empty(copies=1).same_cells(reference.empty(copies=1)):
-        raise DataError("reference must count over the same positive scores: make it with tails.empty().")
+    if not tails.same_positives(reference):
+        raise DataError(
+            "reference must count over the same positive scores: make it with tails.empty()."
+        )
     if not (tails.counts.any() and reference.counts.any()):
         raise DataError("the tails are empty: update them with unlabeled scores first.")
-    start = _ranges(reference, tails.n)
-    b, a = _pooled(reference.positive_counts, start), _pooled(reference.counts, start)
-    new = _pooled(tails.counts, start)
+    start = _range_starts(reference, tails.n)
     if len(start) < 3:
         return MixtureTest(0.0, 0, 1.0, 0.0, 1.0, (-math.inf, math.inf))
 
-    fit = MixtureFit(new, a, b, tails.n, reference.n, reference.n_positive)
+    fit = MixtureFit(
+        new=_pooled(tails.counts, start),
+        unlabeled=_pooled(reference.counts, start),
+        positive=_pooled(reference.positive_counts, start),
+        n_new=tails.n,
+        n_unlabeled=reference.n,
+        n_positive=reference.n_positive,
+    )
     growth, statistic = fit.best()
-    degrees, needs = len(start) - 1 - int(growth > 0), None  # at the boundary no parameter was fitted
+    degrees = len(start) - 1 - int(growth > 0)  # at the boundary no parameter was fitted
+    needs_prior = None
     if growth * (1 - most_prior) > _ROUNDED:
-        needs, growth, degrees = 1 - 1 / growth, _ROUNDED / (1 - most_prior), len(start) - 1
+        needs_prior = 1 - 1 / growth
+        growth = _ROUNDED / (1 - most_prior)
+        degrees = len(start) - 1
         statistic = float(fit.statistic(np.array([growth]))[0])
-    residual, covariance = fit.residual(np.array([growth])), fit.covariance(np.array([growth]))
-    noise = math.sqrt(2 / math.pi) * float(np.sqrt(np.diagonal(covariance[0])).sum())
-    misfit = min(1.0, max(0.0, (float(np.abs(residual).sum()) - noise) / 2))
+    residual = fit.residual(np.array([growth]))[0]
     edges = np.append(np.concatenate(([-np.inf], reference.levels))[start], np.inf)
-    worst = int(np.argmax(np.abs(residual[0])))
-    between = (float(edges[worst]), float(edges[worst + 1]))
-    return MixtureTest(statistic, degrees, float(chdtrc(degrees, statistic)), misfit, growth, between, needs)
+    worst = int(np.argmax(np.abs(residual)))
+    return MixtureTest(
+        statistic=statistic,
+        degrees=degrees,
+        p_value=float(chdtrc(degrees, statistic)),
+        misfit=fit.misfit(growth),
+        growth=growth,
+        between=(float(edges[worst]), float(edges[worst + 1])),
+        needs_prior=needs_prior,
+    )
 
 
-def _ranges(reference: ScoreTails, n_new: float) -> IntArray:
-    """First cell of each range; ranges have about equal mass of P and U, and a few rows of each."""
+def _range_starts(reference: ScoreTails, n_new: float) -> IntArray:
+    """First cell of each range.
+
+    Ranges have about equal mass of positives and unlabeled rows, and a few rows of each.
+    """
     positive = reference.positive_counts / reference.positive_counts.sum()
     unlabeled = reference.counts / reference.counts.sum()
     mass = (positive + unlabeled) / 2
-    below = [np.concatenate(([0.0], share.cumsum())) for share in (positive, unlabeled, mass)]
-    sizes = reference.n_positive, reference.n, n_new
-    least = [_FEWEST / sizes[0], _FEWEST / sizes[1], max(_FEWEST / n_new, 1 / _CELLS)]
+    positive_below = np.concatenate(([0.0], positive.cumsum()))
+    unlabeled_below = np.concatenate(([0.0], unlabeled.cumsum()))
+    mass_below = np.concatenate(([0.0], mass.cumsum()))
+    least_mass = max(_FEWEST / n_new, 1 / _CELLS)
 
     start = [0]
     while True:
-        reached = (np.searchsorted(x, x[start[-1]] + y - 1e-12) for x, y in zip(below, least, strict=True))
-        end = int(max(reached))
-        if end > len(mass):  # too few rows for a separate range: merge with the range below
-            return np.array(start[:-1] or [0])
+        end = max(
+            _first_reaching(positive_below, start[-1], _FEWEST / reference.n_positive),
+            _first_reaching(unlabeled_below, start[-1], _FEWEST / reference.n),
+            _first_reaching(mass_below, start[-1], least_mass),
+        )
         if end == len(mass):
             return np.array(start)
+        if end > len(mass):  # too few rows for a separate range: merge with the range below
+            return np.array(start[:-1] or [0])
         start.append(end)
+
+
+def _first_reaching(share_below: FloatArray, start: int, least: float) -> int:
+    """The first cell such that at least ``least`` of the rows are between ``start`` and it."""
+    return int(np.searchsorted(share_below, share_below[start] + least - 1e-12))
 
 
 def _pooled(counts: IntArray | FloatArray, start: IntArray) -> FloatArray:
@@ -123,28 +154,37 @@ def _pooled(counts: IntArray | FloatArray, start: IntArray) -> FloatArray:
 
 @dataclass(frozen=True, slots=True)
 class MixtureFit:
-    """The residual of the mixture as a function of lambda."""
+    """The residual of a mixture of positive and unlabeled shares as a function of lambda."""
 
     new: FloatArray
     unlabeled: FloatArray
     positive: FloatArray
     n_new: float
-    n: float
+    n_unlabeled: float
     n_positive: float
 
     def best(self) -> tuple[float, float]:
-        """The lambda with the smallest chi-square, by successively finer grids, and that chi-square."""
+        """The lambda with the smallest chi-square, by finer and finer grids, and its chi-square."""
         grid = np.concatenate((np.linspace(0, 2, 25), np.geomspace(2.2, 40, 16)))
         for _ in range(5):
             statistic = self.statistic(grid)
             k = int(np.argmin(statistic))
-            best = float(grid[k]), float(statistic[k])
+            best = (float(grid[k]), float(statistic[k]))
             grid = np.linspace(grid[max(k - 1, 0)], grid[min(k + 1, len(grid) - 1)], 9)
         return best
 
+    def misfit(self, growth: float) -> float:
+        """Share of the new rows that would have to change, less what noise explains; in [0, 1]."""
+        at_growth = np.array([growth])
+        variances = np.diagonal(self.covariance(at_growth)[0])
+        expected_by_noise = math.sqrt(2 / math.pi) * float(np.sqrt(variances).sum())
+        distance = float(np.abs(self.residual(at_growth)).sum())
+        return min(1.0, max(0.0, (distance - expected_by_noise) / 2))
+
     def statistic(self, growth: FloatArray) -> FloatArray:
         """Chi-square at each lambda; the last range follows from the others."""
-        e, covariance = self.residual(growth)[:, :-1], self.covariance(growth)[:, :-1, :-1]
+        e = self.residual(growth)[:, :-1]
+        covariance = self.covariance(growth)[:, :-1, :-1]
         solved = np.linalg.solve(covariance, e[..., None])[..., 0]
         return np.asarray((e * solved).sum(axis=1))
 
@@ -155,54 +195,20 @@ class MixtureFit:
     def covariance(self, growth: FloatArray) -> FloatArray:
         """Covariance of that residual: the noise of all three samples."""
         mixture = np.maximum(self._mixture(growth), 0)
+        expected = mixture / mixture.sum(axis=1, keepdims=True)
         # The mean of expected and observed masses, with no range at zero.
-        new = (mixture / mixture.sum(axis=1, keepdims=True) + self.new) / 2 * self.n_new + 0.5
-        noise = _multinomial(new / new.sum(axis=1, keepdims=True)) / self.n_new
-        noise += growth[:, None, None] ** 2 * _multinomial(self.unlabeled) / self.n
-        return noise + (1 - growth[:, None, None]) ** 2 * _multinomial(self.positive) / self.n_positive
+        new_rows = (expected + self.new) / 2 * self.n_new + 0.5
+        new_share = new_rows / new_rows.sum(axis=1, keepdims=True)
+        lam = growth[:, None, None]
+        covariance = _multinomial(new_share) / self.n_new
+        covariance += lam**2 * _multinomial(self.unlabeled) / self.n_unlabeled
+        return covariance + (1 - lam) ** 2 * _multinomial(self.positive) / self.n_positive
 
     def _mixture(self, growth: FloatArray) -> FloatArray:
-        share = growth[:, None]
-        return (1 - share) * self.positive + share * self.unlabeled
+        lam = growth[:, None]
+        return (1 - lam) * self.positive + lam * self.unlabeled
 
 
 def _multinomial(share: FloatArray) -> FloatArray:
     """diag(p) - p p^T, for each p of a stack."""
     return share[..., None] * (np.eye(share.shape[-1]) - share[..., None, :])
-
-
-@dataclass(frozen=True, slots=True)
-class Performance:
-    """Expected performance at a threshold; arrays for several thresholds.
-
-    Attributes
-    ----------
-    threshold : float or ndarray
-        Rows with at least this score are flagged.
-    accuracy, precision, recall, false_positive_rate : float or ndarray
-        As usual; precision is NaN if nothing is flagged: it cannot be computed.
-    flagged : float or ndarray
-        Fraction of the rows that are flagged.
-    cost : float or ndarray
-        ``(1 - c) * prior * (1 - recall) + c * (1 - prior) * false_positive_rate``
-        with ``c`` the false-positive cost; half the error rate if it is 1/2.
-    """
-
-    threshold: float | FloatArray
-    accuracy: float | FloatArray
-    precision: float | FloatArray
-    recall: float | FloatArray
-    false_positive_rate: float | FloatArray
-    flagged: float | FloatArray
-    cost: float | FloatArray
-
-
-def performance_at(
-    threshold: FloatArray, recall: FloatArray, wrong: FloatArray, test_prior: float | FloatArray, cost: float
-) -> Performance:
-    """Performance of rules with known recalls and false-positive rates, at a test prior."""
-    flagged = test_prior * recall + (1 - test_prior) * wrong
-    precision = np.where(flagged > 0, test_prior * recall / np.where(flagged > 0, flagged, 1), np.nan)
-    accuracy = test_prior * recall + (1 - test_prior) * (1 - wrong)
-    loss = (1 - cost) * test_prior * (1 - recall) + cost * (1 - test_prior) * wrong
-    return Performance(threshold, accuracy, precision, recall, wrong, flagged, loss)

@@ -1,19 +1,25 @@
 r"""The prior of a later period: what moved, how far to believe a reading, and labels that arrive.
 
-All moves are differences of log-odds of a prior, so that readings of different kinds can be added and
-compared. Let :math:`\pi` be the prior of the training population.
+All moves are differences of log-odds of a prior, so that readings of different kinds can be added
+and compared. Let :math:`\pi` be the prior of the training population.
 
-- *What moved.* If the scores and the columns of new rows are mixtures of the two training classes, only the
-  prior moved. Otherwise, if P(positive | x) stayed as it was, the mean probability m of the rows is their
-  prior. Compared with the mean :math:`m_0` over held-out training rows, which removes the error of the
-  calibration, the reading is :math:`r = \operatorname{logit} m - \operatorname{logit} m_0`.
-- *Weak scores.* A prior that moves by b moves the mean probability by J b only, where J is the share of the
-  variance of the classes that the probabilities explain. So changes of the rows that are too small for the
-  tests look like moves of the prior that are 1 / J times as large. Where J is small, only a part of such
-  a move is believed (:meth:`Evidence.belief`).
-- *The past.* Where labels are given at a constant rate, their share is proportional to the prior. So labelled
-  shares show how far to believe the readings of past periods, without true labels (:func:`backtest_of`).
-- *Labels that arrive* give the same kind of reading for the new period itself (:func:`labelled_reading`).
+- *What moved.* If the scores and the columns of new rows are mixtures of the two training classes,
+only the
+  prior moved. Otherwise, if P(positive | x) stayed as it was, the mean probability m of the rows
+  is their prior. Compared with the mean :math:`m_0` over held-out training rows, which removes the
+  error of the calibration, the reading is :math:`r = \operatorname{logit} m - \operatorname{logit}
+  m_0`.
+- *Weak scores.* A prior that moves by b moves the mean probability by J b only, where J is the
+share of the
+  variance of the classes that the probabilities explain. So changes of the rows that are too small
+  for the tests look like moves of the prior that are 1 / J times as large. Where J is small, only
+  a part of such a move is believed (:meth:`Evidence.belief`).
+- *The past.* Where labels are given at a constant rate, their share is proportional to the prior.
+So labelled
+  shares show how far to believe the readings of past periods, without true labels
+  (:func:`backtest_of`).
+- *Labels that arrive* give the same kind of reading for the new period itself
+(:func:`labelled_reading`).
 
 :func:`decide` combines these into one decision.
 """
@@ -44,9 +50,11 @@ Kind: TypeAlias = Literal["guarded", "matched"]
 MOST_PERIODS = 6  # of a backtest
 FEWEST_LABELS = 10  # before a period that is read
 FEWEST_ROWS = 30  # in a period that is read
-_EDGE = 1e-4  # priors are kept this far from 0 and 1, where log-odds are infinite
+_LEAST_SHARE = 1e-4  # shares are kept away from 0 and 1, where log-odds are infinite
+_MOST_SHARE = 1 - _LEAST_SHARE
 _MOST_READ = 0.95  # largest prior that labels show, unless training has more
 _MOST_MOVE = 3.0  # a factor of 20 of the odds
+_MOST_LABELS_MOVE = 20.0  # of the log-odds of all rows
 _MOST_LATE = 3  # most periods at the end whose labels may be late
 _LATE = -2.0  # a share this many standard deviations below the reading is one with late labels
 
@@ -55,21 +63,26 @@ _LATE = -2.0  # a share this many standard deviations below the reading is one w
 class Pooled:
     """Values for a table without a past, to which a table with a short past is shrunk.
 
-    ``python -m benchmarks.months --choose`` computes them from tables with a calendar, and ``python -m
-    benchmarks.more_months`` computes ``unseen``. ``telling`` is about the smallest explained share of tables
-    moved by resampling, on which full moves are known to be right.
+    ``python -m benchmarks.months --choose`` computes them from tables with a calendar, and
+    ``python -m benchmarks.more_months`` computes ``unseen``. ``telling`` is about the smallest
+    explained share of tables moved by resampling, on which full moves are known to be right.
 
-    ``rate_drift``: Standard deviation of the log of the labelling rate from period to period. It cannot
-    be learnt from labels alone; it keeps a large number of labels from being taken as exact.
+    ``spread``: Standard deviation of the move of the prior that a reading misses, over periods.
+    ``doubt``: Log of the factor by which assuming pure prior shift must explain the past better.
+    ``telling``: From this share of explained variance on, a move of the prior is believed fully.
+    ``unseen``: Moves of the mean probability that tests do not see, over usual moves of the prior.
+    ``rate_drift``: Standard deviation of the log of the labelling rate from period to period. It
+    cannot be learnt from labels alone; it keeps a large number of labels from being taken as
+    exact.
     """
 
     slope: float = 0.8  # how far the prior moved when the reading moved by one
     slope_spread: float = 0.5  # standard deviation of that slope over tables
-    spread: float = 0.5  # standard deviation of the move of the prior that a reading misses, over periods
+    spread: float = 0.5
     spread_weight: float = 3.0  # number of past periods with the weight of the pooled spread
-    doubt: float = 1.0  # log of the factor by which assuming pure prior shift must explain the past better
-    telling: float = 0.15  # from this share of explained variance on, a move of the prior is believed fully
-    unseen: float = 0.04  # moves of the mean probability that tests do not see, over usual moves of the prior
+    doubt: float = 1.0
+    telling: float = 0.15
+    unseen: float = 0.04
     rate_drift: float = 0.05
 
 
@@ -79,18 +92,21 @@ POOLED = Pooled()
 def what_moved(p_value: float, moved_columns: Sequence[object]) -> Moved:
     """``"other"`` if a test found more than a new prior, otherwise ``"prior"``.
 
-    ``p_value`` is that of the test that scores are a mixture of the training classes. It is 1 if there were
-    too few rows to test it: what cannot be tested is not rejected.
+    ``p_value`` is that of the test that scores are a mixture of the training classes. It is 1 if
+    there were too few rows to test it: what cannot be tested is not rejected.
     """
     if p_value < OTHER_SHIFT or len(moved_columns) > 0:
         return "other"
     return "prior"
 
 
-def mean_probability(probability: FloatArray, counts: IntArray | FloatArray, *, shift: float = 0.0) -> float:
-    """Mean over counted rows of the probability in their cell, with ``shift`` added to its log-odds."""
-    moved = expit(_logit(probability) + shift) if shift else probability
-    return float(moved @ counts / counts.sum())
+def mean_probability(
+    probability: FloatArray, counts: IntArray | FloatArray, *, shift: float = 0.0
+) -> float:
+    """Mean over counted rows of the probability in their cell, with ``shift`` added to log-odds."""
+    if shift != 0:
+        probability = expit(_logit(probability) + shift)
+    return float(probability @ counts / counts.sum())
 
 
 def odds_move(before: float, after: float) -> float:
@@ -99,12 +115,14 @@ def odds_move(before: float, after: float) -> float:
 
 
 def _logit(share: float | FloatArray) -> FloatArray:
-    return np.asarray(logit(np.clip(share, _EDGE, 1 - _EDGE)))
+    return np.asarray(logit(np.clip(share, _LEAST_SHARE, _MOST_SHARE)))
 
 
 def _moved(prior: float, move: float) -> float:
     """The prior after a move of its log-odds; 0 and 1 stay."""
-    return float(prior) if prior in (0.0, 1.0) else float(expit(logit(prior) + move))
+    if prior in (0.0, 1.0):
+        return float(prior)
+    return float(expit(logit(prior) + move))
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,12 +140,14 @@ def combine(first: Reading, second: Reading) -> Reading:
     their variances explain, at least one of them is wrong, and it is multiplied by
     :math:`(x_1 - x_2)^2 / (v_1 + v_2)`.
     """
-    both = first.variance + second.variance
-    if both <= 0:
+    total = first.variance + second.variance
+    if total <= 0:
         return first
-    weight, gap = second.variance / both, second.move - first.move
-    variance = first.variance * second.variance / both
-    return Reading(first.move + (1 - weight) * gap, variance * max(1.0, gap * gap / both))
+    first_weight = second.variance / total
+    gap = second.move - first.move
+    variance = first.variance * second.variance / total
+    disagreement = max(1.0, gap * gap / total)
+    return Reading(first.move + (1 - first_weight) * gap, variance * disagreement)
 
 
 @kept("label-count")
@@ -140,7 +160,9 @@ class LabelCount(Kept):
 
     def __post_init__(self) -> None:
         if self.labels > self.rows:
-            raise DataError(f"there must not be more labels than rows, got {self.labels:g} of {self.rows:g}.")
+            raise DataError(
+                f"there must not be more labels than rows, got {self.labels:g} of {self.rows:g}."
+            )
 
     def __add__(self, other: LabelCount) -> LabelCount:
         return LabelCount(self.labels + other.labels, self.rows + other.rows)
@@ -148,7 +170,9 @@ class LabelCount(Kept):
     @property
     def mean(self) -> float:
         """Share of labelled rows; 0 without rows."""
-        return self.labels / self.rows if self.rows else 0.0
+        if self.rows == 0:
+            return 0.0
+        return self.labels / self.rows
 
     @property
     def share(self) -> float:
@@ -165,22 +189,23 @@ class LabelCount(Kept):
 class Arrived:
     """Labels of a new period, and those of training.
 
-    ``complete``: False if more labels of the period are still to come, or if those of training are all
-    incomplete: their number is then a lower bound only.
+    ``complete``: False if more labels of the period are still to come, or if those of training are
+    all incomplete: their number is then a lower bound only.
+    ``trained``: The prior in training, if moves are counted from that of answers.
     """
 
     now: LabelCount  # of the period, as far as they have arrived
     before: LabelCount  # of the training periods whose labels are complete
     complete: bool = True
-    trained: PriorEstimate | None = None  # the prior in training, if moves are counted from that of answers
+    trained: PriorEstimate | None = None
 
     def reading(self, base: PriorEstimate) -> Reading:
         """The move of the prior since the rows with the prior ``base``, by the labelled shares."""
         if self.trained is None:
             return labelled_reading(self.now, self.before, base.value)
-        found = labelled_reading(self.now, self.before, self.trained.value)
-        move = found.move + odds_move(base.value, self.trained.value)
-        return Reading(move, found.variance + _variance(self.trained))
+        since_training = labelled_reading(self.now, self.before, self.trained.value)
+        move = since_training.move + odds_move(base.value, self.trained.value)
+        return Reading(move, since_training.variance + _variance(self.trained))
 
     @property
     def share(self) -> float:
@@ -191,16 +216,17 @@ class Arrived:
 def labelled_reading(now: LabelCount, before: LabelCount, train_prior: float) -> Reading:
     r"""Move of the prior that the labelled shares of two samples show at a constant labelling rate.
 
-    At a constant rate the share of labelled rows is the rate times the prior, so the priors have the ratio
-    of the shares: :math:`\pi' = \pi s'/s`, which lies between :math:`s'` and 1. The log of the ratio has the
-    variance :math:`(1-s')/n' + (1-s)/n + \tau^2` with the numbers of labels n and the drift
-    :math:`\tau` of the rate; the log-odds have :math:`(1-\pi')^{-2}` times as much.
+    At a constant rate the share of labelled rows is the rate times the prior, so the priors have
+    the ratio of the shares: :math:`\pi' = \pi s'/s`, which lies between :math:`s'` and 1. The log
+    of the ratio has the variance :math:`(1-s')/n' + (1-s)/n + \tau^2` with the numbers of labels n
+    and the drift :math:`\tau` of the rate; the log-odds have :math:`(1-\pi')^{-2}` times as much.
     """
-    pi = float(np.clip(train_prior, _EDGE, 1 - _EDGE))
-    most = max(_MOST_READ, pi, (1 + now.share) / 2)  # noise may take the ratio of the shares beyond 1
-    found = float(np.clip(pi * now.share / before.share, min(now.share, 1 - _EDGE), min(most, 1 - _EDGE)))
+    pi = float(np.clip(train_prior, _LEAST_SHARE, _MOST_SHARE))
+    least = min(now.share, _MOST_SHARE)
+    most = max(_MOST_READ, pi, (1 + now.share) / 2)  # noise may take the ratio of shares beyond 1
+    pi_now = float(np.clip(pi * now.share / before.share, least, min(most, _MOST_SHARE)))
     variance = now.noise + before.noise + POOLED.rate_drift**2
-    return Reading(odds_move(pi, found), variance / (1 - found) ** 2)
+    return Reading(odds_move(pi, pi_now), variance / (1 - pi_now) ** 2)
 
 
 @kept("past-period")
@@ -221,16 +247,20 @@ class PastPeriod(Kept):
 @kept("backtest")
 @dataclass(frozen=True)
 class Backtest(Kept):
-    """How well rows of past periods were read without labels."""
+    """How well rows of past periods were read without labels.
+
+    ``spread``: Standard deviation of the move that slope and noise do not explain.
+    """
 
     periods: tuple[PastPeriod, ...]  # the past periods, in the order of time
     kind: Kind  # the reading that explains the past moves better
     slope: float  # how far the prior moved when this reading moved by one
-    spread: Annotated[float, Number(0)]  # standard deviation of the move that slope and noise do not explain
+    spread: Annotated[float, Number(0)]
 
     def reading(self, rows: Evidence | PastPeriod) -> Reading:
         """The move to expect from what the rows of a period show."""
-        return Reading(self.slope * float(getattr(rows, self.kind)), self.spread**2)
+        move = rows.guarded if self.kind == "guarded" else rows.matched
+        return Reading(self.slope * move, self.spread**2)
 
 
 def backtest_of(periods: Sequence[PastPeriod], *, pooled: Pooled = POOLED) -> Backtest:
@@ -243,42 +273,54 @@ def backtest_of(periods: Sequence[PastPeriod], *, pooled: Pooled = POOLED) -> Ba
     .. math:: \hat\beta = \frac{\sum_t seen_t\, read_t / (v_t + \tau^2) + \beta_0/\sigma^2}
                                {\sum_t read_t^2 / (v_t + \tau^2) + 1/\sigma^2}.
 
-    :math:`\tau^2` is the mean of the squared residuals minus their noise, not below 0, with the pooled value
-    counted as k further periods. Both are computed in turn until they agree.
-    Of the two readings the one with the higher marginal likelihood is taken; the reading that assumes
-    pure prior shift, where the tests reject it, must be ahead by a factor. Without a used period the pooled
-    values are returned.
+    :math:`\tau^2` is the mean of the squared residuals minus their noise, not below 0, with the
+    pooled value counted as k further periods. Both are computed in turn until they agree. Of the
+    two readings the one with the higher marginal likelihood is taken; the reading that assumes
+    pure prior shift, where the tests reject it, must be ahead by a factor. Without a used period
+    the pooled values are returned.
     """
     used = [period for period in periods if period.used]
     if not used:
         return Backtest(tuple(periods), "guarded", pooled.slope, pooled.spread)
-    seen, noise = (np.array([getattr(period, name) for period in used]) for name in ("seen", "noise"))
-    fits: dict[Kind, tuple[float, float, float]] = {}
-    kinds: tuple[tuple[Kind, float], ...] = (("guarded", pooled.slope), ("matched", 1.0))
-    for kind, centre in kinds:
+    guarded = _PastFit.of("guarded", used, pooled.slope, pooled)
+    matched = _PastFit.of("matched", used, 1.0, pooled)
+    best = guarded
+    if matched.log_likelihood > guarded.log_likelihood + pooled.doubt:
+        best = matched
+    return Backtest(tuple(periods), best.kind, best.slope, math.sqrt(best.variance))
+
+
+@dataclass(frozen=True, slots=True)
+class _PastFit:
+    """A reading of past periods: its slope, the variance that it leaves, and how likely it is."""
+
+    kind: Kind
+    slope: float
+    variance: float
+    log_likelihood: float  # marginal, up to a constant
+
+    @classmethod
+    def of(cls, kind: Kind, used: Sequence[PastPeriod], centre: float, pooled: Pooled) -> _PastFit:
+        """The fit of the reading ``kind``, with the slope ``centre`` over tables."""
+        seen = np.array([period.seen for period in used])
+        noise = np.array([period.noise for period in used])
         read = np.array([getattr(period, kind) for period in used])
-        fits[kind] = _fitted_past(seen, read, noise, centre, pooled)
-    best: Kind = "matched" if fits["matched"][2] > fits["guarded"][2] + pooled.doubt else "guarded"
-    slope, variance, _ = fits[best]
-    return Backtest(tuple(periods), best, slope, math.sqrt(variance))
+        variance = pooled.spread**2
+        k = pooled.spread_weight
+        slope_precision = 1 / pooled.slope_spread**2
+        slope = centre
+        for _ in range(20):
+            weight = 1 / (noise + variance)
+            slope = weight @ (seen * read) + slope_precision * centre
+            slope = float(slope / (weight @ (read * read) + slope_precision))
+            excess = max(0.0, float(((seen - slope * read) ** 2 - noise).sum()))
+            variance = (excess + k * pooled.spread**2) / (len(used) + k)
 
-
-def _fitted_past(
-    seen: FloatArray, read: FloatArray, noise: FloatArray, centre: float, pooled: Pooled
-) -> tuple[float, float, float]:
-    """Slope, variance of what is not explained, and log of the marginal likelihood up to a constant."""
-    slope, variance, k = centre, pooled.spread**2, pooled.spread_weight
-    shrink = 1 / pooled.slope_spread**2
-    for _ in range(20):
         weight = 1 / (noise + variance)
-        slope = float((weight @ (seen * read) + shrink * centre) / (weight @ (read * read) + shrink))
-        excess = max(0.0, float(((seen - slope * read) ** 2 - noise).sum()))
-        variance = (excess + k * pooled.spread**2) / (len(seen) + k)
-    weight = 1 / (noise + variance)
-    fit = weight @ (seen - slope * read) ** 2 + shrink * (slope - centre) ** 2
-    size = np.log(weight).sum() - math.log1p(weight @ (read * read) / shrink)
-    prior = k * (math.log(variance) + pooled.spread**2 / variance)
-    return slope, variance, float(size - fit - prior) / 2
+        misfit = weight @ (seen - slope * read) ** 2 + slope_precision * (slope - centre) ** 2
+        log_size = np.log(weight).sum() - math.log1p(weight @ (read * read) / slope_precision)
+        log_prior = k * (math.log(variance) + pooled.spread**2 / variance)
+        return cls(kind, slope, variance, float(log_size - misfit - log_prior) / 2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,17 +344,20 @@ class BacktestPlan:
 def plan_backtest(
     periods: Sequence[Any], labelled: BoolArray, *, label_delay: int = 0, most: int = MOST_PERIODS
 ) -> BacktestPlan:
-    """The periods to read in a backtest: the last ones with enough labels before and complete ones in them.
+    """The periods to read in a backtest: the last with enough labels before them and complete ones.
 
-    A row whose period is None or NaN takes no part. The last ``label_delay`` periods, whose labels are not
-    complete, are not read.
+    A row whose period is None or NaN takes no part. The last ``label_delay`` periods, whose labels
+    are not complete, are not read.
     """
     names, number = ordered_periods(periods)
     settled = max(len(names) - label_delay, 0)
     rows = np.bincount(number[number >= 0], minlength=len(names))
     labels = np.bincount(number[(number >= 0) & labelled], minlength=len(names))
-    before = np.cumsum(labels) - labels
-    read = [t for t in range(1, settled) if before[t] >= FEWEST_LABELS and rows[t] >= FEWEST_ROWS]
+    labels_before = np.cumsum(labels) - labels
+    read = []
+    for period in range(1, settled):
+        if labels_before[period] >= FEWEST_LABELS and rows[period] >= FEWEST_ROWS:
+            read.append(period)
     reason = ""
     if settled < 2:
         reason = f"{len(names)} period(s), of which {settled} have complete labels; two are needed"
@@ -327,21 +372,25 @@ def plan_backtest(
 def ordered_periods(periods: Sequence[Any]) -> tuple[list[Any], IntArray]:
     """The different periods in the order of time, and the position of each row's period among them.
 
-    Numbers in text are compared as numbers. Text that does not sort by time is refused: names of months, and
-    a year that comes after another number.
+    Numbers in text are compared as numbers. Text that does not sort by time is refused: names of
+    months, and a year that comes after another number.
     """
     values = list(periods)
-    known = [not (value is None or value != value) for value in values]  # NaN differs from itself
+    missing = [value is None or value != value for value in values]  # NaN differs from itself
     try:
-        different = set(itertools.compress(values, known))
-        numbers = all(map(_is_number, different))
-        names = sorted(different, key=float if numbers else _sortable)
+        different = {value for value, absent in zip(values, missing, strict=True) if not absent}
+        if all(_is_number(value) for value in different):
+            names = sorted(different, key=float)
+        else:
+            names = sorted(different, key=_sortable)
     except TypeError as error:
         raise DataError(
             f"periods must be values that sort, such as dates or text like '2024-05', got {error}."
         ) from error
-    place = {name: k for k, name in enumerate(names)}
-    number = [place[value] if there else -1 for value, there in zip(values, known, strict=True)]
+    position = {name: k for k, name in enumerate(names)}
+    number = [
+        -1 if absent else position[value] for value, absent in zip(values, missing, strict=True)
+    ]
     return names, np.array(number, dtype=np.int64)
 
 
@@ -354,10 +403,18 @@ def _sortable(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     parts: list[Any] = re.split(r"(\d+)", value)  # every second one is a number
-    years = [_YEAR.fullmatch(part) is not None for part in parts[1::2]]
-    if _MONTHS.intersection(re.findall("[^\\W\\d_]+", value.lower())) or (any(years) and not years[0]):
-        raise DataError(f"periods of text must begin with the year to sort, as in '2024-05', got {value!r}.")
-    numbers = [(len(part), part) for part in (number.lstrip("0") for number in parts[1::2])]
+    digits = parts[1::2]
+    words = re.findall("[^\\W\\d_]+", value.lower())
+    years = [_YEAR.fullmatch(number) is not None for number in digits]
+    year_is_later = any(years) and not years[0]
+    if year_is_later or _MONTHS.intersection(words):
+        raise DataError(
+            f"periods of text must begin with the year to sort, as in '2024-05', got {value!r}."
+        )
+    numbers = []
+    for number in digits:
+        significant = number.lstrip("0")
+        numbers.append((len(significant), significant))
     return list(itertools.zip_longest(parts[::2], numbers))
 
 
@@ -369,46 +426,60 @@ def _is_number(value: Any) -> bool:
 
 
 def late_periods(periods: Sequence[PastPeriod]) -> int:
-    """How many of the last periods have fewer labels than their rows suggest: labels may arrive late.
+    """How many of the last periods have fewer labels than their rows suggest: they may be late.
 
-    The last d periods are compared with the backtest of those before them. d is the largest number of at
-    most three, with three or more periods before, for which each of the last d shares lies at least two
-    standard deviations below what is expected.
+    The last d periods are compared with the backtest of those before them. d is the largest number
+    of at most three, with three or more periods before, for which each of the last d shares lies
+    at least two standard deviations below what is expected.
     """
     for late in range(min(_MOST_LATE, len(periods) - 3), 0, -1):
         past = backtest_of(periods[:-late])
-        pairs = [(period, past.reading(period)) for period in periods[-late:]]
-        if all(own.seen - read.move < _LATE * math.sqrt(read.variance + own.noise) for own, read in pairs):
+        if all(_has_few_labels(period, past.reading(period)) for period in periods[-late:]):
             return late
     return 0
 
 
+def _has_few_labels(period: PastPeriod, expected: Reading) -> bool:
+    """Whether the labelled share lies far below what is expected of the rows."""
+    deviation = math.sqrt(expected.variance + period.noise)
+    return period.seen - expected.move < _LATE * deviation
+
+
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What rows of a period show without labels."""
+    """What rows of a period show without labels.
+
+    ``probability``: P(positive) as trained in each cell of the counts.
+    ``before``: Mean of that probability over the training population, held out.
+    ``counts``: Rows of the period in each cell.
+    ``labelled_share``: Of the training population; 0 in case-control, where it says nothing.
+    ``explained``: Share of the variance of the classes in training that the probabilities explain.
+    ``tested``: Whether there were enough rows to test that scores are a mixture of both classes.
+    """
 
     train: PriorEstimate  # prior of the training population
     adapted: PriorEstimate  # prior of the rows if only the prior moved
     moved: Moved  # what moved, by the tests
-    probability: FloatArray  # P(positive) as trained in each cell of the counts
-    before: float  # mean of that probability over the training population, held out
-    counts: IntArray | FloatArray  # rows of the period in each cell
-    labelled_share: float = 0.0  # of the training population; 0 in case-control, where it says nothing
+    probability: FloatArray
+    before: float
+    counts: IntArray | FloatArray
+    labelled_share: float = 0.0
     rows: float = math.inf  # number of rows of the period
-    explained: float = 1.0  # share of the variance of the classes in training that the probabilities explain
-    tested: bool = True  # whether there were enough rows to test that scores are a mixture of both classes
+    explained: float = 1.0
+    tested: bool = True
 
     def belief(self, pooled: Pooled = POOLED) -> float:
         r"""Weight of ``matched`` where the tests find nothing but prior shift.
 
-        If moves of the prior have the variance 1 and errors of ``matched`` the variance :math:`s^2`, the best
-        weight is :math:`1/(1 + s^2)`. Here :math:`s = c (1/J - 1/J_1)` with the explained share J, and s = 0
-        if J is at least :math:`J_1`. The constants c and :math:`J_1` are ``unseen`` and ``telling``. If
-        nothing could be tested, the variance of the reading itself is added: its interval is all there is.
+        If moves of the prior have the variance 1 and errors of ``matched`` the variance
+        :math:`s^2`, the best weight is :math:`1/(1 + s^2)`. Here :math:`s = c (1/J - 1/J_1)` with
+        the explained share J, and s = 0 if J is at least :math:`J_1`. The constants c and
+        :math:`J_1` are ``unseen`` and ``telling``. If nothing could be tested, the variance of the
+        reading itself is added: its interval is all there is.
         """
         variance = 0.0
         if self.explained < pooled.telling:
-            unexplained = 1 / max(self.explained, _EDGE) - 1 / pooled.telling
+            unexplained = 1 / max(self.explained, _LEAST_SHARE) - 1 / pooled.telling
             variance = (pooled.unseen * unexplained) ** 2
         if not self.tested:
             variance += _variance(self.adapted)
@@ -419,10 +490,12 @@ class Evidence:
 
         It counts as identified if at least half of the move is believed.
         """
-        adapted, weight = self.adapted, self.belief(pooled)
+        adapted = self.adapted
+        weight = self.belief(pooled)
         if weight == 1:
             return adapted
-        value = float(np.clip(_moved(self.train.value, weight * self.matched), adapted.low, adapted.high))
+        value = _moved(self.train.value, weight * self.matched)
+        value = float(np.clip(value, adapted.low, adapted.high))
         if weight < 0.5:
             return replace(adapted, value=value, identified=False, upper=None)
         return replace(adapted, value=value)
@@ -434,15 +507,20 @@ class Evidence:
 
     @property
     def matched(self) -> float:
-        """Move of the prior if only the prior moved; limited, because a single extreme one spoils a slope."""
-        return float(np.clip(odds_move(self.train.value, self.adapted.value), -_MOST_MOVE, _MOST_MOVE))
+        """Move of the prior if only the prior moved.
+
+        It is limited, because a single extreme one spoils a slope.
+        """
+        move = odds_move(self.train.value, self.adapted.value)
+        return float(np.clip(move, -_MOST_MOVE, _MOST_MOVE))
 
     def noise(self, prior: float, *, slope: float = 1.0) -> float:
         """Standard error of a reading of the prior by the number of rows alone.
 
-        The share J of the variance of the classes that the probabilities p explain, Var(p) / (m (1 - m)) with
-        their mean m, is the information about the prior: it has the variance prior (1 - prior) / (n J) if
-        only the prior moved. Otherwise the prior follows the mean of p, whose variance is Var(p) / n.
+        The share J of the variance of the classes that the probabilities p explain, Var(p) / (m (1
+        - m)) with their mean m, is the information about the prior: it has the variance prior (1 -
+        prior) / (n J) if only the prior moved. Otherwise the prior follows the mean of p, whose
+        variance is Var(p) / n.
         """
         share = (prior * self.rows + 0.5) / (self.rows + 1)
         spread = share * (1 - share)
@@ -453,19 +531,19 @@ class Evidence:
 
     @property
     def mean_error(self) -> float:
-        """Standard error of ``mean_move`` by the number of rows; of few rows the variance is not known."""
+        """Standard error of ``mean_move`` by the number of rows, cautious if they are few."""
         m, variance = self._moments()
         return math.sqrt((variance + m * (1 - m) / self.rows) / self.rows) / (m * (1 - m))
 
     def _moments(self) -> tuple[float, float]:
         """Mean and variance of the probabilities."""
         weight = self.counts / self.counts.sum()
-        m = float(np.clip(weight @ self.probability, _EDGE, 1 - _EDGE))
+        m = float(np.clip(weight @ self.probability, _LEAST_SHARE, _MOST_SHARE))
         return m, max(float(weight @ (self.probability - m) ** 2), 1e-6)
 
     @property
     def guarded(self) -> float:
-        """Move of the prior that the rows show: ``matched`` if a test accepts it, else ``mean_move``."""
+        """Move of the prior by the rows: ``matched`` if a test accepts it, else ``mean_move``."""
         if self.moved == "prior" and self.tested:
             return self.matched
         return self.mean_move
@@ -473,13 +551,19 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class PeriodDecision:
-    """The prior of a period, and the prior at which its labels are made."""
+    """The prior of a period, and the prior at which its labels are made.
+
+    ``prior``: Prior of the period; not identified if more than the prior moved.
+    ``labels_at``: Prior of labels and probabilities; that of training if these stay as trained.
+    ``sources``: What the move is based on: ``"rows"``, ``"backtest"``, ``"labels"``.
+    ``late``: Whether there are far fewer labels than rows and past suggest: they may arrive late.
+    """
 
     moved: Moved
-    prior: PriorEstimate  # prior of the period; not identified if more than the prior moved
-    labels_at: float  # of labels and probabilities; the training prior if these stay as trained
-    sources: tuple[str, ...]  # what the move is based on: ``"rows"``, ``"backtest"``, ``"labels"``
-    late: bool = False  # whether there are far fewer labels than rows and past suggest: they may arrive late
+    prior: PriorEstimate
+    labels_at: float
+    sources: tuple[str, ...]
+    late: bool = False
 
 
 def decide(
@@ -487,64 +571,77 @@ def decide(
 ) -> PeriodDecision:
     r"""Prior and labels of a period, moved only as far as there is support for it.
 
-    If only the prior moved and no labels arrived, the result is the adapted prior, as far as the scores
-    can tell (:meth:`Evidence.believed`). If more moved, the
-    reading is ``slope * read`` with the variance ``spread**2``, by the backtest or by the pooled
-    values, and labels that arrived are combined with it. Labels are moved by :func:`labels_move` if there
-    is a backtest or if labels arrived, and otherwise stay as trained.
+    If only the prior moved and no labels arrived, the result is the adapted prior, as far as the
+    scores can tell (:meth:`Evidence.believed`). If more moved, the reading is ``slope * read``
+    with the variance ``spread**2``, by the backtest or by the pooled values, and labels that
+    arrived are combined with it. Labels are moved by :func:`labels_move` if there is a backtest or
+    if labels arrived, and otherwise stay as trained.
     """
-    train = evidence.train
-    if evidence.moved == "prior":
-        reading = Reading(evidence.matched, _variance(evidence.adapted))
-    else:
-        past = backtest or backtest_of(())
-        expected, error = past.reading(evidence), past.slope * evidence.mean_error
-        reading = Reading(expected.move, expected.variance + error**2)
-    sources = ["rows"] if evidence.moved == "prior" or backtest is None else ["rows", "backtest"]
-    late, known = False, 0.0 if arrived is None else arrived.share
-    if arrived is not None and arrived.complete and arrived.before.rows:
-        labels = arrived.reading(train)
-        late = labels.move - reading.move < _LATE * math.sqrt(labels.variance + reading.variance)
+    only_prior = evidence.moved == "prior"
+    reading = _reading_of_rows(evidence, backtest)
+    sources = ["rows"]
+    if backtest is not None and not only_prior:
+        sources.append("backtest")
+    known_share = 0.0 if arrived is None else arrived.share
+    late = False
+    if arrived is not None and arrived.complete and arrived.before.rows > 0:
+        labels = arrived.reading(evidence.train)
+        deviation = math.sqrt(labels.variance + reading.variance)
+        late = labels.move - reading.move < _LATE * deviation
         reading = combine(reading, labels)
         sources.append("labels")
-    elif evidence.moved == "prior" and evidence.adapted.low >= known:
+    elif only_prior and evidence.adapted.low >= known_share:
         prior = evidence.believed()
         return PeriodDecision("prior", prior, prior.value, ("rows",))
 
-    value = max(known, _moved(train.value, reading.move))
+    trained = evidence.train.value
+    value = max(known_share, _moved(trained, reading.move))
     supported = len(sources) > 1
-    if evidence.moved == "prior":
+    labels_at = trained
+    if only_prior:
         labels_at = value
-    else:
-        labels_at = _moved(train.value, labels_move(evidence, reading.move)) if supported else train.value
+    elif supported:
+        labels_at = _moved(trained, labels_move(evidence, reading.move))
     low, high = _limits(evidence, reading, supported)
     prior = PriorEstimate(
-        value,
-        min(max(low, known), value),
-        max(high, value),
-        evidence.adapted.level,
-        "+".join(sources),
-        evidence.moved == "prior" and train.identified,
+        value=value,
+        low=min(max(low, known_share), value),
+        high=max(high, value),
+        level=evidence.adapted.level,
+        method="+".join(sources),
+        identified=only_prior and evidence.train.identified,
     )
     return PeriodDecision(evidence.moved, prior, labels_at, tuple(sources), late)
 
 
-def labels_move(evidence: Evidence, move: float) -> float:
-    r"""Move of the log-odds of all rows with which their mean probability agrees with a move of their prior.
+def _reading_of_rows(evidence: Evidence, backtest: Backtest | None) -> Reading:
+    """The move that the rows show, by the past if more than the prior moved."""
+    if evidence.moved == "prior":
+        return Reading(evidence.matched, _variance(evidence.adapted))
+    past = backtest_of(()) if backtest is None else backtest
+    expected = past.reading(evidence)
+    error = past.slope * evidence.mean_error
+    return Reading(expected.move, expected.variance + error**2)
 
-    With b added to all log-odds, the mean probability of the rows has moved by m(b) since training. The
-    result solves m(b) = ``move``. If P(positive | x) is steady, the prior moved by m(0), so b = 0 and labels
-    stay, however the columns drift. Under prior shift b is the move of the log-odds of the prior.
+
+def labels_move(evidence: Evidence, move: float) -> float:
+    r"""Move of the log-odds of all rows at which their mean probability moves as their prior.
+
+    With b added to all log-odds, the mean probability of the rows has moved by m(b) since
+    training. The result solves m(b) = ``move``. If P(positive | x) is steady, the prior moved by
+    m(0), so b = 0 and labels stay, however the columns drift. Under prior shift b is the move of
+    the log-odds of the prior.
     """
 
-    def miss(shift: float) -> float:
+    def excess(shift: float) -> float:
         now = mean_probability(evidence.probability, evidence.counts, shift=shift)
         return odds_move(evidence.before, now) - move
 
-    ends = -20.0, 20.0
-    if miss(ends[0]) >= 0 or miss(ends[1]) <= 0:  # the mean cannot reach the target: labels stay
+    least = -_MOST_LABELS_MOVE
+    most = _MOST_LABELS_MOVE
+    if excess(least) >= 0 or excess(most) <= 0:  # the mean cannot reach the target: labels stay
         return 0.0
-    return float(brentq(miss, *ends, xtol=1e-6))
+    return float(brentq(excess, least, most, xtol=1e-6))
 
 
 def _variance(prior: PriorEstimate) -> float:
@@ -552,9 +649,12 @@ def _variance(prior: PriorEstimate) -> float:
 
     Where the prior is not identified, the lower limit is a trivial one, and the upper half is used.
     """
-    low = prior.low if prior.identified else prior.value
-    halves = 2 if prior.identified else 1
-    return max((odds_move(low, prior.high) / (halves * _deviations(prior.level))) ** 2, 1e-12)
+    deviations = _deviations(prior.level)
+    if prior.identified:
+        spread = odds_move(prior.low, prior.high) / (2 * deviations)
+    else:
+        spread = odds_move(prior.value, prior.high) / deviations
+    return max(spread**2, 1e-12)
 
 
 def _deviations(level: float) -> float:
@@ -565,21 +665,26 @@ def _deviations(level: float) -> float:
 def _limits(evidence: Evidence, reading: Reading, supported: bool) -> tuple[float, float]:
     """Limits of the prior: those of training, moved by the reading and widened by its error.
 
-    Both errors are independent, so their widths on the log-odds scale are added as squares. Without support
-    the limits also cover the training prior, the adapted one and the mean probability, each with its own
-    limits. Where the training prior is not identified, the labelled share replaces its lower limit.
+    Both errors are independent, so their widths on the log-odds scale are added as squares.
+    Without support the limits also cover the training prior, the adapted one and the mean
+    probability, each with its own limits. Where the training prior is not identified, the labelled
+    share replaces its lower limit.
     """
-    train, adapted = evidence.train, evidence.adapted
-    lowest = train.low if train.identified else min(train.low, evidence.labelled_share)
-    margin = _deviations(adapted.level) * math.sqrt(reading.variance)
+    train = evidence.train
+    adapted = evidence.adapted
+    lowest = train.low
+    if not train.identified:
+        lowest = min(train.low, evidence.labelled_share)
+    by_reading = _deviations(adapted.level) * math.sqrt(reading.variance)
     scale = _deviations(adapted.level) / _deviations(train.level)
-    down, up = scale * odds_move(lowest, train.value), scale * odds_move(train.value, train.high)
-    low = _moved(train.value, reading.move - math.hypot(down, margin))
-    high = _moved(train.value, reading.move + math.hypot(up, margin))
+    below = math.hypot(scale * odds_move(lowest, train.value), by_reading)
+    above = math.hypot(scale * odds_move(train.value, train.high), by_reading)
+    low = _moved(train.value, reading.move - below)
+    high = _moved(train.value, reading.move + above)
     if supported:
         return low, high
-    move = evidence.mean_move
+    mean_move = evidence.mean_move
     return (
-        min(low, lowest, _moved(lowest, move), adapted.low),
-        max(high, train.high, _moved(train.high, move), adapted.high),
+        min(low, lowest, _moved(lowest, mean_move), adapted.low),
+        max(high, train.high, _moved(train.high, mean_move), adapted.high),
     )

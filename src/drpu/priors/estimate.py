@@ -36,8 +36,8 @@ class PriorEstimate:
     Attributes
     ----------
     value : float
-        The estimate; a central one between the trivial lower bound and ``upper`` where the prior is not
-        identified.
+        The estimate; a central one between the trivial lower bound and ``upper`` where the prior
+        is not identified.
     low, high : float
         Confidence limits, for independent rows. ``high`` needs no assumption about the
         classes; ``low`` allows for negatives among the best-scored rows as far as their
@@ -49,8 +49,9 @@ class PriorEstimate:
     identified : bool, default=True
         False if the data do not determine the prior.
     upper : float or None
-        Where the prior is not identified, its largest plausible value: the prior if the best-scored rows are
-        all positive. None if it is identified, and where more than the prior has changed.
+        Where the prior is not identified, its largest plausible value: the prior if the
+        best-scored rows are all positive. None if it is identified, and where more than the prior
+        has changed.
 
     Examples
     --------
@@ -69,7 +70,8 @@ class PriorEstimate:
     upper: Annotated[float, Number(0, 1)] | None = None
 
     def __post_init__(self) -> None:
-        if not all(isinstance(part, Real) for part in (self.value, self.low, self.high, self.level)):
+        numbers = (self.value, self.low, self.high, self.level)
+        if not all(isinstance(number, Real) for number in numbers):
             raise PriorError(
                 f"value, low, high and level must be numbers, got {self.value!r:.100} and others."
             )
@@ -95,15 +97,18 @@ class PriorEstimate:
         return self.value
 
     def _repr_html_(self) -> str:
-        limits = f"{self.low:.1%} to {self.high:.1%} at {self.level:.0%}"
+        value = f"prior <b>{self.value:.1%}</b>"
         if self.method == "given":
-            return f"<p>prior <b>{self.value:.1%}</b>, given</p>"
-        return f"<p>prior <b>{self.value:.1%}</b>, {limits} ({escape(self.method)}){self._doubt('.1%')}</p>"
+            return f"<p>{value}, given</p>"
+        limits = f"{self.low:.1%} to {self.high:.1%} at {self.level:.0%}"
+        return f"<p>{value}, {limits} ({escape(self.method)}){self._doubt('.1%')}</p>"
 
     def __str__(self) -> str:
-        return f"{self.value:.3f} [{self.low:.3f}, {self.high:.3f}] at {self.level:.0%}{self._doubt('.3f')}"
+        limits = f"[{self.low:.3f}, {self.high:.3f}] at {self.level:.0%}"
+        return f"{self.value:.3f} {limits}{self._doubt('.3f')}"
 
     def _doubt(self, form: str) -> str:
+        """A remark that the prior is not identified; ``form`` is the format of a number."""
         if self.identified:
             return ""
         if self.upper is None:
@@ -138,10 +143,10 @@ def estimate_prior(
         Scores of the rows whose prior is estimated.
     method : str or callable, default="auto"
         One sample: ``"adaptive"``, ``"combined"``, ``"paper"``, ``"best-bin"``, ``"plateau"``,
-        ``"dedpul"``. A second sample with a reference: ``"blended"``, ``"efficient"``. ``"auto"`` is
-        ``"adaptive"`` or, with a reference, ``"blended"``, if the prior is identified, and a central value
-        otherwise. Methods that are named give upper readings. A callable gets the :class:`ScoreTails` and
-        returns the value.
+        ``"dedpul"``. A second sample with a reference: ``"blended"``, ``"efficient"``.
+        ``"auto"`` is ``"adaptive"`` or, with a reference, ``"blended"``, if the prior is
+        identified, and a central value otherwise. Methods that are named give upper readings. A
+        callable gets the :class:`ScoreTails` and returns the value.
     level : float, default=0.95
         Confidence level of ``low`` and ``high``.
     reference : ScoreTails, optional
@@ -166,7 +171,9 @@ def estimate_prior(
     """
     unlabeled = check_scores("unlabeled_scores", unlabeled_scores)
     tails = ScoreTails(positive_scores).update(unlabeled)
-    return prior_from_tails(tails, method=method, level=level, reference=reference, train_prior=train_prior)
+    return prior_from_tails(
+        tails, method=method, level=level, reference=reference, train_prior=train_prior
+    )
 
 
 def prior_from_tails(
@@ -181,73 +188,117 @@ def prior_from_tails(
 ) -> PriorEstimate:
     """Class prior of the scores counted in ``tails``: :func:`estimate_prior` for counts.
 
-    ``labelled_share`` is the share of the population that is labelled, in a single sample, and ``warn``
-    whether to warn if the prior is not identified.
+    ``labelled_share`` is the share of the population that is labelled, in a single sample, and
+    ``warn`` whether to warn if the prior is not identified.
     """
     check_fraction("level", level)
-    if not tails.counts.any():
-        raise DataError("the tails are empty: update them with unlabeled scores first.")
+    _check_tails(tails, reference)
     if not callable(method):
         check_choice("method", method, METHODS)
-    if not isinstance(reference, ScoreTails | None):
-        raise DataTypeError(
-            f"reference must be ScoreTails of the training unlabeled scores, got {type(reference).__name__}: "
-            "make it with ScoreTails(positive_scores).update(scores)."
-        )
-    if reference is not None and not tails.empty(copies=1).same_cells(reference.empty(copies=1)):
-        raise DataError("reference must count over the same positive scores: make it with tails.empty().")
 
     if callable(method) or method in PROPORTIONS or (method == "auto" and reference is None):
         if train_prior is not None and reference is None:
             raise ParameterError(
                 "train_prior must be left out without reference: it is the prior of that sample."
             )
-        found = central_prior(tails, level, labelled_share=labelled_share)
-        if method == "auto":
-            name = "adaptive" if found.limits.identified else "central"
-            return _estimate(found.value, found.limits, level, name, found.upper, warn=warn)
-        if callable(method):
-            value, name = method(tails), getattr(method, "__name__", "callable")
-        else:
-            value, name = PROPORTIONS[method](tails), method
-        return _estimate(check_prior("the value of method", value), found.limits, level, name, warn=warn)
+        estimate = _prior_of_one_sample(tails, method, level, labelled_share)
+    else:
+        if reference is None:
+            raise ParameterError(
+                f"reference must be given for method={method!r}: "
+                "the tails of the training unlabeled sample."
+            )
+        if train_prior is None:
+            train_prior = prior_from_tails(reference, level=level, warn=False)
+        base = as_prior("train_prior", train_prior)
+        estimate = _shifted(tails, reference, method, level, base)
+    if warn:
+        warn_if_not_identified(estimate)
+    return estimate
+
+
+def _check_tails(tails: ScoreTails, reference: ScoreTails | None) -> None:
+    """Check that something was counted, and that a reference counts over the same positives."""
+    if not tails.counts.any():
+        raise DataError("the tails are empty: update them with unlabeled scores first.")
     if reference is None:
-        raise ParameterError(
-            f"reference must be given for method={method!r}: the tails of the training unlabeled sample."
+        return
+    if not isinstance(reference, ScoreTails):
+        raise DataTypeError(
+            "reference must be ScoreTails of the training unlabeled scores, "
+            f"got {type(reference).__name__}: "
+            "make it with ScoreTails(positive_scores).update(scores)."
         )
-    base = prior_from_tails(reference, level=level, warn=False) if train_prior is None else train_prior
-    return _shifted(tails, reference, method, level, as_prior("train_prior", base), warn)
+    if not tails.same_positives(reference):
+        raise DataError(
+            "reference must count over the same positive scores: make it with tails.empty()."
+        )
+
+
+def _prior_of_one_sample(
+    tails: ScoreTails, method: PriorMethod, level: float, labelled_share: float | None
+) -> PriorEstimate:
+    """Prior of ``tails`` by a reading, with the limits of the tail ratio."""
+    central = central_prior(tails, level, labelled_share=labelled_share)
+    if method == "auto":
+        name = "adaptive" if central.limits.identified else "central"
+        return _estimate(central.value, central.limits, level, name, central.upper)
+    if callable(method):
+        value = method(tails)
+        name = getattr(method, "__name__", "callable")
+    else:
+        value = PROPORTIONS[method](tails)
+        name = method
+    return _estimate(check_prior("the value of method", value), central.limits, level, name)
 
 
 def _shifted(
-    tails: ScoreTails, reference: ScoreTails, method: str, level: float, base: PriorEstimate, warn: bool
+    tails: ScoreTails, reference: ScoreTails, method: str, level: float, base: PriorEstimate
 ) -> PriorEstimate:
     """Prior of ``tails`` from the prior ``base`` of ``reference``."""
-    if base.method in KNOWN:
-        ends = base.low, base.high
-        limits = shift_limits(tails, reference, level, train_prior=base.value, train_limits=ends)
-    else:
-        limits = later_limits(tails, reference, (base.value, base.low, base.identified), level)
-    upper = None if limits.identified or base.upper is None else efficient(tails, reference, base.upper)
+    limits = _shifted_limits(tails, reference, level, base)
+    upper = None
+    if not limits.identified and base.upper is not None:
+        upper = efficient(tails, reference, base.upper)
     if method == "auto" and not limits.identified:
-        return _estimate(_carried(tails, reference, base, upper), limits, level, "central", upper, warn=warn)
+        return _estimate(_carried(tails, reference, base, upper), limits, level, "central", upper)
     if method in ("auto", "blended"):
-        return _estimate(_blended(tails, reference, base), limits, level, "blended", upper, warn=warn)
-    value = efficient(tails, reference, base.value)
-    return _estimate(value, limits, level, method, upper, warn=warn)
+        return _estimate(_blended(tails, reference, base), limits, level, "blended", upper)
+    return _estimate(efficient(tails, reference, base.value), limits, level, method, upper)
 
 
-def _carried(tails: ScoreTails, reference: ScoreTails, base: PriorEstimate, upper: float | None) -> float:
+def _shifted_limits(
+    tails: ScoreTails, reference: ScoreTails, level: float, base: PriorEstimate
+) -> Limits:
+    """Limits of the prior of ``tails``, by how the prior of ``reference`` is known."""
+    if base.method in KNOWN:
+        ends = (base.low, base.high)
+        return shift_limits(tails, reference, level, train_prior=base.value, train_limits=ends)
+    return later_limits(
+        tails,
+        reference,
+        level,
+        train_prior=base.value,
+        train_low=base.low,
+        train_identified=base.identified,
+    )
+
+
+def _carried(
+    tails: ScoreTails, reference: ScoreTails, base: PriorEstimate, upper: float | None
+) -> float:
     """A central training prior, carried to later rows by the growth of the negatives.
 
-    If the prior has decreased, an error of the training prior would grow with it. The log-odds of the result
-    are therefore not further below those of the upper reading than they were in training.
+    If the prior has decreased, an error of the training prior would grow with it. The log-odds of
+    the result are therefore not further below those of the upper reading than they were in
+    training.
     """
     value = efficient(tails, reference, base.value)
     if upper is None or base.upper is None:
         return value
-    ends = np.clip([upper, base.value, base.upper], 1e-6, 1 - 1e-6)
-    return max(value, float(expit(logit(ends) @ [1, 1, -1])))
+    priors = np.clip([upper, base.value, base.upper], 1e-6, 1 - 1e-6)
+    least = float(expit(logit(priors) @ [1, 1, -1]))
+    return max(value, least)
 
 
 def _blended(tails: ScoreTails, reference: ScoreTails, train_prior: PriorEstimate) -> float:
@@ -263,26 +314,26 @@ def _blended(tails: ScoreTails, reference: ScoreTails, train_prior: PriorEstimat
     if width == 0 or train_prior.value == 1 or train_prior.method == "audit":
         return carried  # no assumption about the highest scores, which the other estimate needs
     limits = ratio_limits(tails, train_prior.level)
-    of_carried = ((1 - carried) / (1 - train_prior.value) * width) ** 2
-    of_direct = (limits.high - limits.low) ** 2
-    if of_carried + of_direct == 0:
+    carried_square = ((1 - carried) / (1 - train_prior.value) * width) ** 2
+    direct_square = (limits.high - limits.low) ** 2
+    if carried_square + direct_square == 0:
         return carried
-    return (of_direct * carried + of_carried * adaptive(tails)) / (of_carried + of_direct)
+    weighted = direct_square * carried + carried_square * adaptive(tails)
+    return weighted / (carried_square + direct_square)
 
 
 def _estimate(
-    value: float, limits: Limits, level: float, method: str, upper: float | None = None, *, warn: bool = True
+    value: float, limits: Limits, level: float, method: str, upper: float | None = None
 ) -> PriorEstimate:
-    """The estimate with its value clipped to the limits; may warn if the data give an upper bound only."""
+    """The estimate with its value clipped to the limits."""
     clipped = float(min(max(value, limits.low), limits.high))
+    low = float(limits.low)
+    high = float(limits.high)
     if limits.identified:
-        return PriorEstimate(clipped, float(limits.low), float(limits.high), level, method)
+        return PriorEstimate(clipped, low, high, level, method)
     # a rule that was asked for by its name is itself the upper reading
-    upper = clipped if upper is None else float(min(max(upper, clipped), limits.high))
-    estimate = PriorEstimate(clipped, float(limits.low), float(limits.high), level, method, False, upper)
-    if warn:
-        warn_if_not_identified(estimate)
-    return estimate
+    upper = clipped if upper is None else float(min(max(upper, clipped), high))
+    return PriorEstimate(clipped, low, high, level, method, identified=False, upper=upper)
 
 
 def warn_if_not_identified(prior: PriorEstimate) -> None:

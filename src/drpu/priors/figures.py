@@ -16,13 +16,14 @@ _ROUNDING = 1e-9  # counts of weighted rows are sums of floats
 class Figure:
     """A measured or expected quantity with confidence limits.
 
-    ``value``, ``low``, ``high``: The estimate and its limits; the value is NaN if nothing was measured.
+    ``value``, ``low``, ``high``: The estimate and its limits; the value is NaN if nothing was
+    measured.
     """
 
     value: float
     low: float
     high: float
-    variance: float = 0.0  # a conservative variance of ``value``, where answers were counted; otherwise 0
+    variance: float = 0.0  # a conservative variance of ``value`` where answers were counted
 
     def __float__(self) -> float:
         return self.value
@@ -33,13 +34,18 @@ class Figure:
 
 def exact_limit(hits: float, n: float, tail: float, *, upper: bool) -> float:
     """The lower or upper limit of a share, ``hits`` of ``n`` rows (Clopper and Pearson)."""
+    missed = n - hits
     if upper:
-        return 1.0 if n - hits <= _ROUNDING else float(betaincinv(hits + 1, n - hits, 1 - tail))
-    return 0.0 if hits <= _ROUNDING else float(betaincinv(hits, n - hits + 1, tail))
+        if missed <= _ROUNDING:
+            return 1.0
+        return float(betaincinv(hits + 1, missed, 1 - tail))
+    if hits <= _ROUNDING:
+        return 0.0
+    return float(betaincinv(hits, missed + 1, tail))
 
 
 def exact_limits(share: float, n: float, tail: float) -> tuple[float, float]:
-    """Both exact limits of a share that was found in ``n`` rows; each is wrong with probability ``tail``."""
+    """Both exact limits of a share of ``n`` rows; each is wrong with probability ``tail``."""
     hits = share * n
     return exact_limit(hits, n, tail, upper=False), exact_limit(hits, n, tail, upper=True)
 
@@ -47,6 +53,7 @@ def exact_limits(share: float, n: float, tail: float) -> tuple[float, float]:
 def exact_limits_of(shares: FloatArray, n: float, tail: float) -> tuple[FloatArray, FloatArray]:
     """The limits of :func:`exact_limits` for each of several shares."""
     hits = shares * n
-    low = np.where(hits > _ROUNDING, betaincinv(np.maximum(hits, 1e-300), n - hits + 1, tail), 0.0)
-    high = np.where(n - hits > _ROUNDING, betaincinv(hits + 1, np.maximum(n - hits, 1e-300), 1 - tail), 1.0)
-    return low, high
+    missed = n - hits
+    low = betaincinv(np.maximum(hits, 1e-300), missed + 1, tail)
+    high = betaincinv(hits + 1, np.maximum(missed, 1e-300), 1 - tail)
+    return np.where(hits > _ROUNDING, low, 0.0), np.where(missed > _ROUNDING, high, 1.0)

@@ -1,4 +1,4 @@
-r"""Nearest point of a convex hull in kernel space: quadratic programs over the simplex.
+r"""Priors from kernel means of features: nearest points of a convex hull in kernel space.
 
 For weights u and v that sum to one, the squared distance between the two mixtures of
 rows is :math:`(u-v)' K (u-v)`. In large problems many rows are nearly redundant, so a
@@ -26,7 +26,8 @@ class LowRank:
     """A kernel approximated by F F' + diag(rest); ``inverse`` solves (K + diag(diagonal)) x = h."""
 
     def __init__(self, F: FloatArray, rest: FloatArray) -> None:
-        self.F, self.rest = F, rest
+        self.F = F
+        self.rest = rest
 
     @property
     def rank(self) -> int:
@@ -44,7 +45,12 @@ class LowRank:
         core = half.T @ half
         core[np.diag_indices_from(core)] += 1
         factor = cho_factor(core, overwrite_a=True, check_finite=False)
-        return lambda h: w * (h - self.F @ cho_solve(factor, self.F.T @ (w * h), check_finite=False))
+
+        def solve(h: FloatArray) -> FloatArray:
+            inner = cho_solve(factor, self.F.T @ (w * h), check_finite=False)
+            return np.asarray(w * (h - self.F @ inner))
+
+        return solve
 
 
 class Dense:
@@ -62,7 +68,11 @@ class Dense:
         A = self.K.copy()
         A[np.diag_indices_from(A)] += diagonal + 1e-10 * self.K.diagonal().max()
         factor = cho_factor(A, overwrite_a=True, check_finite=False)
-        return lambda h: cho_solve(factor, h, check_finite=False)
+
+        def solve(h: FloatArray) -> FloatArray:
+            return np.asarray(cho_solve(factor, h, check_finite=False))
+
+        return solve
 
 
 def pivoted_cholesky(K: FloatArray, rank: int, tolerance: float) -> LowRank:
@@ -94,12 +104,17 @@ def distance_bounds(u: FloatArray, v: FloatArray, g: FloatArray) -> tuple[float,
     return _bounds(float(u @ g), float(v @ g), float(g.max()))
 
 
-def _bounds(reach: float, held: float, most: float) -> tuple[float, float]:
-    high = float(np.sqrt(max(reach - held, 0.0)))
-    return (max((reach - most) / high, 0.0) if high > 0 else 0.0), high
+def _bounds(u_g: float, v_g: float, most_g: float) -> tuple[float, float]:
+    """The bounds from the inner products of u, of v, and of the best row with u - v."""
+    high = float(np.sqrt(max(u_g - v_g, 0.0)))
+    if high == 0:
+        return 0.0, 0.0
+    return max((u_g - most_g) / high, 0.0), high
 
 
-def nearest(kernel: LowRank | Dense, b: FloatArray, constant: float, tolerance: float) -> FloatArray:
+def nearest(
+    kernel: LowRank | Dense, b: FloatArray, constant: float, tolerance: float
+) -> FloatArray:
     """Weights on the simplex nearest to u, where b = K u and constant = u.b.
 
     Mehrotra's predictor-corrector method on v'Kv/2 - b'v; z holds the multipliers of
@@ -118,25 +133,37 @@ def nearest(kernel: LowRank | Dense, b: FloatArray, constant: float, tolerance: 
         newton = _newton(kernel.inverse(z / v), v, z, g + m + z, 1 - float(v.sum()))
         gap = float(v @ z) / n
         dv, dm, dz = newton(-v * z)
-        ahead = float((v + _room(v, dv) * dv) @ (z + _room(z, dz) * dz)) / n
-        dv, dm, dz = newton(gap * (ahead / gap) ** 3 - v * z - dv * dz)
+        predicted_v = v + _room(v, dv) * dv
+        predicted_z = z + _room(z, dz) * dz
+        predicted_gap = float(predicted_v @ predicted_z) / n
+        dv, dm, dz = newton(gap * (predicted_gap / gap) ** 3 - v * z - dv * dz)
         length = min(1.0, 0.99 * min(_room(v, dv, 2.0), _room(z, dz, 2.0)))
-        v, m, z = v + length * dv, m + length * dm, z + length * dz
+        v = v + length * dv
+        m = m + length * dm
+        z = z + length * dz
         g = b - kernel.times(v)
     return np.asarray(v / v.sum())
 
 
 def _newton(
-    solve: Callable[[FloatArray], FloatArray], v: FloatArray, z: FloatArray, residual: FloatArray, lack: float
+    solve: Callable[[FloatArray], FloatArray],
+    v: FloatArray,
+    z: FloatArray,
+    residual: FloatArray,
+    missing: float,
 ) -> Callable[[FloatArray], tuple[FloatArray, float, FloatArray]]:
-    """The Newton step (dv, dm, dz) as a function of the target change of v z."""
+    """The Newton step (dv, dm, dz) as a function of the target change of v z.
+
+    ``missing`` is what the sum of v lacks to one.
+    """
     ones = solve(np.ones(len(v)))
 
     def step(change: FloatArray) -> tuple[FloatArray, float, FloatArray]:
         h = solve(change / v + residual)
-        dm = (lack - float(h.sum())) / float(ones.sum())
+        dm = (missing - float(h.sum())) / float(ones.sum())
         dv = h + dm * ones
-        return dv, dm, (change - z * dv) / v
+        dz = (change - z * dv) / v
+        return dv, dm, dz
 
     return step
 
@@ -151,7 +178,7 @@ WIDTHS = np.logspace(-1, 1, 5)  # kernel widths tried, in median distances
 LARGEST = 8.0  # largest lambda: no estimate exceeds 7/8
 PRECISION = 0.04  # bisection stops when the bracket of lambda is this narrow
 CELLS = 256  # number of possible final brackets
-STEP = PRECISION / 2  # step of the forward difference that gives the slope
+SLOPE_STEP = PRECISION / 2  # step of the forward difference that gives the slope
 START = 1.05  # the initial slope is measured between 1 and this lambda
 RANK = 250  # columns of the low-rank approximation of the kernel
 SAME = 1e-7  # distance between U and P below which they are considered equal
@@ -232,49 +259,58 @@ class KernelMeanPrior:
         check_choice("method", self.method, ("km1", "km2"))
         check_integer("max_rows", self.max_rows, low=2)
         check_integer("max_dims", self.max_dims, low=1)
-        P, U = _features("positive", positive), _features("unlabeled", unlabeled)
+        P = _features("positive", positive)
+        U = _features("unlabeled", unlabeled)
         if P.shape[1] != U.shape[1]:
             raise DataError(
-                f"positive and unlabeled must have the same columns, got {P.shape[1]} and {U.shape[1]}."
+                "positive and unlabeled must have the same columns, "
+                f"got {P.shape[1]} and {U.shape[1]}."
             )
         rng = np.random.default_rng(self.random_state)
-        P, U = _project(_draw(P, self.max_rows, rng), _draw(U, self.max_rows, rng), self.max_dims)
+        P = _draw(P, self.max_rows, rng)
+        U = _draw(U, self.max_rows, rng)
+        P, U = _project(P, U, self.max_dims)
 
         curve = DistanceCurve(U, P)
-        stop = float(1 / np.sqrt(min(len(U), len(P))))
-        if self.method == "km2" or stop > 0.9 * curve.scale:
-            at_start = curve.distance(START) / (START - 1)  # d(1) = 0, because U is in the hull
-            stop = 0.8 * at_start + 0.2 * curve.scale
-        guess = _bend(curve.rough_distance, stop, CELLS // 2, CELLS)
-        cell = _bend(curve.distance, stop, min(guess, CELLS - 1), 1)
+        stop_slope = float(1 / np.sqrt(min(len(U), len(P))))
+        if self.method == "km2" or stop_slope > 0.9 * curve.scale:
+            start_slope = curve.distance(START) / (START - 1)  # d(1) = 0, because U is in the hull
+            stop_slope = 0.8 * start_slope + 0.2 * curve.scale
+        guess = _bend(curve.rough_distance, stop_slope, guess=CELLS // 2, step=CELLS)
+        cell = _bend(curve.distance, stop_slope, guess=min(guess, CELLS - 1), step=1)
         if cell == CELLS:
             PriorBoundaryWarning.issue(
-                "the unlabeled rows cannot be distinguished from positives: kernel means cannot estimate "
-                f"priors above {1 - 1 / LARGEST:g}, so the estimate is a lower bound."
+                "the unlabeled rows cannot be distinguished from positives: kernel means cannot "
+                f"estimate priors above {1 - 1 / LARGEST:g}, so the estimate is a lower bound."
             )
-        lam = _at(cell - 0.5)
+        lam = _lambda_of(cell - 0.5)
         return PriorEstimate((lam - 1) / lam, 0.0, 1.0, 0.95, self.method)
 
 
-def _bend(distance: Callable[[float], float], stop: float, guess: int, step: int) -> int:
-    """The first cell at whose end the forward slope of ``distance`` exceeds ``stop``.
+def _bend(distance: Callable[[float], float], stop_slope: float, *, guess: int, step: int) -> int:
+    """The first cell at whose end the forward slope of ``distance`` exceeds ``stop_slope``.
 
     The distance is convex, so its slope increases, and every search gives the result of a
     bisection. A search that starts near the result needs few distances.
     """
-    low, high, k = 0, CELLS, guess
+    low = 0
+    high = CELLS
+    cell = guess
     while high - low > 1:
-        if (distance(_at(k) + STEP) - distance(_at(k))) / STEP > stop:
-            high = k
-            k = max((low + high) // 2, high - step)
+        lam = _lambda_of(cell)
+        slope = (distance(lam + SLOPE_STEP) - distance(lam)) / SLOPE_STEP
+        if slope > stop_slope:
+            high = cell
+            cell = max((low + high) // 2, high - step)
         else:
-            low = k
-            k = min((low + high) // 2, low + step)
+            low = cell
+            cell = min((low + high) // 2, low + step)
         step *= 2
     return high
 
 
-def _at(cell: float) -> float:
+def _lambda_of(cell: float) -> float:
+    """The lambda at the end of a cell of the bisection."""
     return 1 + (LARGEST - 1) * cell / CELLS
 
 
@@ -289,21 +325,27 @@ def _features(name: str, rows: Rows) -> Any:
         raise DataTypeError(f"{name} must hold numbers: {error}") from error
     if X.ndim != 2:
         raise DataError(
-            f"{name} must have two dimensions, got shape {X.shape}: pass one row of features per case."
+            f"{name} must have two dimensions, got shape {X.shape}: "
+            "pass one row of features per case."
         )
     if 0 in X.shape:
         raise DataError(f"{name} must hold at least one row and one column, got shape {X.shape}.")
-    if not np.isfinite(X.data if is_sparse(X) else X).all():
+    values = X.data if is_sparse(X) else X
+    if not np.isfinite(values).all():
         raise DataError(f"{name} must be finite: fill in or drop missing values first.")
     return X
 
 
 def _draw(X: Any, size: int, rng: np.random.Generator) -> Any:
-    return X if X.shape[0] <= size else X[np.sort(rng.choice(X.shape[0], size, replace=False))]
+    """At most ``size`` rows, drawn without replacement and left in their order."""
+    n = X.shape[0]
+    if n <= size:
+        return X
+    return X[np.sort(rng.choice(n, size, replace=False))]
 
 
 def _project(P: Any, U: Any, dims: int) -> tuple[FloatArray, FloatArray]:
-    """Both samples projected on the leading principal components of U; sparse rows are not made dense."""
+    """Both samples on the leading principal components of U; sparse rows are not made dense."""
     n, d = U.shape
     if d <= dims:
         return _dense(P), _dense(U)
@@ -312,17 +354,20 @@ def _project(P: Any, U: Any, dims: int) -> tuple[FloatArray, FloatArray]:
         spread = _dense(U.T @ U) - n * np.outer(centre, centre)
         axes = eigh(spread, subset_by_index=[d - dims, d - 1])[1]
     else:  # fewer rows than columns: compute the same axes from inner products of rows
-        along = np.asarray(U @ centre)
-        gram = _dense(U @ U.T) - along - along[:, None] + centre @ centre
+        with_centre = np.asarray(U @ centre)
+        gram = _dense(U @ U.T) - with_centre - with_centre[:, None] + centre @ centre
         values, vectors = eigh(gram, subset_by_index=[max(n - dims, 0), n - 1])
-        vectors = vectors / np.sqrt(np.maximum(values, np.finfo(float).eps * max(values[-1], 1e-300)))
+        least_value = np.finfo(float).eps * max(values[-1], 1e-300)
+        vectors = vectors / np.sqrt(np.maximum(values, least_value))
         axes = np.asarray(U.T @ vectors) - np.outer(centre, vectors.sum(axis=0))
     offset = centre @ axes
     return np.asarray(P @ axes) - offset, np.asarray(U @ axes) - offset
 
 
 def _dense(X: Any) -> FloatArray:
-    return np.asarray(X.toarray() if is_sparse(X) else X, dtype=np.float64)
+    if is_sparse(X):
+        X = X.toarray()
+    return np.asarray(X, dtype=np.float64)
 
 
 def _best_kernel(U: FloatArray, P: FloatArray) -> tuple[FloatArray, float]:
@@ -333,15 +378,16 @@ def _best_kernel(U: FloatArray, P: FloatArray) -> tuple[FloatArray, float]:
     squares = np.maximum(norms[:, None] + norms - 2 * (X @ X.T), 0)
     np.fill_diagonal(squares, 0)
     coarse = squares.astype(np.float32)  # single precision suffices to choose a width
-    typical = float(np.median(coarse)) or float(coarse.mean()) or 1.0
+    typical_square = float(np.median(coarse)) or float(coarse.mean()) or 1.0
     contrast = np.concatenate([np.full(len(U), 1 / len(U)), np.full(len(P), -1 / len(P))])
 
     def separation(width: float) -> float:
-        K = np.exp(coarse * np.float32(-0.5 / (typical * width**2)))
+        K = np.exp(coarse * np.float32(-0.5 / (typical_square * width**2)))
         return float(contrast @ (K @ contrast.astype(np.float32)))
 
     best = max(WIDTHS, key=separation)
-    K = np.exp(np.multiply(squares, -0.5 / (typical * best**2), out=squares), out=squares)
+    np.multiply(squares, -0.5 / (typical_square * best**2), out=squares)  # saves memory
+    K = np.exp(squares, out=squares)
     # Differences of distributions sum to zero, so centring the kernel changes no distance.
     # The centred kernel is better conditioned.
     means = K.mean(axis=0)
@@ -379,21 +425,22 @@ class DistanceCurve:
         return self._solved[lam][0]
 
     def _rough(self, lam: float) -> tuple[float, FloatArray]:
+        """The rough distance, and the weights of the nearest point."""
         u = self._target(lam)
         b = self._model.times(u)
         v = nearest(self._model, b, float(u @ b), GAP * self.scale / 4)
-        return distance_bounds(u, v, b - self._model.times(v))[1], v
+        _, distance = distance_bounds(u, v, b - self._model.times(v))
+        return distance, v
 
     def _solve(self, lam: float) -> tuple[float, IntArray]:
         """The distance, and the rows with positive weight in the nearest point."""
-        tolerance = (START_GAP if lam == START else GAP) * self.scale
+        gap = START_GAP if lam == START else GAP
+        tolerance = gap * self.scale
         u = self._target(lam)
         b = self.kernel @ u
-        close = min(self._solved, key=lambda other: abs(other - lam), default=np.inf)
-        if self._model.rank == RANK and abs(close - lam) < 2 * PRECISION:
-            rows = self._solved[close][1]
-        else:  # an approximation of lower rank is exact
-            v = self._rough(lam)[1]
+        rows = self._rows_of_neighbour(lam)
+        if rows is None:
+            _, v = self._rough(lam)
             rows = np.flatnonzero(v > 1e-3 / len(v))
             low, high = distance_bounds(u, v, b - self.kernel @ v)
             if high - low <= tolerance:
@@ -404,13 +451,27 @@ class DistanceCurve:
             v[rows] = nearest(part, b[rows], float(u @ b), tolerance / 4)
             g = b - self.kernel @ v
             low, high = distance_bounds(u, v, g)
-            excess = g - v @ g
-            excess[rows] = 0
-            more = np.argsort(-excess)[: max(32, len(rows) // 4)]
-            more = more[excess[more] > 0]  # other rows that would bring the nearest point closer
-            if high - low <= tolerance or not len(more):
+            closer = _closer_rows(v, g, rows)
+            if high - low <= tolerance or len(closer) == 0:
                 return high, rows[v[rows] > 1e-3 / len(rows)]
-            rows = np.concatenate([rows, more])
+            rows = np.concatenate([rows, closer])
+
+    def _rows_of_neighbour(self, lam: float) -> IntArray | None:
+        """The rows of the nearest point at a neighbouring lambda, if that was solved."""
+        if self._model.rank < RANK or not self._solved:  # an approximation of lower rank is exact
+            return None
+        neighbour = min(self._solved, key=lambda other: abs(other - lam))
+        if abs(neighbour - lam) >= 2 * PRECISION:
+            return None
+        return self._solved[neighbour][1]
 
     def _target(self, lam: float) -> FloatArray:
         return lam * self._unlabeled + (1 - lam) * self._positive
+
+
+def _closer_rows(v: FloatArray, g: FloatArray, rows: IntArray) -> IntArray:
+    """Other rows that would bring the nearest point closer, the best first."""
+    excess = g - v @ g
+    excess[rows] = 0
+    best = np.argsort(-excess)[: max(32, len(rows) // 4)]
+    return best[excess[best] > 0]

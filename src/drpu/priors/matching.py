@@ -1,4 +1,4 @@
-"""Growth of the negatives between two samples, with its noise."""
+"""Growth of the negatives between two samples, and the priors that follow from it."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ import numpy as np
 from scipy.special import ndtri
 
 from drpu._typing import FloatArray, IntArray
-from drpu.priors.calibration import fit_plateau, normal_scores
-from drpu.priors.figures import exact_limits
+from drpu.priors.figures import Figure, exact_limits
+from drpu.priors.plateau import fit_plateau, normal_scores
 from drpu.priors.tails import ScoreTails
+
+_ROUNDS = 5  # converges in three
+_LEAST_LEFT = 0.2  # noise of the regressor is corrected for if more than this share is left
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,31 +26,64 @@ class Match:
     influence: FloatArray
 
 
+def match_negatives(tails: ScoreTails, reference: ScoreTails) -> float:
+    r"""Growth of the negatives, :math:`\lambda = (1-\pi')/(1-\pi)`.
+
+    At every threshold :math:`a' - b = \lambda (a - b)`, for all priors. The whole
+    curve is fitted by least squares, weighted by the positives. The noise of the
+    regressor, which would bias :math:`\lambda` towards 0, is corrected for unless it
+    dominates.
+    """
+    b = reference.positive_survival
+    a = reference.survival
+    weight = reference.positive_counts[1:] / reference.positive_counts.sum()
+    gap = a - b
+    new_gap = tails.survival - b
+    noise_b = b * (1 - b) / reference.n_positive
+    noise_a = a * (1 - a) / reference.n
+
+    squares = weight @ (gap * gap)
+    if squares == 0:  # the score does not separate the classes: no change can be detected
+        return 1.0
+    corrected = squares - weight @ (noise_a + noise_b)
+    if corrected <= _LEAST_LEFT * squares:
+        growth = weight @ (gap * new_gap) / squares
+    else:
+        growth = weight @ (gap * new_gap - noise_b) / corrected
+    return float(max(0.0, growth))
+
+
 def match_samples(tails: ScoreTails, reference: ScoreTails) -> Match | None:
     """Growth of the negatives with its noise; None if a = b everywhere.
 
-    lambda is a sum over thresholds, and so a mean of one function of the cell over each sample. The whole
-    multinomial covariance needs one cumulative sum.
+    lambda is a sum over thresholds, and so a mean of one function of the cell over each sample. The
+    whole multinomial covariance needs one cumulative sum.
     """
-    b, a = reference.positive_survival, reference.survival
+    b = reference.positive_survival
+    a = reference.survival
     positive = shares(reference.positive_counts)
-    weight, slope = positive[1:], a - b
-    noise = float(weight @ (b * (1 - b) / reference.n_positive + a * (1 - a) / reference.n))
-    size = float(weight @ slope**2)
-    if size <= 0:
+    weight = positive[1:]
+    gap = a - b
+    squares = float(weight @ gap**2)
+    if squares <= 0:
         return None
-    size = size - noise if size - noise > 0.2 * size else size
+    noise = float(weight @ (b * (1 - b) / reference.n_positive + a * (1 - a) / reference.n))
+    if squares - noise > _LEAST_LEFT * squares:
+        squares = squares - noise
 
-    value = match_negatives(tails, reference)
-    influence = np.append(0.0, np.cumsum(weight * slope / size))
-    variance = (1 - value) ** 2 * _variance(positive, influence) / reference.n_positive
-    for sample, scale in ((reference, value), (tails, 1.0)):
-        # with one additional row, half of each class, because few rows prove no purity
-        extra = shares(sample.positive_counts) / 2
-        extra[0] += 0.5
-        cautious = (sample.n * shares(sample.counts) + extra) / (sample.n + 1)
-        variance += scale**2 * _variance(cautious, influence) / sample.n
-    return Match(value, math.sqrt(variance), influence)
+    growth = match_negatives(tails, reference)
+    influence = np.append(0.0, np.cumsum(weight * gap / squares))
+    variance = (1 - growth) ** 2 * _variance(positive, influence) / reference.n_positive
+    variance += growth**2 * _variance(_cautious_shares(reference), influence) / reference.n
+    variance += _variance(_cautious_shares(tails), influence) / tails.n
+    return Match(growth, math.sqrt(variance), influence)
+
+
+def _cautious_shares(tails: ScoreTails) -> FloatArray:
+    """Shares with one more row, half of each class, because few rows prove no purity."""
+    extra_row = shares(tails.positive_counts) / 2
+    extra_row[0] += 0.5
+    return (tails.n * shares(tails.counts) + extra_row) / (tails.n + 1)
 
 
 def score_limits(
@@ -58,44 +94,53 @@ def score_limits(
     V is the variance of the influence under the mixture at x, as in Wilson's interval, and T the
     noise of the two training samples.
     """
-    z2, scale2 = float(ndtri((1 - level) / 2)) ** 2, (1 - train_prior) ** 2
-    positive, unlabeled = shares(reference.positive_counts), shares(reference.counts)
+    z2 = float(ndtri((1 - level) / 2)) ** 2
+    scale2 = (1 - train_prior) ** 2
+    positive = shares(reference.positive_counts)
+    unlabeled = shares(reference.counts)
     negative = np.maximum(unlabeled - train_prior * positive, 0)
     total = float(negative.sum())
     negative = negative / total if total > 0 else unlabeled
-    of_positive, of_negative = _variance(positive, match.influence), _variance(negative, match.influence)
+    v_positive = _variance(positive, match.influence)
+    v_negative = _variance(negative, match.influence)
     between = float((positive - negative) @ match.influence) ** 2
-
-    value, k = 1 - match.value * (1 - train_prior), z2 * scale2 / tails.n
     noise = match.value**2 * _variance(unlabeled, match.influence) / reference.n
-    noise += (1 - match.value) ** 2 * of_positive / reference.n_positive
+    noise += (1 - match.value) ** 2 * v_positive / reference.n_positive
+
     # (1 + k D) x^2 - (2 v + k (V+ - V- + D)) x + v^2 - k V- - z^2 T = 0
-    square, half = 1 + k * between, value + k * (of_positive - of_negative + between) / 2
-    rest = value**2 - k * of_negative - z2 * scale2 * noise
+    value = 1 - match.value * (1 - train_prior)
+    k = z2 * scale2 / tails.n
+    square = 1 + k * between
+    half = value + k * (v_positive - v_negative + between) / 2
+    rest = value**2 - k * v_negative - z2 * scale2 * noise
     root = math.sqrt(max(0.0, half**2 - square * rest))
     return min(value, (half - root) / square), max(value, (half + root) / square)
 
 
-def binomial_growth(
-    tails: ScoreTails, reference: ScoreTails, level: float
-) -> tuple[float, float, float] | None:
-    """Growth of the negatives at one threshold: the value, and its upper and lower limit.
+def binomial_growth(tails: ScoreTails, reference: ScoreTails, level: float) -> Figure | None:
+    """Growth of the negatives at one threshold, with its limits.
 
     The rows above the threshold have exact binomial limits; the noise of the training
     samples is added to them. None if no threshold separates the samples.
     """
-    b, a = reference.positive_survival, reference.survival
+    b = reference.positive_survival
+    a = reference.survival
     k = int(np.argmax(b - a))
     gap = float(b[k] - a[k])
     if gap <= 0:
         return None
-    n, q, tail = tails.n, float(tails.survival[k]), (1 - level) / 2
-    least, most = exact_limits(q, n, tail)
-    growth = float((b[k] - q) / gap)
+    tail = (1 - level) / 2
+    share = float(tails.survival[k])
+    least_share, most_share = exact_limits(share, tails.n, tail)
+    growth = float((b[k] - share) / gap)
     noise = (1 - growth) ** 2 * b[k] * (1 - b[k]) / reference.n_positive
     noise += growth**2 * a[k] * (1 - a[k]) / reference.n
-    drift = -float(ndtri(tail)) * math.sqrt(noise) / gap
-    return growth, growth + math.hypot((q - least) / gap, drift), growth - math.hypot((most - q) / gap, drift)
+    by_training = -float(ndtri(tail)) * math.sqrt(noise) / gap
+    return Figure(
+        value=growth,
+        low=growth - math.hypot((most_share - share) / gap, by_training),
+        high=growth + math.hypot((share - least_share) / gap, by_training),
+    )
 
 
 def shares(counts: IntArray | FloatArray) -> FloatArray:
@@ -107,36 +152,14 @@ def _variance(share: FloatArray, values: FloatArray) -> float:
     return float(share @ (values - share @ values) ** 2)
 
 
-def tail_covariance(share: FloatArray, values: FloatArray, at: IntArray) -> FloatArray:
-    """Covariance of ``values`` and the indicators of lying at or above each level of ``at``."""
+def tail_covariance(share: FloatArray, values: FloatArray, levels: IntArray) -> FloatArray:
+    """Covariance of ``values`` and the indicators of lying at or above each of ``levels``."""
     centred = share * (values - share @ values)
     tail: FloatArray = centred[::-1].cumsum()[::-1]
-    return tail[at + 1]
+    return tail[levels + 1]
 
 
-_ROUNDS = 5  # converges in three
-
-
-def match_negatives(tails: ScoreTails, reference: ScoreTails) -> float:
-    r"""Growth of the negatives, :math:`\lambda = (1-\pi')/(1-\pi)`.
-
-    At every threshold :math:`a' - b = \lambda (a - b)`, for all priors. The whole
-    curve is fitted by least squares, weighted by the positives. The noise of the
-    regressor, which would bias :math:`\lambda` towards 0, is corrected for unless it
-    dominates.
-    """
-    b, a, a_new = reference.positive_survival, reference.survival, tails.survival
-    weight = reference.positive_counts[1:] / reference.positive_counts.sum()
-    was, now = a - b, a_new - b
-    noise_b, noise_a = b * (1 - b) / reference.n_positive, a * (1 - a) / reference.n
-
-    size = weight @ (was * was)
-    if size == 0:  # the score does not separate the classes: no change can be detected
-        return 1.0
-    top, bottom = weight @ (was * now - noise_b), size - weight @ (noise_a + noise_b)
-    if bottom <= 0.2 * size:
-        top, bottom = weight @ (was * now), size
-    return float(max(0.0, top / bottom))
+# -- priors of a second sample -----------------------------------------------------------------
 
 
 def matching(tails: ScoreTails, reference: ScoreTails, train_prior: float) -> float:
@@ -158,17 +181,21 @@ def efficient(tails: ScoreTails, reference: ScoreTails, train_prior: float) -> f
         return matching(tails, reference, train_prior)
     ratio = fit_plateau(reference)(normal_scores(reference))
     eta = np.clip(train_prior * ratio, 0.01, 0.99)  # limit the influence of a single cell
-    positive, negative = eta / train_prior, (1 - eta) / (1 - train_prior)
-    p = reference.positive_counts / reference.positive_counts.sum()
-    before, now = reference.counts / reference.counts.sum(), tails.counts / tails.counts.sum()
+    rho_positive = eta / train_prior
+    rho_negative = (1 - eta) / (1 - train_prior)
+    positive = shares(reference.positive_counts)
+    unlabeled = shares(reference.counts)
+    new = shares(tails.counts)
 
-    q, h = train_prior, eta
+    q = train_prior
+    h = eta
     for _ in range(_ROUNDS):
-        gap = before @ h - p @ h
+        gap = unlabeled @ h - positive @ h
         if gap == 0:  # the score does not separate the classes: no change can be detected
             return train_prior
-        growth = max(0.0, float((now @ h - p @ h) / gap))
+        growth = max(0.0, float((new @ h - positive @ h) / gap))
         q = float(np.clip(1 - growth * (1 - train_prior), 0, 1))
-        at = np.clip(q, 0.02, 0.98)
-        h = (positive - negative) / (at * positive + (1 - at) * negative)
+        q_inside = np.clip(q, 0.02, 0.98)
+        mixture = q_inside * rho_positive + (1 - q_inside) * rho_negative
+        h = (rho_positive - rho_negative) / mixture
     return q

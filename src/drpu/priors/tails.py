@@ -1,8 +1,7 @@
-"""Counts of rows in cells, which can be added."""
+"""Counts of scores in cells, which can be added."""
 
 from __future__ import annotations
 
-import hashlib
 import math
 import os
 import threading
@@ -22,10 +21,12 @@ if TYPE_CHECKING:
     from drpu.priors.estimate import PriorEstimate
 
 MOST = 2.0**62  # largest number of rows, so that sums of two counts fit into 64 bits
+_CHUNK = 1 << 20  # scores counted at a time, to limit memory
+_MOST_REMEMBERED = 1000  # results that tails keep, about a hundred bytes each
 
 
 class Counted(NamedTuple):
-    """Counts of scores with their squares; immutable, so that other threads see a consistent state."""
+    """Counts of scores with their squares; immutable, so that threads see a consistent state."""
 
     counts: IntArray | FloatArray
     weight_squares: float = 0.0
@@ -40,31 +41,47 @@ class Counted(NamedTuple):
     @property
     def squares(self) -> float:
         """Sum of the squared weights; the number of rows if there are no weights."""
-        return self.weight_squares if self.weighted else float(self.counts.sum())
+        if self.weighted:
+            return self.weight_squares
+        return float(self.counts.sum())
+
+    @property
+    def size(self) -> float:
+        """Effective number of scores: Kish's size when they have weights or groups."""
+        total = float(self.counts.sum())
+        if not self.weighted and self.cluster_squares == 0:
+            return total
+        return effective_size(total, self.squares + self.cluster_squares)
 
     def __add__(self, more: Counted) -> Counted:  # type: ignore[override]
-        if not (self.weighted or more.weighted):
-            total = int(self.counts.sum()) + int(more.counts.sum())  # neither of them exceeds the bound
+        both_whole = not (self.weighted or more.weighted)
+        if both_whole:
+            total = int(self.counts.sum()) + int(more.counts.sum())  # each is at most MOST
             if total > MOST:
                 raise DataError(f"at most {MOST:g} rows can be counted, got {total:g}.")
-        counts = self.counts + more.counts
-        squares = 0.0 if counts.dtype == np.int64 else self.squares + more.squares
-        clusters = self.cluster_squares + more.cluster_squares
-        return Counted(counts, squares, clusters, _added_columns(self, more))
+        return Counted(
+            counts=self.counts + more.counts,
+            weight_squares=0.0 if both_whole else self.squares + more.squares,
+            cluster_squares=self.cluster_squares + more.cluster_squares,
+            columns=self._added_columns(more),
+        )
 
-
-def _added_columns(a: Counted, b: Counted) -> IntArray | None:
-    """Counts of the columns of both together, which are known if they are known for all rows of both."""
-    for one, other in ((a, b), (b, a)):
-        if one.columns is None and not one.counts.any():
-            return other.columns
-    if a.columns is None or b.columns is None or a.columns.shape != b.columns.shape:
-        return None
-    return np.asarray(a.columns + b.columns)
+    def _added_columns(self, more: Counted) -> IntArray | None:
+        """Counts of the columns of both; they are known if they are known for all rows of both."""
+        if self.columns is None and not self.counts.any():
+            return more.columns
+        if more.columns is None and not more.counts.any():
+            return self.columns
+        if self.columns is None or more.columns is None:
+            return None
+        if self.columns.shape != more.columns.shape:
+            return None
+        return np.asarray(self.columns + more.columns)
 
 
 def cell_counts(levels: FloatArray, scores: FloatArray) -> IntArray:
-    """Counts in the cells; sorting a chunk and searching the levels in it is faster than the reverse."""
+    """Counts in the cells."""
+    # with many scores, sorting them and searching the levels in them is faster than the reverse
     if len(scores) < 4 * len(levels):
         cells = np.searchsorted(levels, scores, side="right")
         return np.bincount(cells, minlength=len(levels) + 1).astype(np.int64)
@@ -76,7 +93,9 @@ def check_counts(name: str, values: Any, n_levels: int) -> IntArray | FloatArray
     """A copy of ``values`` as counts."""
     counts = np.asarray(values)
     if counts.shape != (n_levels + 1,):
-        raise DataError(f"{name} must have one more cell than levels, {n_levels + 1}, got {counts.shape}.")
+        raise DataError(
+            f"{name} must have one more cell than levels, {n_levels + 1}, got {counts.shape}."
+        )
     if counts.dtype.kind not in "iuf" or not np.isfinite(counts).all() or (counts < 0).any():
         raise DataError(f"{name} must be finite numbers that are not negative.")
     if not counts.sum(dtype=np.float64) <= MOST:
@@ -95,15 +114,19 @@ def survival(counts: IntArray | FloatArray) -> FloatArray:
     return tail[1:]
 
 
-def group_squares(weight: FloatArray, groups: IntArray) -> float:
-    """Sum of the squared total weights of the groups."""
+def group_squares(weight: FloatArray, groups: IntArray | None) -> float:
+    """Sum of the squared total weights of the groups; without groups each row is one."""
+    if groups is None:
+        return float((weight * weight).sum())
     totals = np.bincount(np.unique(groups, return_inverse=True)[1], weights=weight)
     return float(totals @ totals)
 
 
 def effective_size(total: float, squares: float) -> float:
     """Kish's effective size of rows with this total of weights, and of squared weights."""
-    return float(total * total / squares) if squares > 0 else 0.0
+    if squares <= 0:
+        return 0.0
+    return float(total * total / squares)
 
 
 def equal_counts(a: IntArray | FloatArray, b: IntArray | FloatArray) -> bool:
@@ -115,23 +138,33 @@ def equal_counts(a: IntArray | FloatArray, b: IntArray | FloatArray) -> bool:
     return bool(np.allclose(a, b, rtol=1e-12, atol=1e-12 * max(1.0, float(np.abs(a).sum()))))
 
 
-_CHUNK = 1 << 20  # scores counted at a time, to limit memory
+class _AddingLock:
+    """The lock of one object; in a forked child it is free, whoever held it in the parent."""
 
-# Held while counts are added, which takes microseconds. There is one lock for all tails, because tails with
-# their own lock could not be pickled. A fork waits for it, so that it is free in the child.
-_LOCK = threading.RLock()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_LOCK.acquire, after_in_parent=_LOCK.release, after_in_child=_LOCK.release)
+    def __init__(self) -> None:
+        self._renew()
+
+    def _renew(self) -> None:
+        self._process = os.getpid()
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> None:
+        if self._process != os.getpid():
+            self._renew()
+        self._lock.acquire()
+
+    def __exit__(self, *error: object) -> None:
+        self._lock.release()
 
 
 class ScoreTails:
     """Counts of scores in the cells cut by the holdout-positive scores.
 
     The unique positive scores ``u_1 < ... < u_K`` cut the line into ``K + 1``
-    cells: cell 0 lies below ``u_1``, cell ``k`` is ``[u_k, u_{k+1})``. Priors are estimated from the
-    counts of unlabeled scores in these cells only. Counts can be added, so batches, streams and
-    clusters give the same numbers as one pass. Threads may share tails: ``update`` and ``merge`` add a
-    batch completely or not at all.
+    cells: cell 0 lies below ``u_1``, cell ``k`` is ``[u_k, u_{k+1})``. Priors are estimated from
+    the counts of unlabeled scores in these cells only. Counts can be added, so batches, streams
+    and clusters give the same numbers as one pass. Threads may share tails: ``update`` and
+    ``merge`` add a batch completely or not at all.
 
     Parameters
     ----------
@@ -166,7 +199,9 @@ class ScoreTails:
     5.0
     """
 
-    __slots__ = ("_counted", "copies", "levels", "n_positive", "positive_counts")
+    __slots__ = (
+        "_computed", "_counted", "_lock", "copies", "levels", "n_positive", "positive_counts",
+    )  # fmt: skip
 
     # Tails are mutable and have an equality, so they have no hash.
     __hash__ = None  # type: ignore[assignment]
@@ -176,22 +211,52 @@ class ScoreTails:
     n_positive: float
     copies: int
     _counted: Counted
+    _lock: _AddingLock  # held while counts are added, which takes microseconds
+    # results, and the counts they belong to
+    _computed: tuple[IntArray | FloatArray, dict[Any, Any]]
 
     def __init__(
-        self, positive_scores: Any, weight: Any = None, *, groups: IntArray | None = None, copies: int = 1
+        self,
+        positive_scores: Any,
+        weight: Any = None,
+        *,
+        groups: IntArray | None = None,
+        copies: int = 1,
     ) -> None:
         scores = check_scores("positive_scores", positive_scores)
-        self.copies = check_integer("copies", copies, low=1)
-        w = np.ones(len(scores)) if weight is None else check_weights("weight", weight, len(scores))
-        there = w > 0  # a score without weight is no level
-        w, groups = w[there], None if groups is None else groups[there]
-        self.levels, cell = np.unique(scores[there], return_inverse=True)
-        size = len(self.levels) + 1
-        counts = np.bincount(cell + 1, weights=w, minlength=size)
-        self.positive_counts = counts.astype(np.int64) if weight is None else counts
-        squares = float((w * w).sum()) if groups is None else group_squares(w, groups)
-        self.n_positive = effective_size(w.sum(), squares)
-        self._counted = Counted(np.zeros(size, dtype=np.int64))
+        copies = check_integer("copies", copies, low=1)
+        if weight is None:
+            w = np.ones(len(scores))
+        else:
+            w = check_weights("weight", weight, len(scores))
+            weighted = w > 0  # a score without weight is no level
+            w = w[weighted]
+            scores = scores[weighted]
+            if groups is not None:
+                groups = groups[weighted]
+        squares = group_squares(w, groups)
+
+        levels, cells = np.unique(scores, return_inverse=True)
+        positive_counts = np.bincount(cells + 1, weights=w, minlength=len(levels) + 1)
+        if weight is None:
+            positive_counts = positive_counts.astype(np.int64)
+        self._start(levels, positive_counts, effective_size(w.sum(), squares), copies)
+
+    def _start(
+        self,
+        levels: FloatArray,
+        positive_counts: IntArray | FloatArray,
+        n_positive: float,
+        copies: int,
+    ) -> None:
+        """Set the positives; no unlabeled score is counted yet."""
+        self.levels = levels
+        self.positive_counts = positive_counts
+        self.n_positive = n_positive
+        self.copies = copies
+        self._counted = Counted(np.zeros(len(levels) + 1, dtype=np.int64))
+        self._lock = _AddingLock()
+        self._computed = (self._counted.counts, {})
 
     def update(
         self,
@@ -217,27 +282,27 @@ class ScoreTails:
             Counts of the same rows in the ranges of their columns.
         """
         values = check_scores("scores", scores, allow_empty=True)
-        clusters = 0.0
+        cluster_squares = 0.0
         if groups is not None:
-            unit = np.ones(len(values)) if weight is None else np.asarray(weight, dtype=np.float64)
-            clusters = group_squares(unit, groups) - float((unit * unit).sum())
+            w = np.ones(len(values)) if weight is None else np.asarray(weight, dtype=np.float64)
+            cluster_squares = group_squares(w, groups) - float((w * w).sum())
         if weight is not None:
             # A batch may have a total weight of zero.
             w = check_weights("weight", weight, len(values), allow_zero=True)
             cells = np.searchsorted(self.levels, values, side="right")
-            counts = np.bincount(cells, weights=w, minlength=len(self.levels) + 1)
-            return self._add(Counted(counts, float((w * w).sum()), clusters, columns))
-        whole = np.zeros(len(self.levels) + 1, dtype=np.int64)
+            weights = np.bincount(cells, weights=w, minlength=len(self.levels) + 1)
+            return self._add(Counted(weights, float((w * w).sum()), cluster_squares, columns))
+        counts = np.zeros(len(self.levels) + 1, dtype=np.int64)
         for start in range(0, len(values), _CHUNK):
-            whole += cell_counts(self.levels, values[start : start + _CHUNK])
-        return self._add(Counted(whole, 0.0, clusters, columns))
+            counts += cell_counts(self.levels, values[start : start + _CHUNK])
+        return self._add(Counted(counts, 0.0, cluster_squares, columns))
 
     def merge(self, other: ScoreTails) -> Self:
         """Add the counts of ``other``, taken over the same positives, in place."""
         if not isinstance(other, ScoreTails) or not self.same_cells(other):
             raise DataError(
-                "tails can be merged only when they count over the same positive scores, with the same "
-                "copies: start every shard from tails.empty()."
+                "tails can be merged only when they count over the same positive scores, with the "
+                "same copies: start every shard from tails.empty()."
             )
         return self._add(other._counted)
 
@@ -247,21 +312,45 @@ class ScoreTails:
 
     def _add(self, more: Counted) -> Self:
         """Add counts under the lock; counts change nowhere else."""
-        with _LOCK:
+        with self._lock:
             self._counted = self._counted + more
         return self
 
     def empty(self, *, copies: int | None = None) -> ScoreTails:
         """The same positives with nothing counted yet."""
-        new = object.__new__(type(self))
-        new.levels, new.positive_counts, new.n_positive = self.levels, self.positive_counts, self.n_positive
-        new.copies = self.copies if copies is None else check_integer("copies", copies, low=1)
-        new._counted = Counted(np.zeros(len(self.levels) + 1, dtype=np.int64))
-        return new
+        copies = self.copies if copies is None else check_integer("copies", copies, low=1)
+        return self._over(self.positive_counts, self.n_positive, copies)
+
+    def with_positives(self, positive_counts: IntArray) -> ScoreTails:
+        """The same cells with other numbers of positives, or none, and nothing counted yet."""
+        return self._over(positive_counts, float(positive_counts.sum()), copies=1)
+
+    def _over(
+        self, positive_counts: IntArray | FloatArray, n_positive: float, copies: int
+    ) -> ScoreTails:
+        """Tails over the same levels, with nothing counted yet."""
+        tails = object.__new__(ScoreTails)
+        tails._start(self.levels, positive_counts, n_positive, copies)
+        return tails
 
     def copy(self) -> ScoreTails:
-        """An independent copy."""
-        return self.empty().merge(self)
+        """An independent copy, with what was computed from the same counts."""
+        counted = self._counted
+        counts_then, results = self._computed
+        tails = self.empty()
+        tails._counted = counted._replace(counts=counted.counts.copy())
+        if counts_then is counted.counts:
+            tails._computed = (tails._counted.counts, results)
+        return tails
+
+    def computed(self) -> dict[Any, Any]:
+        """Results computed from the present counts and positives, for :func:`remembered`."""
+        counts = self._counted.counts
+        counts_then, results = self._computed
+        if counts_then is not counts:  # counts are replaced when some are added, never changed
+            results = {}
+            self._computed = (counts, results)
+        return results
 
     def __add__(self, other: ScoreTails) -> ScoreTails:
         if not isinstance(other, ScoreTails):
@@ -284,7 +373,7 @@ class ScoreTails:
 
     @property
     def columns(self) -> IntArray | None:
-        """Counts of the unlabeled rows in ranges of their columns; None where they are not known."""
+        """Counts of the unlabeled rows in ranges of their columns; None where not known."""
         return self._counted.columns
 
     @property
@@ -295,11 +384,7 @@ class ScoreTails:
     @property
     def n(self) -> float:
         """Effective number of unlabeled rows: Kish's size when they have weights or groups."""
-        counted = self._counted
-        total = float(counted.counts.sum())
-        if counted.weighted or counted.cluster_squares:
-            return effective_size(total, counted.squares + counted.cluster_squares) / self.copies
-        return total / self.copies
+        return self._counted.size / self.copies
 
     @property
     def positive_survival(self) -> FloatArray:
@@ -314,12 +399,15 @@ class ScoreTails:
         return survival(self.counts)
 
     def same_cells(self, other: ScoreTails) -> bool:
+        """Whether ``other`` counts over the same positives, with as many scores of each row."""
+        return self.same_positives(other) and self.copies == other.copies
+
+    def same_positives(self, other: ScoreTails) -> bool:
         """Whether ``other`` counts over the same positives."""
         return (
             np.array_equal(self.levels, other.levels)
             and equal_counts(self.positive_counts, other.positive_counts)
             and math.isclose(self.n_positive, other.n_positive, rel_tol=1e-11)
-            and self.copies == other.copies
         )
 
     def estimate(
@@ -346,11 +434,21 @@ class ScoreTails:
         """The counts as plain data, from which ``record.tails()`` makes equal tails."""
         counted = self._counted
         return TailsRecord(
-            self.levels, self.positive_counts, self.counts, self.n_positive, self.copies,
-            counted.weight_squares, counted.cluster_squares, self.columns,
-        )  # fmt: skip
+            levels=self.levels,
+            positive_counts=self.positive_counts,
+            counts=counted.counts,
+            n_positive=self.n_positive,
+            copies=self.copies,
+            weight_squares=counted.weight_squares,
+            cluster_squares=counted.cluster_squares,
+            columns=counted.columns,
+        )
 
     for_file = record
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A pickle has the counts; the lock and what was computed belong to this object."""
+        return TailsRecord.tails, (self.record(),)
 
 
 Counts = Annotated[np.ndarray[Any, Any], Array("c", dtype="any", low=0)]
@@ -371,59 +469,64 @@ class TailsRecord:
     columns: Annotated[IntArray, Array("r", dtype="int", low=0)] | None
 
     def __post_init__(self) -> None:
-        if not len(self.levels) or (self.levels[1:] <= self.levels[:-1]).any():
+        if len(self.levels) == 0 or (self.levels[1:] <= self.levels[:-1]).any():
             raise DataError("the levels of tails must ascend, and there must be one.")
-        for name in ("positive_counts", "counts"):
-            check_counts(name, getattr(self, name), len(self.levels))
-        whole = self.positive_counts.dtype.kind != "f"  # weighted counts can come from any number of rows
-        most = float(self.positive_counts.sum()) if whole else math.inf
-        if self.positive_counts[0] != 0 or not self.positive_counts.any() or self.n_positive > most:
+        check_counts("positive_counts", self.positive_counts, len(self.levels))
+        check_counts("counts", self.counts, len(self.levels))
+        most_positive = math.inf  # weighted counts can come from any number of rows
+        if self.positive_counts.dtype.kind != "f":
+            most_positive = float(self.positive_counts.sum())
+        below_first = self.positive_counts[0] != 0
+        if below_first or not self.positive_counts.any() or self.n_positive > most_positive:
             raise DataError("positive_counts and n_positive of tails do not agree.")
-        if self.counts.dtype.kind == "f" and self.counts.any() != (self.weight_squares > 0):
+        weighted = self.counts.dtype.kind == "f"
+        if weighted and self.counts.any() != (self.weight_squares > 0):
             raise DataError("counts and weight_squares of tails do not agree.")
         if self.columns is not None and self.columns.max(initial=0) > float(self.counts.sum()):
-            raise DataError("the ranges of columns of tails must not have more rows than are counted.")
+            raise DataError(
+                "the ranges of columns of tails must not have more rows than are counted."
+            )
 
     def tails(self) -> ScoreTails:
         """The tails with these counts."""
         tails = object.__new__(ScoreTails)
-        tails.levels, tails.n_positive, tails.copies = self.levels.copy(), self.n_positive, self.copies
-        tails.positive_counts, counts = (_as_counts(own) for own in (self.positive_counts, self.counts))
-        columns = None if self.columns is None else self.columns.astype(np.int64)
-        tails._counted = Counted(counts, self.weight_squares, self.cluster_squares, columns)
+        positive_counts = _as_counts(self.positive_counts)
+        tails._start(self.levels.copy(), positive_counts, self.n_positive, self.copies)
+        tails._counted = Counted(
+            counts=_as_counts(self.counts),
+            weight_squares=self.weight_squares,
+            cluster_squares=self.cluster_squares,
+            columns=None if self.columns is None else self.columns.astype(np.int64),
+        )
         return tails
 
 
 KeptTails = Annotated[ScoreTails, As(TailsRecord, TailsRecord.tails)]
 
 
+# -- results that tails keep -------------------------------------------------------------------
+
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
-_MOST_REMEMBERED = 1000  # results of one function, about a kilobyte each
 
 
 def remembered(
     function: Callable[Concatenate[ScoreTails, _P], _T],
 ) -> Callable[Concatenate[ScoreTails, _P], _T]:
-    """The function with its last results kept; it must depend on counts and numbers only, not on levels.
+    """The function of tails and numbers; the tails keep its results until their counts change.
 
-    Priors, limits and expected figures need the same curves of the same counts several times. Results are
-    found by a digest of the counts, because tails are copied and their counts change.
+    Priors, limits and expected figures need the same curves of the same counts several times.
     """
-    found: dict[bytes, _T] = {}
 
     @wraps(function)
-    def remembering(tails: ScoreTails, /, *given: _P.args, **named: _P.kwargs) -> _T:
-        numbers: Any = (*given, *named.values())
-        about = [tails.n_positive, tails.n, *(-1.0 if value is None else value for value in numbers)]
-        key = hashlib.blake2b(np.concatenate([tails.positive_counts, tails.counts, about]).tobytes()).digest()
-        result = found.get(key)
-        if result is None:
-            result = function(tails, *given, **named)
-            if len(found) >= _MOST_REMEMBERED:
-                found.clear()
-            found[key] = result
-        return result
+    def remembering(tails: ScoreTails, /, *numbers: _P.args, **named: _P.kwargs) -> _T:
+        results = tails.computed()
+        key = (function.__qualname__, *numbers, *named.values())
+        if key not in results:
+            if len(results) >= _MOST_REMEMBERED:
+                results.clear()
+            results[key] = function(tails, *numbers, **named)
+        value: _T = results[key]
+        return value
 
-    remembering.forget = found.clear  # type: ignore[attr-defined]
     return remembering

@@ -12,7 +12,7 @@ import numpy as np
 from drpu._typing import FloatArray, IntArray, Rows
 from drpu.decisions.budget import budget_depth, gain_of
 from drpu.decisions.gain import Budget, Gain
-from drpu.decisions.performance import PreparedCounts, decision_rates, expect
+from drpu.decisions.performance import Performance, PreparedCounts, decision_rates, expect
 from drpu.decisions.thresholds import Costs, ratio_threshold
 from drpu.exceptions import (
     DataError,
@@ -25,7 +25,6 @@ from drpu.exceptions import (
 )
 from drpu.periods.group_priors import GroupPrior, GroupPriors
 from drpu.periods.groups import group_members, group_values, outputs_by
-from drpu.periods.mixture_test import Performance
 from drpu.periods.moves import Backtest
 from drpu.plots import RocDisplay, fitted_of, prepared_counts
 from drpu.priors.estimate import FEW_POSITIVES, PriorEstimate

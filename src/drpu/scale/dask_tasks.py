@@ -13,8 +13,8 @@ from drpu._optional import require
 from drpu._typing import FloatArray, IntArray
 from drpu.models.boosted import BoostedFunction
 from drpu.models.clusters import MOST_LABELS, Counts, Part, Plan
-from drpu.periods.columns import Cells, column_quantiles, count_columns
 from drpu.priors.tails import ScoreTails
+from drpu.tables.cells import Cells, column_quantiles, count_columns
 from drpu.tables.frames import read_frame
 from drpu.tables.summaries import TableSummary
 

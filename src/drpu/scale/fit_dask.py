@@ -18,10 +18,10 @@ from drpu.exceptions import ClusterError, DataTypeError
 from drpu.models.boosted import BoostedFunction
 from drpu.models.clusters import Counts, FrameLearner, Plan, feature_columns
 from drpu.models.trees import Trees, category_settings
-from drpu.periods.columns import Cells
 from drpu.priors.tails import ScoreTails
 from drpu.scale import dask_tasks as tasks
 from drpu.scale.dask_tasks import TreeTraining, one_at_a_time, worker_addresses
+from drpu.tables.cells import Cells
 from drpu.tables.encoder import TableEncoder
 from drpu.tables.summaries import ColumnSummary
 from drpu.tables.values import DATE, NUMBER

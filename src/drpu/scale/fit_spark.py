@@ -18,9 +18,9 @@ from drpu.exceptions import ClusterError, DataTypeError
 from drpu.models.boosted import BoostedFunction
 from drpu.models.clusters import MOST_LABELS, Counts, FrameFit, FrameLearner, Plan, feature_columns
 from drpu.models.trees import Trees, trees_from_xgboost
-from drpu.periods.columns import NEIGHBOURS, RANGE_SHARES, Cells, count_columns, mean_of_neighbours
 from drpu.priors.tails import ScoreTails
 from drpu.scale.spark import add_up, plain_errors, quiet, share, wall_clock
+from drpu.tables.cells import NEIGHBOURS, RANGE_SHARES, Cells, count_columns, mean_of_neighbours
 from drpu.tables.encoder import TableEncoder
 from drpu.tables.frames import read_frame
 from drpu.tables.summaries import ColumnSummary, TableSummary

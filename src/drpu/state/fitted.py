@@ -21,13 +21,14 @@ from drpu.decisions.thresholds import KeptCosts, check_cost
 from drpu.exceptions import DataError
 from drpu.models.crossfit import Folds
 from drpu.models.learner import LOG_LIMIT
-from drpu.periods.columns import ColumnProfile, ColumnShift, count_columns, moved_columns
+from drpu.periods.columns import ColumnShift, moved_columns
 from drpu.periods.moves import Backtest, LabelCount, mean_probability
 from drpu.priors.calibration import Calibration, calibrate, population_ratio
 from drpu.priors.estimate import PriorEstimate, prior_from_tails
 from drpu.priors.figures import Figure
 from drpu.priors.tails import KeptTails, ScoreTails
 from drpu.state.record import Labels
+from drpu.tables.cells import ColumnProfile, count_columns
 from drpu.tables.notes import MOST_NOTES, Note
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ import numpy as np
 from drpu._codec import Items, Kept, NotKept, Number, kept
 from drpu._typing import FloatArray
 from drpu.exceptions import DataError, DataTypeError
-from drpu.periods.columns import RANGES, RARE, Cells
+from drpu.tables.cells import RANGES, RARE, Cells
 from drpu.tables.summaries import FEWEST, ColumnSummary
 from drpu.tables.values import (
     CATEGORY,

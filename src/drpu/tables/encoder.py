@@ -13,7 +13,7 @@ import numpy as np
 from drpu._codec import Items, Kept, Whole, kept
 from drpu._typing import FloatArray
 from drpu.exceptions import DataError, DataTypeError, IdColumnWarning, UnseenLevelsWarning
-from drpu.periods.columns import Cells
+from drpu.tables.cells import Cells
 from drpu.tables.columns import (
     MISSING,
     OTHER,

@@ -17,7 +17,7 @@ from sklearn.utils.extmath import randomized_svd
 from drpu._codec import POSITIVE, Array, kept
 from drpu._typing import FloatArray, IntArray
 from drpu.exceptions import ArtifactError, DataError
-from drpu.periods.columns import Cells
+from drpu.tables.cells import Cells
 from drpu.tables.columns import ColumnPlan, string_shares
 from drpu.tables.summaries import ColumnSummary
 from drpu.tables.values import different, hash_of, is_missing_cell, level_name

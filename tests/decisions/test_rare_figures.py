@@ -10,8 +10,9 @@ from scipy.special import ndtr, ndtri
 from drpu import ScoreTails
 from drpu.decisions.performance import Decision, _likely_rate, expect
 from drpu.decisions.thresholds import ratio_threshold
-from drpu.priors.calibration import Plateau, calibrate, fit_plateau, noisy_curve
+from drpu.priors.calibration import calibrate
 from drpu.priors.estimate import PriorEstimate
+from drpu.priors.plateau import Plateau, fit_plateau, noisy_curve
 
 PRIOR = 0.4
 given = PriorEstimate.given
@@ -84,16 +85,17 @@ def test_the_plateau_at_a_known_prior_is_not_flat(n_positive):
 @pytest.mark.parametrize("expected", [0.001, 0.01, 0.2])
 def test_many_counts_decide_the_rate_and_few_leave_it_at_the_curve(expected):
     for noise, target in ((1e-6, 0.05), (1e2, expected)):
-        rate, (low, high), slope = _likely_rate(0.05, noise, 0.0, (expected, 1.0))
-        assert low <= rate <= high
-        assert abs(math.log(rate / target)) < 0.55  # the mean of a log-normal rate is e^0.5 times its median
-        assert 0 <= slope <= 1 + 1e-9
+        rate = _likely_rate(0.05, noise, 0.0, expected, doubt=1.0)
+        assert rate.low <= rate.value <= rate.high
+        # the mean of a log-normal rate is e^0.5 times its median
+        assert abs(math.log(rate.value / target)) < 0.55
+        assert 0 <= rate.slope <= 1 + 1e-9
 
 
 def test_no_counts_make_the_precision_one():
     # fewer rows than positives alone would give
-    rate, (low, high), _ = _likely_rate(-0.02, 1e-4, 0.0, (0.01, 1.0))
-    assert 0 < low < rate < high
+    rate = _likely_rate(-0.02, 1e-4, 0.0, 0.01, doubt=1.0)
+    assert 0 < rate.low < rate.value < rate.high
 
 
 @pytest.mark.parametrize("test_prior", [0.05, 0.2])

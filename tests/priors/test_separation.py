@@ -5,7 +5,7 @@ import pytest
 
 from drpu.exceptions import DataError
 from drpu.priors.limits import ratio_limits, shift_limits
-from drpu.priors.separation import evidence_of, plateau_profile
+from drpu.priors.plateau import plateau_profile, separation_of
 from drpu.priors.tails import ScoreTails
 from tails_data import drawn
 
@@ -14,12 +14,12 @@ def test_the_index_is_a_lower_bound_of_the_true_one():
     # For equal-variance normals the plateau's shape is right, so that its lower limit of the prior,
     # and with it the index, holds in all but about 2.5 % of samples: at most 4 of 40 (p = .003).
     true = 0.683  # two standard deviations apart
-    above = sum(evidence_of(drawn(seed, 300, 3000, 0.3, 2.0)).separation > true for seed in range(40))
+    above = sum(separation_of(drawn(seed, 300, 3000, 0.3, 2.0)).least_youden > true for seed in range(40))
     assert above <= 4
 
 
 def test_a_likelier_prior_has_a_lower_limit_below_it():
-    profile = evidence_of(drawn(0, 300, 3000, 0.3, 2.0)).profile
+    profile = separation_of(drawn(0, 300, 3000, 0.3, 2.0)).profile
     assert profile.height.max() == 0
     limits = [profile.low(level) for level in (0.5, 0.8, 0.95, 0.99)]
     assert limits == sorted(limits, reverse=True)
@@ -31,13 +31,13 @@ def test_no_increasing_change_of_the_scores_alters_the_profile():
     positive, scores = rng.normal(2, 1, 100), rng.normal(0, 1, 400)
     heights = []
     for change in (np.arctan, lambda s: 50 * s - 7):
-        plateau_profile.forget()  # the counts are the same
         heights.append(plateau_profile(ScoreTails(change(positive)).update(change(scores))).height)
     np.testing.assert_array_equal(*heights)
 
 
 def test_impurity_is_none_where_the_plateau_agrees_and_all_of_the_limit_where_nothing_separates():
-    strong, nothing = evidence_of(drawn(1, 500, 5000, 0.3, 4.0)), evidence_of(drawn(1, 500, 5000, 0.3, 0.1))
+    strong = separation_of(drawn(1, 500, 5000, 0.3, 4.0))
+    nothing = separation_of(drawn(1, 500, 5000, 0.3, 0.1))
     assert strong.impurity(strong.profile.low(0.95) - 0.01, 0.3) == 0
     assert nothing.impurity(0.4, 0.5) == pytest.approx(0.4)
 
@@ -79,4 +79,4 @@ def test_limits_of_the_training_prior_widen_those_of_the_new_one():
 
 def test_empty_counts_are_no_evidence():
     with pytest.raises(DataError, match="empty"):
-        evidence_of(ScoreTails([1.0, 2.0]))
+        separation_of(ScoreTails([1.0, 2.0]))
