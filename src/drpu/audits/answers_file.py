@@ -44,7 +44,12 @@ _CLOSE = 1e-3  # scores of one row on two machines differ by less
 
 
 def audit_from_columns(
-    classifier: RatioClassifier, X: Rows, columns: Mapping[str, Any], *, by: Any = None, label: str = LABEL
+    classifier: RatioClassifier,
+    X: Rows,
+    columns: Mapping[str, Any],
+    *,
+    by: Any = None,
+    label: str = LABEL,
 ) -> Any:
     """The audit in a filled-in file, or that of each group.
 
@@ -84,11 +89,15 @@ def _by_group(
     classifier: RatioClassifier, X: Rows, columns: Mapping[str, Any], by: Any, label: str
 ) -> dict[Any, Audit]:
     if GROUP not in columns:
-        raise DataError(f"the audit file must have a column {GROUP!r}: plan the audit with the same groups.")
+        raise DataError(
+            f"the audit file must have a column {GROUP!r}: plan the audit with the same groups."
+        )
     names, member, scored = group_members(classifier, X, by)
     tokens, labels = _read_tokens(columns, label), listed(columns[label], label)
     if all(is_missing_cell(value) for value in labels):
-        raise LabelError(f"the column {label!r} of the audit file holds no answer: fill in at least one.")
+        raise LabelError(
+            f"the column {label!r} of the audit file holds no answer: fill in at least one."
+        )
     found: dict[Any, Audit] = {}
     texts = [group_text(name) for name in names]
     strange = [token.group for token in tokens if token.group not in texts]
@@ -121,7 +130,12 @@ def _read_tokens(columns: Mapping[str, Any], label: str) -> list[_Token]:
     if not pairs:
         raise DataError("the audit file holds no rows.")
     for row, design in pairs:
-        if is_missing(row) or is_missing(design) or not isinstance(design, str) or not design.strip():
+        if (
+            is_missing(row)
+            or is_missing(design)
+            or not isinstance(design, str)
+            or not design.strip()
+        ):
             raise DataError(
                 f"the audit file holds a row without {ROW} or {DESIGN}: answers for other rows than planned "
                 "would bias the estimates. Remove that row."
@@ -140,7 +154,11 @@ def _read_tokens(columns: Mapping[str, Any], label: str) -> list[_Token]:
 
 
 def _audit(
-    classifier: RatioClassifier, scored: ScoredRows, tokens: list[_Token], labels: list[Any], name: str
+    classifier: RatioClassifier,
+    scored: ScoredRows,
+    tokens: list[_Token],
+    labels: list[Any],
+    name: str,
 ) -> Audit:
     """The answers of one plan."""
     design = tokens[0].design
@@ -154,9 +172,13 @@ def _audit(
         )
     planned, n = sum(design.rows), len(scored)
     if planned != n or rows.max() >= n:
-        raise DataError(f"the audit was planned on {planned} rows, got {n}: pass the rows of the plan.")
+        raise DataError(
+            f"the audit was planned on {planned} rows, got {n}: pass the rows of the plan."
+        )
     if all(is_missing_cell(value) for value in labels):
-        raise LabelError(f"the column {name!r} of the audit file holds no answer: fill in at least one.")
+        raise LabelError(
+            f"the column {name!r} of the audit file holds no answer: fill in at least one."
+        )
     answered, positive = read_answers(labels, classifier.fitted_.classes, name=name)
     scores = scored.scores[rows]
     other = [
@@ -171,7 +193,9 @@ def _audit(
             "order, as when the audit was planned."
         )
     if answered.sum() < design.planned:
-        warn_of_missing(design.planned - int(answered.sum()), design.planned, design.planned - len(tokens))
+        warn_of_missing(
+            design.planned - int(answered.sum()), design.planned, design.planned - len(tokens)
+        )
     stratum = np.array([token.stratum for token in tokens])[answered]
     answers = Answers(positive, stratum, np.array(design.rows))
     places = (design.classifier, design.population, rows[answered])
@@ -204,9 +228,15 @@ def _read_token(row: Any, text: str, group: str | None) -> _Token | None:
             return None
         version, classifier, population, strata, stratum, score = body.split("-", 5)
         pairs = [tuple(map(int, pair.split("of"))) for pair in strata.split("_")]
-        possible = all(0 <= n <= size < 2**53 for n, size in pairs) and 0 <= int(stratum) < len(pairs)
-        design = _Design(classifier, population, sum(n for n, _ in pairs), tuple(size for _, size in pairs))
+        possible = all(0 <= n <= size < 2**53 for n, size in pairs) and 0 <= int(stratum) < len(
+            pairs
+        )
+        design = _Design(
+            classifier, population, sum(n for n, _ in pairs), tuple(size for _, size in pairs)
+        )
         token = _Token(position, design, int(stratum), float(score), group)
     except (TypeError, ValueError, OverflowError):  # int(inf) overflows
         return None
-    return token if possible and version == VERSION and population in (*POPULATIONS, *SEEN) else None
+    return (
+        token if possible and version == VERSION and population in (*POPULATIONS, *SEEN) else None
+    )

@@ -12,7 +12,14 @@ from scipy.special import ndtri
 from drpu._samples import Sample, SamplePair
 from drpu._typing import BoolArray, FloatArray, IntArray, Rows
 from drpu.audits.design import Growth, carry_share, combine_figures, negative_growth, settled_growth
-from drpu.audits.evaluation import FIGURES, Answers, Evaluation, FairnessTest, fairness_test, positive_ranks
+from drpu.audits.evaluation import (
+    FIGURES,
+    Answers,
+    Evaluation,
+    FairnessTest,
+    fairness_test,
+    positive_ranks,
+)
 from drpu.audits.labelling import answer_weights
 from drpu.audits.plan import (
     Audit,
@@ -82,7 +89,9 @@ def audited_priors(
     bounds = 1.0, 1.0
     if fairness is None or fairness.p_value >= UNFAIR:
         share = fitted.labelled_fraction or None
-        alone = prior_from_tails(fitted.tails, level=bound_level(level), labelled_share=share, warn=False)
+        alone = prior_from_tails(
+            fitted.tails, level=bound_level(level), labelled_share=share, warn=False
+        )
         bounds = alone.high, alone.high if "unlabeled" in population else 1.0
         if any(step is not None and step.spread > 0 for step in growth):
             unlabeled = leaning_to(unlabeled, alone)
@@ -154,11 +163,17 @@ def _fairness(
     parts: list[AuditPart], direct: list[Figure], train: Figure, fitted: FittedRatio
 ) -> FairnessTest | None:
     """The test on all parts whose rows were not used in training."""
-    unseen = [(part, share) for part, share in zip(parts, direct, strict=True) if not part.seen_in_training]
+    unseen = [
+        (part, share)
+        for part, share in zip(parts, direct, strict=True)
+        if not part.seen_in_training
+    ]
     if not unseen:
         return None
     columns, first = [], 0
-    prior = min(max(with_labelled(_estimate(train, 1.0, 0.95), fitted.labelled_fraction).value, 1e-6), 1.0)
+    prior = min(
+        max(with_labelled(_estimate(train, 1.0, 0.95), fitted.labelled_fraction).value, 1e-6), 1.0
+    )
     for part, share in unseen:
         answers = part.answers
         mass = (answers.weight / np.maximum(answers.sizes, 1))[answers.stratum]
@@ -177,9 +192,15 @@ def warn_of_unfair_labels(test: FairnessTest | None) -> None:
     if test is None or test.p_value >= UNFAIR:
         return
     if test.labelled_score_higher:
-        how = "higher", "priors estimated without answers are too low, and expected recall is too high"
+        how = (
+            "higher",
+            "priors estimated without answers are too low, and expected recall is too high",
+        )
     else:
-        how = "lower", "priors estimated without answers are too high, and expected recall is too low"
+        how = (
+            "lower",
+            "priors estimated without answers are too high, and expected recall is too low",
+        )
     LabelledSampleWarning.issue(
         f"labelled positives score {how[0]} than the {test.n_positive} audited ones (mean rank "
         f"{test.rank:.2f} instead of 0.50, p = {test.p_value:.1g}): they do not look like a random "
@@ -205,7 +226,9 @@ def adapt_to_answers(
     rows, seen, parts, own = _parts_of(classifier, X, audit)
     rough = fitted.prior_of(seen, level=level)
     test, moved, shown = tested(fitted, seen, rough)
-    in_training = any(part.seen_in_training for part in own)  # training rows have other scores than new rows
+    in_training = any(
+        part.seen_in_training for part in own
+    )  # training rows have other scores than new rows
     only_prior = in_training or shown.moved == "prior"
     if not only_prior:
         warn_of_other_shift(test, moved, done="answers")
@@ -265,10 +288,15 @@ def _recalibrated(
         return bounded_log_odds(np.minimum(train * np.exp(log_ratio), 1.0))
 
     if rows is None:
-        population = Population.of(bounded_log_odds(fitted.cell_probability()), seen.counts / seen.copies)
+        population = Population.of(
+            bounded_log_odds(fitted.cell_probability()), seen.counts / seen.copies
+        )
     else:
         population = Population.of(log_odds(fitted.log_ratio_of(rows.scores)))
-    samples = [DesignedSample.of(log_odds(fitted.log_ratio_of(part.scores)), part.answers) for part in parts]
+    samples = [
+        DesignedSample.of(log_odds(fitted.log_ratio_of(part.scores)), part.answers)
+        for part in parts
+    ]
     tail = (1 - level) / 2
     centre = classifier.findings.map or TRAINED
     found, share = recalibrate(population, samples, centre=centre, tails=(tail, tail))
@@ -282,7 +310,9 @@ class TrainingAnswers:
     answers: Answers  # true labels and their design
     place: IntArray  # positions of the answered rows in the rows of the fit, or in ``other``
     other: Any = None  # other rows than those of the fit
-    of_unlabeled: bool = False  # whether the rows were chosen among the unlabeled rows of the fit only
+    of_unlabeled: bool = (
+        False  # whether the rows were chosen among the unlabeled rows of the fit only
+    )
 
     @property
     def chance(self) -> FloatArray:
@@ -346,9 +376,13 @@ def known_rows(
     parts: list[tuple[Sample, BoolArray, IntArray]] = []
     if negative is not None:
         place = at[negative]
-        parts.append((replace(pair.unlabeled.take(place), groups=None), np.zeros(len(place), bool), place))
+        parts.append(
+            (replace(pair.unlabeled.take(place), groups=None), np.zeros(len(place), bool), place)
+        )
     own_rows = [one for one in answers if one.other is None]
-    warn_of_answered_positives(sum(int((labelled[a.place] & ~a.answers.positive).sum()) for a in own_rows))
+    warn_of_answered_positives(
+        sum(int((labelled[a.place] & ~a.answers.positive).sum()) for a in own_rows)
+    )
     for one in answers:
         kept = ~labelled[one.place] if one.other is None else np.ones(len(one.place), bool)
         positive, weight = one.answers.positive[kept], np.ones(int(kept.sum()))
@@ -358,21 +392,27 @@ def known_rows(
         place = at[one.place[kept]] if one.other is None else np.full(len(positive), -1)
         rows = pair.unlabeled.rows if one.other is None else check(one.other)
         sample = Sample(rows[place if one.other is None else one.place], weight)
-        parts.append((replace(sample, weight=None) if np.allclose(weight, 1) else sample, positive, place))
+        parts.append(
+            (replace(sample, weight=None) if np.allclose(weight, 1) else sample, positive, place)
+        )
     parts = [part for part in parts if len(part[1])]
     if not parts:
         return None
     sample = parts[0][0]
     for other, _, _ in parts[1:]:
         sample = sample.joined(other)
-    return Known(sample, np.concatenate([p[1] for p in parts]), np.concatenate([p[2] for p in parts]))
+    return Known(
+        sample, np.concatenate([p[1] for p in parts]), np.concatenate([p[2] for p in parts])
+    )
 
 
 def beside(pair: SamplePair, known: Known, negative: BoolArray) -> tuple[SamplePair, Known]:
     """The unlabeled sample without the rows ``negative``, which come beside it in a case-control study."""
     place = np.where(negative, -1, np.cumsum(~negative) - 1)[known.place]
     rest = pair.unlabeled.take(np.flatnonzero(~negative))
-    return SamplePair(pair.positive, rest), replace(known, place=np.where(known.place < 0, -1, place))
+    return SamplePair(pair.positive, rest), replace(
+        known, place=np.where(known.place < 0, -1, place)
+    )
 
 
 def prior_from_answers(
@@ -385,7 +425,9 @@ def prior_from_answers(
             continue
         share = one.answers.share(one.answers.positive, (0.025, 0.025))
         if not one.of_unlabeled:  # the labelled rows are known to be positive
-            ends = ((v * n - n_labelled) / n_unlabeled for v in (share.value, share.low, share.high))
+            ends = (
+                (v * n - n_labelled) / n_unlabeled for v in (share.value, share.low, share.high)
+            )
             value, low, high = (min(max(end, 0.0), 1.0) for end in ends)
             share = Figure(value, low, high, share.variance * (n / n_unlabeled) ** 2)
         figures.append(share)
@@ -418,7 +460,11 @@ def resolve_audit(
 
 
 def _resolve_random(
-    classifier: RatioClassifier, part: RandomPart, X: ScoredRows | None, seen: ScoreTails | None, mark: str
+    classifier: RatioClassifier,
+    part: RandomPart,
+    X: ScoredRows | None,
+    seen: ScoreTails | None,
+    mark: str,
 ) -> AuditPart:
     fitted, population = classifier.fitted_, "auto"
     answered, positive = read_answers(list(part.labels), fitted.classes)

@@ -16,7 +16,13 @@ from drpu._samples import n_rows
 from drpu._typing import BoolArray, FloatArray, IntArray, Rows
 from drpu.audits.design import Strata
 from drpu.audits.evaluation import Answers
-from drpu.exceptions import DataError, DataTypeError, LabelError, MissingAnswersWarning, ParameterError
+from drpu.exceptions import (
+    DataError,
+    DataTypeError,
+    LabelError,
+    MissingAnswersWarning,
+    ParameterError,
+)
 from drpu.priors.tails import ScoreTails
 from drpu.tables.frames import FrameRows, collected, warn_of_order
 from drpu.tables.values import NULL_WORDS, is_missing, is_missing_cell
@@ -82,8 +88,12 @@ def read_answers(
 def labelled_flags(y: Any, classes: np.ndarray[Any, Any]) -> BoolArray:
     """Which rows have the label of the positives; all others, also missing ones, have not."""
     values, positive = listed(y, "y"), classes.tolist()[1]
-    flags = np.array([not is_missing(value) and bool(value == positive) for value in values], dtype=bool)
-    strange = [v for v in values if not is_missing(v) and v != positive and v != classes.tolist()[0]]
+    flags = np.array(
+        [not is_missing(value) and bool(value == positive) for value in values], dtype=bool
+    )
+    strange = [
+        v for v in values if not is_missing(v) and v != positive and v != classes.tolist()[0]
+    ]
     if strange:
         raise LabelError(
             f"y must hold the labels of training, {classes.tolist()}, or missing values, got {strange[0]!r}: "
@@ -137,7 +147,9 @@ def check_positions(name: str, rows: Any, most: int | None) -> np.ndarray[Any, n
     """``rows`` as different positions from 0 on, below ``most`` if it is given."""
     array = np.asarray(as_numpy(rows))
     if array.ndim != 1 or array.dtype.kind not in "iu":
-        raise DataError(f"{name} must be a list of integers, positions of rows, got {array.dtype} values.")
+        raise DataError(
+            f"{name} must be a list of integers, positions of rows, got {array.dtype} values."
+        )
     positions = array.astype(np.int64)
     if len(positions) and (positions.min() < 0 or (most is not None and positions.max() >= most)):
         worst = positions[(positions < 0) | (positions >= (np.inf if most is None else most))][0]
@@ -200,7 +212,9 @@ def row_digest(X: Rows) -> int:
     dense = np.asarray(X).reshape(n_rows(X), -1)
     columns = np.arange(dense.shape[1])
     for start in range(0, len(dense), 4096):  # in blocks, to limit memory
-        block = np.ascontiguousarray(dense[start : start + 4096], dtype=np.float64) + 0.0  # -0 becomes 0
+        block = (
+            np.ascontiguousarray(dense[start : start + 4096], dtype=np.float64) + 0.0
+        )  # -0 becomes 0
         hashes = _mixed(block.view(np.uint64), columns).sum(axis=1, dtype=np.uint64)
         total = (total + _total(hashes)) & (2**64 - 1)
     return total
@@ -233,7 +247,9 @@ class AuditPart:
     scores: FloatArray  # scores of the answered rows
     counts: ScoreTails  # counts of all rows that the audit was planned on
     classifier: str  # mark of the classifier that gave the scores
-    population: str = "auto"  # as in ``plan_audit``, or "fitted": all training rows, labelled ones included
+    population: str = (
+        "auto"  # as in ``plan_audit``, or "fitted": all training rows, labelled ones included
+    )
     rows: IntArray | None = None  # positions of the answered rows among those that were planned on
 
     @property
@@ -317,7 +333,9 @@ class Audit:
             rows = array
         n = int(rows.shape[0])
         if n != len(answers):
-            raise DataError(f"rows and labels must have the same length, got {n} and {len(answers)}.")
+            raise DataError(
+                f"rows and labels must have the same length, got {n} and {len(answers)}."
+            )
         if all(is_missing_cell(label) for label in answers):
             raise DataError("labels must hold at least one answer, got none.")
         return cls((RandomPart(rows, answers, positions),))
@@ -346,9 +364,15 @@ class Audit:
 def refuse_repeated(parts: Sequence[AuditPart | RandomPart]) -> None:
     """Raise if the same answers are given twice, which would be counted twice."""
     for one, other in itertools.combinations(parts, 2):
-        rows = [part.rows for part in (one, other) if isinstance(part, AuditPart) and part.rows is not None]
+        rows = [
+            part.rows
+            for part in (one, other)
+            if isinstance(part, AuditPart) and part.rows is not None
+        ]
         again = len(rows) == 2 and np.array_equal(np.sort(rows[0]), np.sort(rows[1]))
-        if one is other or (again and getattr(one, "counts", None) == getattr(other, "counts", None)):
+        if one is other or (
+            again and getattr(one, "counts", None) == getattr(other, "counts", None)
+        ):
             raise DataError("an audit must not be given twice: its answers would be counted twice.")
 
 
@@ -411,7 +435,9 @@ class AuditPlan:
         """
         if isinstance(labels, Mapping):
             if rows is not None:
-                raise ParameterError("rows must be None if labels is a mapping: its keys are the rows.")
+                raise ParameterError(
+                    "rows must be None if labels is a mapping: its keys are the rows."
+                )
             rows, labels = list(labels), list(labels.values())
         values = listed(labels)
         place = np.arange(self.n) if rows is None else self._places(rows)
@@ -439,9 +465,14 @@ class AuditPlan:
     def _design(self, group: Any = None) -> list[str]:
         pairs = zip(self.strata.planned, self.strata.rows, strict=True)
         strata = "_".join(f"{n}of{rows}" for n, rows in pairs)
-        design, scores = f"{VERSION}-{self.classifier}-{self.population}-{strata}", mean_scores(self.scores)
+        design, scores = (
+            f"{VERSION}-{self.classifier}-{self.population}-{strata}",
+            mean_scores(self.scores),
+        )
         found = []
-        for row, stratum, score in zip(self.rows.tolist(), self.stratum.tolist(), scores, strict=True):
+        for row, stratum, score in zip(
+            self.rows.tolist(), self.stratum.tolist(), scores, strict=True
+        ):
             body = f"{design}-{stratum}-{score:.6g}".replace("+", "")
             found.append(f"{body}-{check_of(row, body, group)}")
         return found
@@ -467,7 +498,9 @@ class AuditPlan:
         )
 
     def _repr_html_(self) -> str:
-        head = "".join(f"<th>{name}</th>" for name in ("stratum", "rows", "to label", "expected positives"))
+        head = "".join(
+            f"<th>{name}</th>" for name in ("stratum", "rows", "to label", "expected positives")
+        )
         lines = "".join(
             f"<tr><td>{h + 1}</td><td>{rows:,}</td><td>{planned}</td><td>{share:.0%}</td></tr>"
             for h, (rows, planned, share) in enumerate(
@@ -501,11 +534,15 @@ class GroupPlans(dict[Any, AuditPlan]):
         """The audit of each group, from the true labels in the order of ``rows``."""
         values = listed(labels)
         if len(values) != self.n:
-            raise DataError(f"labels must hold one answer for each of {self.n} rows, got {len(values)}.")
+            raise DataError(
+                f"labels must hold one answer for each of {self.n} rows, got {len(values)}."
+            )
         found, start = {}, 0
         for name, plan in self.items():
             own, start = values[start : start + plan.n], start + plan.n
-            if not all(is_missing_cell(value) for value in own):  # a group without answers has no audit
+            if not all(
+                is_missing_cell(value) for value in own
+            ):  # a group without answers has no audit
                 found[name] = plan.answer(own)
         if not found:
             raise LabelError("labels must hold at least one answer, got none.")

@@ -19,10 +19,24 @@ from drpu._checks import (
 )
 from drpu._samples import n_rows
 from drpu._typing import FloatArray, Rows
-from drpu.audits.combine import adapt_to_answers, averaged, bound_level, resolve_audit, rows_for_width
+from drpu.audits.combine import (
+    adapt_to_answers,
+    averaged,
+    bound_level,
+    resolve_audit,
+    rows_for_width,
+)
 from drpu.audits.design import draw_rows, expected_width, make_strata
 from drpu.audits.evaluation import Evaluation, evaluate_answers
-from drpu.audits.plan import POPULATIONS, Audit, AuditPlan, GroupPlans, check_audit, labels_of, listed
+from drpu.audits.plan import (
+    POPULATIONS,
+    Audit,
+    AuditPlan,
+    GroupPlans,
+    check_audit,
+    labels_of,
+    listed,
+)
 from drpu.classifier.decisions import RatioDecisions
 from drpu.classifier.notices import count_there
 from drpu.exceptions import ParameterError
@@ -121,7 +135,9 @@ class RatioClassifier(RatioDecisions):
         """
         check_fraction("level", level)
         if audit is not None:
-            refuse_with_audit(sample_weight=sample_weight, y=y, shift=None if shift == "auto" else shift)
+            refuse_with_audit(
+                sample_weight=sample_weight, y=y, shift=None if shift == "auto" else shift
+            )
             return adapt_to_answers(self, X, check_audit(audit), level=level)
         warn_of_order(X, y=y, sample_weight=sample_weight)
         counts = count_there(self, X, sample_weight)
@@ -134,7 +150,9 @@ class RatioClassifier(RatioDecisions):
         if sample_weight is not None:
             weight = check_numbers("sample_weight", sample_weight)
         elif y is not None and seen.weighted:
-            raise ParameterError("y must be None with weighted counts, in which rows are not told apart.")
+            raise ParameterError(
+                "y must be None with weighted counts, in which rows are not told apart."
+            )
         n = round(seen.n) if weight is None else len(weight)
         arrived = arrived_labels(self, y, n, weight)
         prior = self.fitted_.prior_of(seen, level=level)
@@ -276,7 +294,9 @@ class RatioClassifier(RatioDecisions):
         check_fraction("level", level)
         check_choice("population", population, POPULATIONS)
         if (n is None) == (width is None):
-            raise ParameterError(f"give n or width, one of the two, got n={n!r} and width={width!r}.")
+            raise ParameterError(
+                f"give n or width, one of the two, got n={n!r} and width={width!r}."
+            )
         if isinstance(X, ScoreTails):
             raise ParameterError("X must be rows: rows cannot be chosen from counts.")
         scored = score_once(self, X)
@@ -429,7 +449,9 @@ def refuse_with_audit(**arguments: Any) -> None:
     """Raise if one of the arguments was given beside an audit, whose answers are used instead."""
     for name, value in arguments.items():
         if value is not None:
-            raise ParameterError(f"{name} must be left out with an audit: its answers are used instead.")
+            raise ParameterError(
+                f"{name} must be left out with an audit: its answers are used instead."
+            )
 
 
 @dataclass(frozen=True)

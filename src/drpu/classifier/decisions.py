@@ -96,7 +96,9 @@ class RatioDecisions(PUClassifier):
         if found.map is None:
             return ratio_threshold(train, self._label_prior(), cost=self.cost_)
         level = (logit(self.cost_) - found.map.intercept) / found.map.slope
-        if not -FARTHEST <= level < FARTHEST:  # the map clips log-odds there, so all rows have one label
+        if (
+            not -FARTHEST <= level < FARTHEST
+        ):  # the map clips log-odds there, so all rows have one label
             return math.copysign(math.inf, level)
         return float(expit(level) / max(train, 1e-12))
 
@@ -222,7 +224,9 @@ class RatioDecisions(PUClassifier):
             ratio = None if fitted.calibration is None else threshold
         decision = fitted.decision(score, ratio, found.rows)
         if found.map is not None:
-            return expect_mapped(decision, fitted.map_curves(), self.test_prior_, cost=float(self.cost_))
+            return expect_mapped(
+                decision, fitted.map_curves(), self.test_prior_, cost=float(self.cost_)
+            )
         return expect(decision, fitted.unlabeled_prior, self.test_prior_, cost=self.cost_)
 
     def uncertain(self, X: Rows) -> BoolArray:
@@ -254,7 +258,8 @@ class RatioDecisions(PUClassifier):
             )
         unit = check_real("rows", rows, low=0.0) * (costs.false_alarm + costs.miss)
         value, low, high = (
-            unit * float(figures.cost) for figures in (self.expected_performance(), *self.expected_range())
+            unit * float(figures.cost)
+            for figures in (self.expected_performance(), *self.expected_range())
         )
         return Figure(value, min(low, value), max(high, value))
 
@@ -405,11 +410,17 @@ class RatioDecisions(PUClassifier):
     def _own_counts(self, tails: ScoreTails, sample_weight: Any) -> ScoreTails:
         """``tails``, if they are counts of some rows by this classifier."""
         if sample_weight is not None:
-            raise ParameterError("sample_weight must be None with counts: rows are weighted when counted.")
+            raise ParameterError(
+                "sample_weight must be None with counts: rows are weighted when counted."
+            )
         if not self.fitted_.no_counts().same_cells(tails):
-            raise DataError("these counts were not made by this classifier: make them with its count method.")
+            raise DataError(
+                "these counts were not made by this classifier: make them with its count method."
+            )
         if not tails.counts.any():
-            raise DataError("these counts are empty: count at least one row before adapting to them.")
+            raise DataError(
+                "these counts are empty: count at least one row before adapting to them."
+            )
         return tails
 
     # -- explanations

@@ -70,7 +70,9 @@ from drpu.tables.encoder import fixed_cells
 from drpu.tables.frames import collected, warn_of_order
 from drpu.tables.notes import Note, table_notes
 
-BACKTEST_SHARE = 0.8  # of the time of a fit with a backtest, which makes up to six fits to fewer rows
+BACKTEST_SHARE = (
+    0.8  # of the time of a fit with a backtest, which makes up to six fits to fewer rows
+)
 SURE = 0.999  # level of the limit that a given prior must exceed to contradict the rows
 EDGE, TINY = 0.005, 1e-6  # an estimate beyond EDGE whose limit is within TINY of 0 or 1 is suspect
 
@@ -219,7 +221,9 @@ class DRPUClassifier(RatioClassifier):
         """
         self._check_parameters()
         model = resolve_model(self.model)
-        if periods is not None and (self.scenario == "case-control" or isinstance(model, FrameLearner)):
+        if periods is not None and (
+            self.scenario == "case-control" or isinstance(model, FrameLearner)
+        ):
             raise ParameterError(
                 "periods must be None with scenario='case-control' or on a cluster: the share of labelled "
                 "rows shows how the prior moved only with scenario='single-sample' and rows in memory."
@@ -227,13 +231,17 @@ class DRPUClassifier(RatioClassifier):
         if isinstance(model, FrameLearner):
             for name, value in (("negative_label", self.negative_label), ("audits", audits)):
                 if value is not None:
-                    raise ParameterError(f"{name} must be None on a cluster: it needs the rows in memory.")
+                    raise ParameterError(
+                        f"{name} must be None on a cluster: it needs the rows in memory."
+                    )
             if groups is not None:
                 raise ParameterError(
                     f"groups must be None with {type(model).__name__}: give it key, the name of a column "
                     "whose equal values share a fold."
                 )
-            return self._fit_frame(seeded(model, check_random_state(self.random_state)), X, y, sample_weight)
+            return self._fit_frame(
+                seeded(model, check_random_state(self.random_state)), X, y, sample_weight
+            )
         refuse_frame(X)
         X = collected(X)
         warn_of_order(X, y=y, sample_weight=sample_weight, groups=groups)
@@ -315,11 +323,15 @@ class DRPUClassifier(RatioClassifier):
                 f"{type(model).__name__} is fitted to a {model.engine} data frame, by fit(frame, y='label'): "
                 "for rows in memory use BoostedRatio."
             )
-        pair, classes = pair_pu(self, positive, unlabeled, positive_weight, unlabeled_weight, model=model)
+        pair, classes = pair_pu(
+            self, positive, unlabeled, positive_weight, unlabeled_weight, model=model
+        )
         scenario = scenario_of_samples(self.scenario)
         known = None
         if negative is not None:
-            more = Sample(check_rows(self, negative, model=model, name="negative", like=pair.positive.rows))
+            more = Sample(
+                check_rows(self, negative, model=model, name="negative", like=pair.positive.rows)
+            )
             place = np.full(len(more), -1)
             if scenario == "single-sample":
                 place = len(pair.unlabeled) + np.arange(len(more))
@@ -381,12 +393,16 @@ class DRPUClassifier(RatioClassifier):
         if self.verbose:
             inform(f"{found.n_positive} positives, {found.n_unlabeled} unlabeled rows")
         fraction = 0.0 if self.scenario == "case-control" else found.labelled_fraction
-        prior = self._resolve_prior(found.tails, fraction, None, check_random_state(self.random_state))
+        prior = self._resolve_prior(
+            found.tails, fraction, None, check_random_state(self.random_state)
+        )
         facts = {
             "columns": profiles_of_ranges(self, found.ranges),
             "sizes": (found.n_positive, found.n_unlabeled),
         }
-        return self._settle(found.folds, found.tails, found.classes, prior, fraction=fraction, **facts)
+        return self._settle(
+            found.folds, found.tails, found.classes, prior, fraction=fraction, **facts
+        )
 
     def _settle(
         self,
@@ -409,7 +425,9 @@ class DRPUClassifier(RatioClassifier):
         if fraction > 0:
             facts["label_count"] = LabelCount(float(facts["sizes"][0]), float(sum(facts["sizes"])))
         facts |= {"cost": check_cost("cost", self.cost), "label_delay": self.label_delay}
-        self.fitted_ = FittedRatio(folds, calibration, tails, prior, fraction, Labels.of(classes), **facts)
+        self.fitted_ = FittedRatio(
+            folds, calibration, tails, prior, fraction, Labels.of(classes), **facts
+        )
         self._keep_parameters()
         return self
 
@@ -440,19 +458,26 @@ class DRPUClassifier(RatioClassifier):
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         parameters: str = super().__repr__(N_CHAR_MAX)
-        return f"{parameters} with prior {self.prior_}" if self.__sklearn_is_fitted__() else parameters
+        return (
+            f"{parameters} with prior {self.prior_}" if self.__sklearn_is_fitted__() else parameters
+        )
 
     def record(self) -> DRPURecord:
         """What a file keeps of the fitted classifier."""
         fitted, used = self.fitted_, self._used
         # a prior that was computed by the user's own function is kept as a value
-        parameters = parameters_of(used, prior=fitted.train_prior if callable(used.prior) else used.prior)
+        parameters = parameters_of(
+            used, prior=fitted.train_prior if callable(used.prior) else used.prior
+        )
         return DRPURecord(Columns.of(self), fitted, parameters)
 
     def _check_parameters(self) -> None:
         check_cost("cost", self.cost)
         check_choice("scenario", self.scenario, SCENARIO_CHOICES)
-        if check_integer("label_delay", self.label_delay, low=0) and self.scenario == "case-control":
+        if (
+            check_integer("label_delay", self.label_delay, low=0)
+            and self.scenario == "case-control"
+        ):
             raise ParameterError(
                 f"label_delay must be 0 with scenario='case-control', got {self.label_delay}: labels of "
                 "later rows are used with scenario='single-sample' only.",
@@ -464,7 +489,11 @@ class DRPUClassifier(RatioClassifier):
         check_jobs(self.n_jobs)
 
     def _resolve_prior(
-        self, tails: ScoreTails, fraction: float, pair: SamplePair | None, rng: np.random.RandomState
+        self,
+        tails: ScoreTails,
+        fraction: float,
+        pair: SamplePair | None,
+        rng: np.random.RandomState,
     ) -> PriorEstimate:
         """Prior of the training population, whose labelled rows are known to be positive."""
         if not isinstance(self.prior, str) and not callable(self.prior):
@@ -485,10 +514,14 @@ class DRPUClassifier(RatioClassifier):
                 )
             estimate = kernel_mean_prior(self.prior, pair.positive, pair.unlabeled, rng)
         else:
-            estimate = prior_from_tails(tails, method=self.prior, labelled_share=fraction or None, warn=False)
+            estimate = prior_from_tails(
+                tails, method=self.prior, labelled_share=fraction or None, warn=False
+            )
         prior = with_labelled(estimate, fraction)
         warn_if_not_identified(prior)
-        if (prior.value < EDGE and prior.low < TINY) or (prior.value > 1 - EDGE and prior.high > 1 - TINY):
+        if (prior.value < EDGE and prior.low < TINY) or (
+            prior.value > 1 - EDGE and prior.high > 1 - TINY
+        ):
             PriorBoundaryWarning.issue(
                 "the training prior is estimated as {value} ({low} to {high}), which does not exclude "
                 "that one class is absent: check the meaning of the labels, or give the prior if you "
@@ -508,7 +541,9 @@ def profiles_of(estimator: Any, positive: Any, unlabeled: Any) -> tuple[ColumnPr
     if not all(isinstance(rows, np.ndarray) and rows.ndim == 2 for rows in (positive, unlabeled)):
         return ()
     n = positive.shape[1]
-    return profile_columns(positive, unlabeled, _column_names(estimator, n), fixed_cells(estimator.table_, n))
+    return profile_columns(
+        positive, unlabeled, _column_names(estimator, n), fixed_cells(estimator.table_, n)
+    )
 
 
 def profiles_of_ranges(estimator: Any, ranges: Ranges | None) -> tuple[ColumnProfile, ...]:
@@ -516,9 +551,13 @@ def profiles_of_ranges(estimator: Any, ranges: Ranges | None) -> tuple[ColumnPro
     if ranges is None:
         return ()
     ends = np.cumsum([cells.n for cells in ranges.cells])[:-1]
-    counts = [np.split(part.astype(np.float64), ends) for part in (ranges.positive, ranges.unlabeled)]
+    counts = [
+        np.split(part.astype(np.float64), ends) for part in (ranges.positive, ranges.unlabeled)
+    ]
     names = _column_names(estimator, len(ranges.cells))
-    return tuple(ColumnProfile(*column) for column in zip(names, ranges.cells, *counts, strict=True))
+    return tuple(
+        ColumnProfile(*column) for column in zip(names, ranges.cells, *counts, strict=True)
+    )
 
 
 def _column_names(estimator: Any, n: int) -> list[str]:

@@ -55,7 +55,9 @@ class Reasons:
 
     def __str__(self) -> str:
         return "; ".join(
-            f"{word}: {text}" for word, text in zip(("for", "against"), self.texts(), strict=True) if text
+            f"{word}: {text}"
+            for word, text in zip(("for", "against"), self.texts(), strict=True)
+            if text
         )
 
 
@@ -69,10 +71,16 @@ def column_parts(classifier: RatioDecisions, X: Any) -> FloatArray:
 def column_names(classifier: RatioDecisions, parts: FloatArray) -> list[str]:
     """The names of the columns of :func:`column_parts`, without the rest."""
     names = getattr(classifier, "feature_names_in_", None)
-    return [f"column {k}" for k in range(parts.shape[1] - 1)] if names is None else [str(n) for n in names]
+    return (
+        [f"column {k}" for k in range(parts.shape[1] - 1)]
+        if names is None
+        else [str(n) for n in names]
+    )
 
 
-MANY = 500  # with fewer positives every row is scored several times, which makes the order less random
+MANY = (
+    500  # with fewer positives every row is scored several times, which makes the order less random
+)
 REPEATS = 3
 
 
@@ -212,7 +220,9 @@ def suspects(
             n_jobs=n_jobs,
         )
     if not len(positive):
-        raise DataError("the labelled positives are copies of each other: no row can be compared to others.")
+        raise DataError(
+            "the labelled positives are copies of each other: no row can be compared to others."
+        )
     wrong, expected = _wrong_labels(positive, unlabeled, level)
     order = np.argsort(positive, kind="stable")
     copies = np.column_stack([others[copies[:, 0]], at[copies[:, 1]]])
@@ -237,7 +247,9 @@ def _learner(classifier: RatioDecisions, rows: Rows) -> tuple[Any, Rows]:
     return seeded(with_categories(learner, table), rng), rows
 
 
-def _wrong_labels(positive: FloatArray, unlabeled: FloatArray, level: float) -> tuple[FloatArray, Figure]:
+def _wrong_labels(
+    positive: FloatArray, unlabeled: FloatArray, level: float
+) -> tuple[FloatArray, Figure]:
     """Probability that each label is wrong, and the expected number of wrong labels."""
     tails = ScoreTails(positive).update(unlabeled)
     reverse = ScoreTails(-unlabeled).update(-positive)

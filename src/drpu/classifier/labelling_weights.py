@@ -129,7 +129,9 @@ def labelling_weights(
     array([0.5, 0.5, 1. , 2. , 1. , 1. , 1. , 1. ])
     """
     if (rates is None) == (audits is None):
-        raise ParameterError("give rates, the known ones, or audits to estimate them, one of the two.")
+        raise ParameterError(
+            "give rates, the known ones, or audits to estimate them, one of the two."
+        )
     refuse_frame(X)
     X = collected(X)
     warn_of_order(X, y=y)
@@ -138,7 +140,9 @@ def labelling_weights(
     names, cell = _cells_of(X, by)
     check_same_rows(len(cell), len(labelled))
     if audits is not None:
-        answers = training_answers(audits, classes if known_classes is None else known_classes, labelled)
+        answers = training_answers(
+            audits, classes if known_classes is None else known_classes, labelled
+        )
         known = _rates_from_answers((names, cell), labelled, answers)
     else:
         known = _known_rates(rates, [names[k] for k in np.unique(cell[labelled])])

@@ -61,7 +61,9 @@ def warn_of_contradicted(answered: PriorEstimate, read: PriorEstimate) -> None:
     It is far if the intervals have nothing in common and the odds differ by a factor of more than three.
     """
     odds = [(prior.value + 1e-6) / (1 - prior.value + 1e-6) for prior in (read, answered)]
-    if (read.low > answered.high or read.high < answered.low) and not 1 / 3 <= odds[0] / odds[1] <= 3:
+    if (read.low > answered.high or read.high < answered.low) and not 1 / 3 <= odds[0] / odds[
+        1
+    ] <= 3:
         ContradictionWarning.issue(
             f"answers gave {answered} for the audited rows, and the prior is now read as {read} without "
             "answers: it moved a lot, or the reading is wrong.",
@@ -73,7 +75,9 @@ def warn_of_contradicted(answered: PriorEstimate, read: PriorEstimate) -> None:
 def warn_of_answered_positives(n: int) -> None:
     """Warn of rows that are labelled as positive and were answered as negative."""
     if n:
-        finding = f"{n} labelled rows were answered as negative. They are used as positives, as y says."
+        finding = (
+            f"{n} labelled rows were answered as negative. They are used as positives, as y says."
+        )
         ContradictionWarning.issue(finding, advice="Correct y if the answers are right.")
 
 
@@ -135,7 +139,9 @@ def warn_of_other_shift(test: MixtureTest, moved: Sequence[ColumnShift], *, done
     """Warn if the scores or some columns changed more than the prior explains, and say what was done."""
     if test.p_value >= OTHER_SHIFT and not moved:
         return
-    names = ", ".join(f"{shift.name!r} ({shift.misfit:.0%} of the rows)" for shift in moved[:MOST_NAMED])
+    names = ", ".join(
+        f"{shift.name!r} ({shift.misfit:.0%} of the rows)" for shift in moved[:MOST_NAMED]
+    )
     if len(moved) > MOST_NAMED:
         names += ", ..."
     columns = ""
@@ -151,7 +157,9 @@ def warn_of_other_shift(test: MixtureTest, moved: Sequence[ColumnShift], *, done
             f"about {test.misfit:.0%} of them would have to move): more than the prior has changed"
         )
         columns = (
-            f" Columns that moved: {names}." if moved else " Compare the columns with those of training."
+            f" Columns that moved: {names}."
+            if moved
+            else " Compare the columns with those of training."
         )
     else:
         seen = f"columns moved more than a new prior explains: {names}: more than the prior has changed"
@@ -192,7 +200,9 @@ def adapted_html(classifier: Any) -> str:
         "cost": escape(str(classifier.cost_)),
         "threshold": f"ratio above {classifier.threshold_:.3g}",
     }
-    rows |= _expected(classifier) if classifier.budget_ is None else {"budget": str(classifier.budget_)}
+    rows |= (
+        _expected(classifier) if classifier.budget_ is None else {"budget": str(classifier.budget_)}
+    )
     said = [] if classifier.test_prior_.identified else ["The data do not identify the prior."]
     if classifier.shift_test_ is not None and classifier.shift_test_.p_value < OTHER_SHIFT:
         said.append("More than the prior has changed: expected figures hold for prior shift only.")
@@ -201,8 +211,12 @@ def adapted_html(classifier: Any) -> str:
         said.append(f"Columns moved more than a new prior explains: {names}.")
     if said:
         rows["warnings"] = "<br>".join(map(escape, said))
-    cells = "".join(f"<tr><th scope=row>{name}</th><td>{value}</td></tr>" for name, value in rows.items())
-    return f"<table><caption><b>AdaptedClassifier</b>, fitted</caption><tbody>{cells}</tbody></table>"
+    cells = "".join(
+        f"<tr><th scope=row>{name}</th><td>{value}</td></tr>" for name, value in rows.items()
+    )
+    return (
+        f"<table><caption><b>AdaptedClassifier</b>, fitted</caption><tbody>{cells}</tbody></table>"
+    )
 
 
 def _prior(prior: PriorEstimate) -> str:
@@ -215,7 +229,9 @@ def _expected(classifier: Any) -> dict[str, str]:
     for name in ("flagged", "precision", "recall"):
         value, least, most = (float(getattr(part, name)) for part in (now, low, high))
         shown = f"{value:.1%} ({min(least, value):.1%} to {max(most, value):.1%})"
-        rows[f"expected {name}"] = "cannot be computed: no row is flagged" if math.isnan(value) else shown
+        rows[f"expected {name}"] = (
+            "cannot be computed: no row is flagged" if math.isnan(value) else shown
+        )
     return rows
 
 

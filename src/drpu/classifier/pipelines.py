@@ -105,7 +105,9 @@ class PipelineRecord(Record):
     passes: tuple[bool, ...]  # for each step before the last, whether it passes rows on unchanged
     row_values: dict[str, str]  # parts of the other steps that contain values of training rows
     archive: bytes | None = None  # the other steps
-    live: Annotated[tuple[Any, ...], NotKept] = ()  # the other steps if they were fitted in this process
+    live: Annotated[
+        tuple[Any, ...], NotKept
+    ] = ()  # the other steps if they were fitted in this process
 
     def __post_init__(self) -> None:
         if len(self.names) != len(self.passes) + 1 or len(set(self.names)) != len(self.names):
@@ -117,11 +119,15 @@ class PipelineRecord(Record):
 
     def classifier(self, module: Any = None) -> Pipeline:  # noqa: D102
         fitted = self.live if self.archive is None else read_estimators(self.archive)
-        if len(fitted) != self.passes.count(False) or not all(hasattr(step, "transform") for step in fitted):
+        if len(fitted) != self.passes.count(False) or not all(
+            hasattr(step, "transform") for step in fitted
+        ):
             raise DataError("the pipeline must have the steps that it names, which transform rows.")
         rest = iter(fitted)
         steps = ["passthrough" if passed else next(rest) for passed in self.passes]
-        return AdaptedPipeline(list(zip(self.names, [*steps, self.last.classifier(module)], strict=True)))
+        return AdaptedPipeline(
+            list(zip(self.names, [*steps, self.last.classifier(module)], strict=True))
+        )
 
     def facts(self) -> dict[str, Any]:  # noqa: D102
         found = self.last.facts()

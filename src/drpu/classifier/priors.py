@@ -32,7 +32,9 @@ class Population:
     """Priors of the training data."""
 
     prior: PriorEstimate  # prior of the population
-    labelled_share: float  # fraction of the population that is labelled; 0 in the case-control scenario
+    labelled_share: (
+        float  # fraction of the population that is labelled; 0 in the case-control scenario
+    )
 
     @property
     def unlabeled_prior(self) -> float:

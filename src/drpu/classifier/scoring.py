@@ -201,7 +201,12 @@ class PUStratifiedKFold(StratifiedKFold):  # type: ignore[misc]
     """
 
     def __init__(
-        self, n_splits: int = 5, *, shuffle: bool = False, random_state: Any = None, pos_label: Any = None
+        self,
+        n_splits: int = 5,
+        *,
+        shuffle: bool = False,
+        random_state: Any = None,
+        pos_label: Any = None,
     ) -> None:
         super().__init__(n_splits, shuffle=shuffle, random_state=random_state)
         self.pos_label = pos_label

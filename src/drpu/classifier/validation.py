@@ -70,7 +70,9 @@ def read_labels(y: Any, pos_label: Any = None, *, warn: bool = True) -> tuple[Bo
     if len(values) != 2:
         raise LabelError(_wrong_number_of_labels(values))
     if pos_label is not None and pos_label not in values:
-        raise LabelError(f"pos_label must be one of the labels {values.tolist()}, got {pos_label!r}.")
+        raise LabelError(
+            f"pos_label must be one of the labels {values.tolist()}, got {pos_label!r}."
+        )
     positive = values[1] if pos_label is None else pos_label
     rest = values[0] if positive == values[1] else values[1]
     flags = np.asarray(labels == positive)
@@ -134,7 +136,9 @@ def _flat(y: Any, *, warn: bool = True) -> np.ndarray[Any, Any]:
 
 def _declared(y: Any) -> Any:
     """The type of integers and booleans with missing values (pandas, polars, Arrow), unknown to NumPy."""
-    masked = getattr(getattr(y, "dtype", None), "numpy_dtype", None)  # arrays of pandas, which are no series
+    masked = getattr(
+        getattr(y, "dtype", None), "numpy_dtype", None
+    )  # arrays of pandas, which are no series
     if isinstance(masked, np.dtype) and masked.kind in "biu":
         return masked
     series = as_series(y)
@@ -204,7 +208,9 @@ def _wrong_number_of_labels(values: np.ndarray[Any, Any]) -> str:
 def read_tables(estimator: Any, parts: Sequence[Any], *, model: Accepts, reset: bool) -> list[Rows]:
     """The rows of data frames in the form that ``model`` accepts, with the columns of training."""
     frames = [read_frame(part) for part in parts]
-    if model.accepts_frames:  # a pipeline that encodes them: the tables themselves, with columns in order
+    if (
+        model.accepts_frames
+    ):  # a pipeline that encodes them: the tables themselves, with columns in order
         if reset:
             _remember(estimator, frames[0], None)
         names = getattr(estimator, "feature_names_in_", None)
@@ -293,7 +299,9 @@ def scenario_of_table(scenario: str, pair: SamplePair, *, periods: bool = False)
         return "single-sample"
     finding = f"{share:.0%} of the labelled positives are also among the unlabeled rows, more than by chance"
     if periods:
-        meaning = f"periods need one sample, but {finding}, as in two samples that were drawn separately:"
+        meaning = (
+            f"periods need one sample, but {finding}, as in two samples that were drawn separately:"
+        )
         raise DataError(
             f"{meaning} leave these unlabeled rows out, or say scenario='single-sample'.",
             command=f"{meaning} leave these unlabeled rows out, or give --scenario single-sample.",
@@ -343,8 +351,14 @@ def pair_pu(
     warn_of_more_positives(n_rows(positive), n_rows(unlabeled))
     n, n_unlabeled, weights = n_rows(positive), n_rows(unlabeled), None
     if positive_weight is not None or unlabeled_weight is not None:
-        given = (("positive_weight", positive_weight, n), ("unlabeled_weight", unlabeled_weight, n_unlabeled))
-        parts = [np.ones(k) if w is None else unit_weights(check_weights(name, w, k)) for name, w, k in given]
+        given = (
+            ("positive_weight", positive_weight, n),
+            ("unlabeled_weight", unlabeled_weight, n_unlabeled),
+        )
+        parts = [
+            np.ones(k) if w is None else unit_weights(check_weights(name, w, k))
+            for name, w, k in given
+        ]
         weights = np.concatenate(parts)
     whole = Sample(stack_rows(positive, unlabeled), weights)  # the same array type for both
     first = np.arange(len(whole)) < n
@@ -357,11 +371,15 @@ def read_groups(name: str, groups: Any, n: int) -> IntArray:
         values = column_or_1d(as_numpy(groups))
     except ValueError as error:
         given = repr(groups) if isinstance(groups, str) else f"shape {np.shape(groups)}"
-        raise DataError(f"{name} must have one value per row, as X['customer'] has, got {given}.") from error
+        raise DataError(
+            f"{name} must have one value per row, as X['customer'] has, got {given}."
+        ) from error
     if len(values) != n:
         raise DataError(f"{name} must have one value per row, {n}, got {len(values)}.")
     if missing(values).any():
-        raise DataError(f"{name} must not hold missing values: give a row without a group its own value.")
+        raise DataError(
+            f"{name} must not hold missing values: give a row without a group its own value."
+        )
     try:
         _, codes = np.unique(values, return_inverse=True)
     except TypeError:  # values of several types cannot be sorted
@@ -370,7 +388,13 @@ def read_groups(name: str, groups: Any, n: int) -> IntArray:
 
 
 def check_rows(
-    estimator: Any, X: Any, *, model: Accepts, reset: bool = False, name: str = "X", like: Rows | None = None
+    estimator: Any,
+    X: Any,
+    *,
+    model: Accepts,
+    reset: bool = False,
+    name: str = "X",
+    like: Rows | None = None,
 ) -> Rows:
     """Rows in the form that the model accepts, with the columns of training.
 
@@ -392,7 +416,9 @@ def check_rows(
     if compared:
         _check_image_shape(name, X, shape)  # scikit-learn compares the second dimension only
     advice = f"An array must hold numbers: pass {name} as a data frame (pandas, polars or Arrow)."
-    rows = as_rows(model, name, X, check=partial(validate_data, estimator), reset=reset, advice=advice)
+    rows = as_rows(
+        model, name, X, check=partial(validate_data, estimator), reset=reset, advice=advice
+    )
     if compared:
         _check_image_shape(name, rows, shape)
         if like is not None:
@@ -473,7 +499,9 @@ def copied_positives(pair: SamplePair, rng: np.random.RandomState) -> IntArray |
     n = len(pair.positive)
     if n < 2:
         return None
-    keys, groups, counts = np.unique(_keys(pair.positive.rows), return_inverse=True, return_counts=True)
+    keys, groups, counts = np.unique(
+        _keys(pair.positive.rows), return_inverse=True, return_counts=True
+    )
     repeated = n - len(counts)
     if repeated < _LEAST_EXCESS:
         return None
@@ -540,7 +568,9 @@ def split_negatives(
     known[known] = [bool(label == negative_label) for label in labels[known].tolist()]
     if not known.any():
         shown = ", ".join(map(repr, dict.fromkeys(labels[~gaps].tolist())))
-        text = f"no row has the label {negative_label!r:.100} of known negatives, only {shown:.100}."
+        text = (
+            f"no row has the label {negative_label!r:.100} of known negatives, only {shown:.100}."
+        )
         FewNegativesWarning.issue(text)
         return y, None, None
     if not gaps.any():
@@ -555,5 +585,7 @@ def split_negatives(
         )
     left = labels.astype(object)
     left[known] = None
-    dtype = declared or next((one.dtype for one in (labels, classes) if one.dtype.kind in "iufb"), object)
+    dtype = declared or next(
+        (one.dtype for one in (labels, classes) if one.dtype.kind in "iufb"), object
+    )
     return left, known, _storable(np.array([negative_label, classes[1]], dtype=dtype))

@@ -39,10 +39,14 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def drpu(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+        bool,
+        typer.Option(
+            "--version", callback=_version, is_eager=True, help="Show the version and exit."
+        ),
     ] = False,
     traceback: Annotated[
-        bool, typer.Option("--traceback", help="Show the traceback of an error; may follow any command.")
+        bool,
+        typer.Option("--traceback", help="Show the traceback of an error; may follow any command."),
     ] = False,
 ) -> None:
     """Classify from positive and unlabeled rows, and follow the share of positives when it changes."""
@@ -51,9 +55,13 @@ def drpu(
 def _add(command: Callable[..., Result], short_help: str) -> None:
     """Add a command; the examples in its docstring stay one per line in its help."""
     text, _, examples = cleandoc(command.__doc__ or "").partition("\n\nExample")
-    lines = [line for line in examples.splitlines() if line.startswith("drpu ") or " | drpu " in line]
+    lines = [
+        line for line in examples.splitlines() if line.startswith("drpu ") or " | drpu " in line
+    ]
     shown = "\n".join(["\b", "Examples:", *(f"  {line}" for line in lines)])
-    app.command(command.__name__, help=f"{text}\n\n{shown}", short_help=short_help)(_expand(command))
+    app.command(command.__name__, help=f"{text}\n\n{shown}", short_help=short_help)(
+        _expand(command)
+    )
 
 
 def _expand(command: Callable[..., Result]) -> Callable[..., None]:

@@ -41,30 +41,44 @@ Data = Annotated[
         show_default=False,
     ),
 ]
-By = Annotated[str | None, option(help="Column to group the rows by, such as month: each group by itself.")]
-Keep = Annotated[str | None, option(help="Input columns to keep in the output: id,date; default all.")]
+By = Annotated[
+    str | None, option(help="Column to group the rows by, such as month: each group by itself.")
+]
+Keep = Annotated[
+    str | None, option(help="Input columns to keep in the output: id,date; default all.")
+]
 Level = Annotated[float, typer.Option(help="Confidence level of the interval.")]
 LevelOfNew = Annotated[
-    float | None, option(help="Confidence level of the interval of an estimated share, 0.95 if left out.")
+    float | None,
+    option(help="Confidence level of the interval of an estimated share, 0.95 if left out."),
 ]
 Prior = Annotated[float | None, option(help="The share of positives, if you know it.")]
-Seed = Annotated[int, typer.Option(help="Seed: the same rows give the same result.", min=0, max=2**32 - 1)]
+Seed = Annotated[
+    int, typer.Option(help="Seed: the same rows give the same result.", min=0, max=2**32 - 1)
+]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Output:
     """What is printed; every command has these options."""
 
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object, also for errors.")] = False
-    quiet: Annotated[bool, typer.Option("--quiet", help="Show no warnings; JSON still has them.")] = False
+    json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object, also for errors.")
+    ] = False
+    quiet: Annotated[
+        bool, typer.Option("--quiet", help="Show no warnings; JSON still has them.")
+    ] = False
     strict: Annotated[
         bool,
-        typer.Option("--strict", help="Exit status 3 if an assumption seems violated (a warning says so)."),
+        typer.Option(
+            "--strict", help="Exit status 3 if an assumption seems violated (a warning says so)."
+        ),
     ] = False
 
 
 Formulas = Annotated[
-    bool, typer.Option("--formulas", help="Leave texts in CSV that a spreadsheet would run as formulas.")
+    bool,
+    typer.Option("--formulas", help="Leave texts in CSV that a spreadsheet would run as formulas."),
 ]
 
 
@@ -72,9 +86,13 @@ Formulas = Annotated[
 class Saved:
     """A saved classifier."""
 
-    artifact: Annotated[Path, typer.Argument(help="A classifier that drpu fit wrote.", show_default=False)]
+    artifact: Annotated[
+        Path, typer.Argument(help="A classifier that drpu fit wrote.", show_default=False)
+    ]
     sha256: Annotated[str | None, option(help="SHA-256 digest that the artifact must have.")] = None
-    trusted: Annotated[bool, typer.Option("--trusted", help="Read estimators of scikit-learn in it.")] = False
+    trusted: Annotated[
+        bool, typer.Option("--trusted", help="Read estimators of scikit-learn in it.")
+    ] = False
 
     def load(self) -> Any:
         """The classifier, if it is one that can be moved to another prior."""
@@ -82,14 +100,18 @@ class Saved:
 
         # whether its prior is identified matters only to commands that label rows at it
         with about(self.artifact), silent():
-            return self.check_kind(load(self.artifact, trusted=self.trusted, expected_sha256=self.sha256))
+            return self.check_kind(
+                load(self.artifact, trusted=self.trusted, expected_sha256=self.sha256)
+            )
 
     def check_kind(self, classifier: Any) -> Any:
         """The classifier, if it is one that can be moved to another prior."""
         from drpu import AdaptedClassifier, DRPUClassifier
 
         if not isinstance(classifier, (DRPUClassifier, AdaptedClassifier)):
-            raise ArtifactError(f"it holds a {type(classifier).__name__}, which has no prior to move.")
+            raise ArtifactError(
+                f"it holds a {type(classifier).__name__}, which has no prior to move."
+            )
         return classifier
 
     def check_digest(self, found: str) -> None:
@@ -105,10 +127,12 @@ class Costs:
     cost: Annotated[
         float | None, option(help="False-positive cost in (0, 1); k/(1+k) for k times a miss.")
     ] = None
-    false_alarm: Annotated[float | None, option(help="Cost of a false alarm, as an amount; with --miss.")] = (
-        None
-    )
-    miss: Annotated[float | None, option(help="Cost of a miss, as an amount; with --false-alarm.")] = None
+    false_alarm: Annotated[
+        float | None, option(help="Cost of a false alarm, as an amount; with --miss.")
+    ] = None
+    miss: Annotated[
+        float | None, option(help="Cost of a miss, as an amount; with --false-alarm.")
+    ] = None
 
     @property
     def stated(self) -> Any:
@@ -146,7 +170,9 @@ class Decision(Costs):
 
     budget: Annotated[
         str | None,
-        option(help="Rows that can be checked: a number, or a share such as 2%; decides before a cost."),
+        option(
+            help="Rows that can be checked: a number, or a share such as 2%; decides before a cost."
+        ),
     ] = None
 
     @property
@@ -176,7 +202,8 @@ class Answers:
     """True labels of some rows."""
 
     audit: Annotated[
-        str | None, option(help="File that drpu audit wrote for these rows, filled in: yes or no, 1 or 0.")
+        str | None,
+        option(help="File that drpu audit wrote for these rows, filled in: yes or no, 1 or 0."),
     ] = None
     audit_label: Annotated[
         str | None, option(help="Column of that file with the answers, drpu_label if left out.")
@@ -184,7 +211,10 @@ class Answers:
 
     def __post_init__(self) -> None:
         if self.audit is None:
-            refuse({"--audit-label": self.audit_label}, "is a column of a file with answers: give --audit.")
+            refuse(
+                {"--audit-label": self.audit_label},
+                "is a column of a file with answers: give --audit.",
+            )
 
     def read(self, classifier: Any, X: Any, by: Any = None, *, either: bool = False) -> Any:
         """The audit in the filled-in file, or that of each group, if a file was given.
@@ -203,25 +233,32 @@ class Answers:
                 raise DataError("an audit is a table, not a NumPy archive.")
             columns = {name: loaded.column(name) for name in loaded.names}
             groups = None if either and GROUP not in columns else by
-            return audit_from_columns(classifier, X, columns, by=groups, label=self.audit_label or LABEL)
+            return audit_from_columns(
+                classifier, X, columns, by=groups, label=self.audit_label or LABEL
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
     """How files of rows are read, and which of their columns are used."""
 
-    columns: Annotated[str | None, option("--columns", "-c", help="Use these columns only: a,b,c.")] = None
-    drop: Annotated[str | None, option("--drop", "-d", help="Leave these columns out: id,date.")] = None
+    columns: Annotated[
+        str | None, option("--columns", "-c", help="Use these columns only: a,b,c.")
+    ] = None
+    drop: Annotated[
+        str | None, option("--drop", "-d", help="Leave these columns out: id,date.")
+    ] = None
     sep: Annotated[
         str | None,
         option(help="Separator of text files: ';', '|', tab. A comma if left out; a tab for .tsv."),
     ] = None
     encoding: Annotated[
-        str | None, option(help="Encoding of text files, such as latin-1 or utf-16. UTF-8 if left out.")
+        str | None,
+        option(help="Encoding of text files, such as latin-1 or utf-16. UTF-8 if left out."),
     ] = None
-    decimal: Annotated[str | None, option(help="Decimal mark of text files: . or , A point if left out.")] = (
-        None
-    )
+    decimal: Annotated[
+        str | None, option(help="Decimal mark of text files: . or , A point if left out.")
+    ] = None
 
     def check(self, *paths: str | None) -> None:
         """Raise if an option has no effect on any of the files that a command reads."""
@@ -230,7 +267,10 @@ class Reading:
         read = [path for path in paths if path is not None]
         if not read:
             form = {"--sep": self.sep, "--encoding": self.encoding, "--decimal": self.decimal}
-            refuse(form | {"--columns": self.columns, "--drop": self.drop}, "needs a file of rows: give one.")
+            refuse(
+                form | {"--columns": self.columns, "--drop": self.drop},
+                "needs a file of rows: give one.",
+            )
         TextFormat(self.sep, self.encoding, self.decimal).check(read)
 
     def read(self, path: str, classifier: Any = None, texts: Sequence[str] = ()) -> Loaded:
@@ -244,7 +284,9 @@ class Reading:
     def words(self) -> list[str]:
         """The options that say how text files are read, for another command."""
         form = {"--sep": self.sep, "--encoding": self.encoding, "--decimal": self.decimal}
-        return [word for option, value in form.items() if value is not None for word in (option, value)]
+        return [
+            word for option, value in form.items() if value is not None for word in (option, value)
+        ]
 
     def training_rows(
         self, loaded: Loaded, weight: str | None, *, without: str | None = None
@@ -256,7 +298,12 @@ class Reading:
         return X, None if weight is None else loaded.numbers(weight, "weights")
 
     def rows(
-        self, classifier: Any, loaded: Loaded, *, used: Sequence[str | None] = (), with_period: bool = False
+        self,
+        classifier: Any,
+        loaded: Loaded,
+        *,
+        used: Sequence[str | None] = (),
+        with_period: bool = False,
     ) -> Any:
         """The columns of training by name, or by position if training had no names.
 
@@ -275,12 +322,19 @@ class Reading:
         if not columns:
             with about(loaded.path):
                 mine = {*known, *used, period}
-                warn_of_extra([name for name in left if name not in mine and not name.startswith(_INDEX)])
+                warn_of_extra(
+                    [name for name in left if name not in mine and not name.startswith(_INDEX)]
+                )
         wanted = {*known, period} if with_period else {*known}
         return loaded.rows(columns=[name for name in left if name in wanted])
 
     def scored(
-        self, classifier: Any, loaded: Loaded, *, used: Sequence[str | None] = (), mixed: bool = False
+        self,
+        classifier: Any,
+        loaded: Loaded,
+        *,
+        used: Sequence[str | None] = (),
+        mixed: bool = False,
     ) -> Any:
         """The rows with their scores; with ``mixed``, a warning if the priors of their periods differ."""
         from drpu.periods.groups import with_one_period
@@ -301,7 +355,12 @@ class Reading:
         from drpu.cli.tables import PARQUET
 
         parquet = Path(path).is_dir() or Path(path).suffix.lower() in PARQUET
-        batches = parquet and hasattr(classifier, "feature_names_in_") and not self.columns and not self.drop
+        batches = (
+            parquet
+            and hasattr(classifier, "feature_names_in_")
+            and not self.columns
+            and not self.drop
+        )
         batches = batches and classifier.fitted_.period is None  # its periods are compared
         X = None if batches else self.scored(classifier, self.read(path, classifier), mixed=True)
         with about(path):
@@ -310,7 +369,11 @@ class Reading:
 
 def names(text: str | None) -> list[str]:
     """The parts of a comma-separated list."""
-    return [] if text is None else [word for word in (part.strip() for part in text.split(",")) if word]
+    return (
+        []
+        if text is None
+        else [word for word in (part.strip() for part in text.split(",")) if word]
+    )
 
 
 def number_or_text(text: str) -> Any:

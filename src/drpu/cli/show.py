@@ -14,7 +14,14 @@ from typing import Any
 
 from drpu._progress import say_above
 from drpu.exceptions import DRPUError, DRPUWarning, ExtraColumnsWarning
-from drpu.report.texts import ONLY_PRIOR, backtest_text, figure_text, only_prior_text, share, value_text
+from drpu.report.texts import (
+    ONLY_PRIOR,
+    backtest_text,
+    figure_text,
+    only_prior_text,
+    share,
+    value_text,
+)
 
 FIGURES = ("accuracy", "precision", "recall", "flagged", "cost")
 
@@ -26,7 +33,9 @@ class Result:
     values: dict[str, Any]  # plain values, for JSON
     lines: Mapping[str, Any] | Sequence[str] = ()  # names with values, or sentences, for people
     table: tuple[list[str], list[list[str]]] | None = None  # names of columns, and lines of cells
-    aside: bool = False  # whether people read it on the standard error, because the output carries data
+    aside: bool = (
+        False  # whether people read it on the standard error, because the output carries data
+    )
 
 
 def print_result(result: Result, *, in_json: bool) -> None:
@@ -102,7 +111,11 @@ def by_group(groups: Any, by: str) -> tuple[dict[str, Any], tuple[list[str], lis
         own = {name: getattr(group, name) for name in names}
         own |= {"moved_columns": list(group.classifier.moved_columns_)}
         facts.append({"data": name, "rows": group.n} | standing(group.classifier) | own)
-        decided = [f"{group.flagged:,}", f"{group.classifier.threshold_:.3g}", ", ".join(group.warnings)]
+        decided = [
+            f"{group.flagged:,}",
+            f"{group.classifier.threshold_:.3g}",
+            ", ".join(group.warnings),
+        ]
         lines.append([name, f"{group.n:,}", *prior_cells(group), *decided])
     head = ["data", "rows", *PRIOR_HEAD, "flagged", "ratio above", "warnings"]
     return {"found": facts, "differ": groups.differ}, (head, lines)
@@ -125,7 +138,9 @@ def table_lines(values: dict[str, Any]) -> dict[str, str]:
     """What was found in the training table and in past periods, from :func:`learnt`."""
     notes, past = values["notes"], values["backtest"]
     lines = {} if past is None else {"past periods": f"{len(past.periods)}. {backtest_text(past)}"}
-    return lines | {"table" if k == 0 else f"table ({k + 1})": note["text"] for k, note in enumerate(notes)}
+    return lines | {
+        "table" if k == 0 else f"table ({k + 1})": note["text"] for k, note in enumerate(notes)
+    }
 
 
 PRIOR_SHIFT_ONLY = " (ranges that hold for a change of the prior only)"
@@ -145,7 +160,9 @@ def decision_lines(values: dict[str, Any]) -> dict[str, str]:
             f"recall {figure_text(found['recall'])}, lift {lift}"
         )
     else:
-        lines["to expect"] = ", ".join(_expected(values, name) for name in ("flagged", "precision", "recall"))
+        lines["to expect"] = ", ".join(
+            _expected(values, name) for name in ("flagged", "precision", "recall")
+        )
         lines["to expect"] += PRIOR_SHIFT_ONLY if values.get("shift") == "other" else ""
     if "costs" in values:
         bill, costs = values["expected_bill_per_row"], values["costs"]
@@ -176,7 +193,9 @@ def size(n_bytes: int) -> str:
     return f"{n_bytes / 1e6:.1f} MB" if n_bytes >= 1e6 else f"{n_bytes / 1e3:.0f} kB"
 
 
-_seen: dict[str, bool] = {}  # warnings of the running command, and whether they are about an assumption
+_seen: dict[
+    str, bool
+] = {}  # warnings of the running command, and whether they are about an assumption
 _subjects: list[str] = []  # names of the files that it works on
 
 
@@ -276,7 +295,10 @@ def say(text: str, *, aside: bool = False) -> None:
 
 def _table(head: list[str], lines: list[list[str]], *, aside: bool) -> None:
     """A table on a terminal, tab-separated lines in a pipe."""
-    rows, stream = [[printable(cell) for cell in line] for line in lines], sys.stderr if aside else sys.stdout
+    rows, stream = (
+        [[printable(cell) for cell in line] for line in lines],
+        sys.stderr if aside else sys.stdout,
+    )
     if not stream.isatty():
         for line in (head, *rows):
             print("\t".join(line), file=stream)
@@ -287,5 +309,7 @@ def _table(head: list[str], lines: list[list[str]], *, aside: bool) -> None:
 
     grid = Table(*head, box=None, pad_edge=False, header_style="bold")
     for line in rows:
-        grid.add_row(*map(Text, line))  # as Text, because rich treats square brackets in strings as markup
+        grid.add_row(
+            *map(Text, line)
+        )  # as Text, because rich treats square brackets in strings as markup
     Console(file=stream).print(grid)

@@ -94,7 +94,9 @@ def _read_text(path: str, ending: str, form: TextFormat, texts: Sequence[str]) -
         if is_csv:
             table = _csv(pa, source, ending, form, texts)
         else:
-            table = require("pyarrow.json", extra="cli", for_="reading JSON lines").read_json(source)
+            table = require("pyarrow.json", extra="cli", for_="reading JSON lines").read_json(
+                source
+            )
         if is_csv and any(pa.types.is_binary(kind) for kind in table.schema.types):
             raise UnicodeError("some values are not UTF-8")
     except UnicodeError as error:
@@ -134,7 +136,9 @@ def _check_start(start: bytes, name: str) -> None:
     for mark_, zeros in (("utf-16-le", start[1::2]), ("utf-16-be", start[::2])):
         mark = mark_ if mark is None and zeros.count(0) > len(zeros) / 2 else mark
     if mark is not None:
-        raise DataError(f"{name} looks like {mark.upper()}, not UTF-8: read it with --encoding {mark}.")
+        raise DataError(
+            f"{name} looks like {mark.upper()}, not UTF-8: read it with --encoding {mark}."
+        )
 
 
 def _csv(pa: Any, source: Any, ending: str, form: TextFormat, known_texts: Sequence[str]) -> Any:
@@ -170,7 +174,11 @@ def _csv(pa: Any, source: Any, ending: str, form: TextFormat, known_texts: Seque
         for name in whole:
             zeros = compute.match_substring_regex(batch.column(name), "^0[0-9]")
             codes |= {name} if compute.any(zeros).as_py() else set()
-    return read(**guess | {"column_types": known | dict.fromkeys(codes, pa.string())}) if codes else table
+    return (
+        read(**guess | {"column_types": known | dict.fromkeys(codes, pa.string())})
+        if codes
+        else table
+    )
 
 
 def _unreadable(path: str, name: str, ending: str, form: TextFormat, error: Exception) -> DataError:
@@ -204,7 +212,9 @@ def _check_decimals(pa: Any, table: Any, name: str, texts: Sequence[str]) -> Non
         if not pa.types.is_string(field.type) or field.name in texts:
             continue
         values = column.filter(compute.invert(compute.is_in(column, gaps)))
-        commas, thousands = (compute.match_substring_regex(values, rule) for rule in (_COMMA, _THOUSANDS))
+        commas, thousands = (
+            compute.match_substring_regex(values, rule) for rule in (_COMMA, _THOUSANDS)
+        )
         if len(values) and compute.all(commas).as_py() and not compute.all(thousands).as_py():
             raise DataError(
                 f"{name}: the numbers of {field.name!r} seem to have decimal commas, as in {values[0]}: read "
@@ -236,7 +246,9 @@ class Loaded:
         self.check_names([name])
         if self.arrays is not None:
             return self.arrays[name]
-        return _flat(self.table.column(name), gaps=ending_of(self.path) in SEPARATED or self.path == PIPE)
+        return _flat(
+            self.table.column(name), gaps=ending_of(self.path) in SEPARATED or self.path == PIPE
+        )
 
     def suspects(self) -> dict[str, Any]:
         """The columns that drpu suspects wrote."""
@@ -256,7 +268,9 @@ class Loaded:
         if self.table is None:
             raise DataError(f"{self.path}: --by works on tables, not on NumPy archives.")
         types = require("pyarrow", extra="cli", for_="reading tables").types
-        dates = [f for f in self.table.schema if types.is_date(f.type) or types.is_timestamp(f.type)]
+        dates = [
+            f for f in self.table.schema if types.is_date(f.type) or types.is_timestamp(f.type)
+        ]
         if by not in self.names and dates:
             shown = ", ".join(f"--by {field.name}" for field in dates[:8])
             raise DataError(f"{self.path}: no column {by!r}. Dates are grouped by month: {shown}.")
@@ -312,7 +326,9 @@ class Loaded:
     def _array_rows(self, columns: Sequence[str], drop: Sequence[str], aside: Sequence[str]) -> Any:
         assert self.arrays is not None
         for option in (["--columns"] if columns else []) + (["--drop"] if drop else []):
-            raise DataError(f"{self.path}: {option} works on tables; a NumPy archive holds its rows in 'X'.")
+            raise DataError(
+                f"{self.path}: {option} works on tables; a NumPy archive holds its rows in 'X'."
+            )
         if "X" in self.arrays:
             return self.arrays["X"]
         tables = {k: v for k, v in self.arrays.items() if k not in aside and v.ndim > 1}
@@ -392,7 +408,11 @@ def _without_views(pa: Any, table: Any) -> Any:
     for k, field in enumerate(table.schema):
         if "string_view" in str(field.type):
             kind = pa.large_string()
-            kind = pa.dictionary(field.type.index_type, kind) if pa.types.is_dictionary(field.type) else kind
+            kind = (
+                pa.dictionary(field.type.index_type, kind)
+                if pa.types.is_dictionary(field.type)
+                else kind
+            )
             table = table.set_column(k, field.name, table.column(k).cast(kind))
     return table
 
@@ -450,15 +470,21 @@ def _flat(column: Any, *, gaps: bool) -> Any:
     return values.astype(np.int64) if values.dtype == bool else values
 
 
-def check_out(path: str | os.PathLike[str] | None, inputs: Iterable[Any], *, table: bool = False) -> None:
+def check_out(
+    path: str | os.PathLike[str] | None, inputs: Iterable[Any], *, table: bool = False
+) -> None:
     """Raise before any work is done if ``path`` cannot be written, or is one of the inputs."""
     if path is None or os.fspath(path) == PIPE:
         return
     target = Path(path)
     if not target.parent.is_dir():
-        raise DataError(f"{target} cannot be written: there is no folder {target.parent}, create it first.")
+        raise DataError(
+            f"{target} cannot be written: there is no folder {target.parent}, create it first."
+        )
     if table and ending_of(str(target)) not in (*SEPARATED, *JSON_LINES, *ARROW, *PARQUET, ".npz"):
-        raise DataTypeError(f"{target}: the ending {target.suffix!r} is not known. Supported are {KNOWN}.")
+        raise DataTypeError(
+            f"{target}: the ending {target.suffix!r} is not known. Supported are {KNOWN}."
+        )
     check_output(target, inputs=[given for given in inputs if given is not None])
 
 
@@ -539,4 +565,6 @@ def _encode(table: Any, ending: str, sink: Any) -> None:
     elif ending in PARQUET:
         require("pyarrow.parquet", extra="cli", for_="writing Parquet").write_table(table, sink)
     else:
-        np.savez_compressed(sink, **{name: table.column(name).to_numpy() for name in table.column_names})
+        np.savez_compressed(
+            sink, **{name: table.column(name).to_numpy() for name in table.column_names}
+        )

@@ -43,7 +43,9 @@ class BudgetThreshold(Kept):
 
     log_ratio: Unbounded  # log of the ratio above which rows are checked
     score: Unbounded
-    outlook: Annotated[Budget | None, NotKept] = None  # figures of the rows checked; None after loading
+    outlook: Annotated[Budget | None, NotKept] = (
+        None  # figures of the rows checked; None after loading
+    )
     # the values below and above the two thresholds, between which they may be moved; None if not known
     gap: Annotated[tuple[float, float] | None, NotKept] = None
     score_gap: Annotated[tuple[float, float] | None, NotKept] = None
@@ -76,13 +78,17 @@ def budget_threshold(classifier: RatioDecisions, rows: Any, of: Any, share: Any)
             f"got rows={rows!r} and share={share!r}."
         )
     if of is None and rows is not None:
-        raise ParameterError("rows needs of: the rows to choose from, their counts, or their number.")
+        raise ParameterError(
+            "rows needs of: the rows to choose from, their counts, or their number."
+        )
     if isinstance(of, (bool, str, bytes)) or (np.isscalar(of) and not isinstance(of, Integral)):
         raise ParameterError(f"of must be rows, their counts or their number, got {of!r:.80}.")
     if of is None or isinstance(of, Integral):
         return _by_counts(classifier, None, *_depth(rows, share, of))
     if isinstance(of, ScoreTails):
-        return _by_counts(classifier, classifier._own_counts(of, None), *_depth(rows, share, int(of.n)))
+        return _by_counts(
+            classifier, classifier._own_counts(of, None), *_depth(rows, share, int(of.n))
+        )
     scored = score_once(classifier, of)  # the threshold is between two of these rows
     log_ratio: FloatArray = classifier.fitted_.log_ratio_of(scored.scores)
     wanted, depth = _depth(rows, share, len(log_ratio))
@@ -90,7 +96,9 @@ def budget_threshold(classifier: RatioDecisions, rows: Any, of: Any, share: Any)
     order: IntArray = np.argsort(-log_ratio, kind="stable")
     first = float(log_ratio[order[wanted - 1]])
     after = float(log_ratio[order[wanted]]) if wanted < len(order) else first - 1.0
-    return _by_counts(classifier, scored.counts, wanted, depth, gap=(after, first), positions=order[:wanted])
+    return _by_counts(
+        classifier, scored.counts, wanted, depth, gap=(after, first), positions=order[:wanted]
+    )
 
 
 def share_for_recall(classifier: RatioDecisions, recall: float) -> float:
@@ -153,7 +161,9 @@ def _by_counts(
     fitted, prior = classifier.fitted_, classifier.test_prior_
     gain = gain_of(classifier, new)
     within = np.flatnonzero(gain.share[1:-1][::-1] <= depth)
-    k = int(within[0]) if within.size else len(fitted.tails.levels)  # the first level that keeps the depth
+    k = (
+        int(within[0]) if within.size else len(fitted.tails.levels)
+    )  # the first level that keeps the depth
     score = float(fitted.tails.levels[k]) if within.size else float("inf")
     log_ratios = fitted.level_log_ratios()
     if gap is not None:

@@ -69,13 +69,17 @@ def write_archive(file: IO[bytes], encoded: Encoded, facts: dict[str, Any]) -> N
     parts |= {f"{place}.skops": blob for place, blob in encoded.blobs.items()}
     for name in parts:
         if not _NAME.fullmatch(name):
-            raise ArtifactError(f"the part {name!r:.100} cannot be written: its name is not allowed.")
+            raise ArtifactError(
+                f"the part {name!r:.100} cannot be written: its name is not allowed."
+            )
     manifest = {
         "format": FORMAT,
         "schema": SCHEMA,
         "versions": _versions(),
         "facts": facts,
-        "parts": {name: {"sha256": _digest(part), "bytes": len(part)} for name, part in parts.items()},
+        "parts": {
+            name: {"sha256": _digest(part), "bytes": len(part)} for name, part in parts.items()
+        },
         "tree": encoded.tree,
     }
     text = json.dumps(manifest, indent=1, allow_nan=False, ensure_ascii=False)
@@ -89,7 +93,9 @@ def write_parts(file: IO[bytes], parts: Mapping[str, bytes]) -> None:
             for name, part in parts.items():
                 archive.writestr(ZipInfo(name), part, _method(name, part), _LEVEL)
     except LargeZipFile as error:
-        raise ArtifactError("the classifier cannot be written: a file has at most 2 GiB.") from error
+        raise ArtifactError(
+            "the classifier cannot be written: a file has at most 2 GiB."
+        ) from error
 
 
 def _method(name: str, part: bytes) -> int:
@@ -120,20 +126,30 @@ def read_bytes(
 ) -> bytes:
     """The bytes of a regular file that is not too large and has the expected digest, if one is given."""
     if expected_sha256 is not None and not _DIGEST.fullmatch(str(expected_sha256)):
-        raise ParameterError(f"expected_sha256 must be 64 hexadecimal digits, got {expected_sha256!r:.100}.")
+        raise ParameterError(
+            f"expected_sha256 must be 64 hexadecimal digits, got {expected_sha256!r:.100}."
+        )
     without_waiting = getattr(os, "O_NONBLOCK", 0)  # opening a pipe without a writer would wait
     name = path_of(path)
-    with open(name, "rb", opener=lambda name, flags: os.open(name, flags | without_waiting)) as file:
+    with open(
+        name, "rb", opener=lambda name, flags: os.open(name, flags | without_waiting)
+    ) as file:
         found = os.fstat(file.fileno())
         if not stat.S_ISREG(found.st_mode):
-            raise ArtifactError(f"{name!r} cannot be read as a drpu artifact: it is not a regular file.")
+            raise ArtifactError(
+                f"{name!r} cannot be read as a drpu artifact: it is not a regular file."
+            )
         if found.st_size > max_bytes:
             raise ArtifactError(
                 f"{name!r} has {found.st_size} bytes, more than max_bytes={max_bytes}: "
                 "pass a larger max_bytes if you trust the file."
             )
-        content = file.read(found.st_size)  # not max_bytes, because read allocates as much as it is given
-    if expected_sha256 is not None and not hmac.compare_digest(_digest(content), expected_sha256.lower()):
+        content = file.read(
+            found.st_size
+        )  # not max_bytes, because read allocates as much as it is given
+    if expected_sha256 is not None and not hmac.compare_digest(
+        _digest(content), expected_sha256.lower()
+    ):
         raise ArtifactError(
             f"{name!r} must have the SHA-256 digest {expected_sha256}, got {_digest(content)}: "
             "it is not the file that was expected."
@@ -157,7 +173,9 @@ def open_archive(content: bytes, *, max_bytes: int = MAX_BYTES, trusted: bool = 
     try:
         archive = ZipFile(io.BytesIO(content))
     except Exception as error:  # zipfile raises errors of many types
-        raise ArtifactError(f"the parts of the artifact cannot be listed: {error!s:.200}") from error
+        raise ArtifactError(
+            f"the parts of the artifact cannot be listed: {error!s:.200}"
+        ) from error
     entries = _entries(content, archive)
     if sum(entry.file_size for entry in entries.values()) > max_bytes:
         raise ArtifactError(
@@ -171,11 +189,15 @@ def open_archive(content: bytes, *, max_bytes: int = MAX_BYTES, trusted: bool = 
         raise ArtifactError(f"the header of the arrays has more than {MOST_MANIFEST} bytes.")
     try:
         arrays: dict[str, np.ndarray[Any, Any]] = safetensors.numpy.load(part)
-    except Exception as error:  # an error of safetensors, or of NumPy for a type that NumPy does not have
+    except (
+        Exception
+    ) as error:  # an error of safetensors, or of NumPy for a type that NumPy does not have
         raise ArtifactError(f"the arrays of the artifact cannot be read: {error!s:.200}") from error
     blobs = dict.fromkeys((name.removesuffix(".skops") for name in entries), b"")
     if trusted:
-        blobs = {place: _checked_part(archive, entries[f"{place}.skops"], digests) for place in blobs}
+        blobs = {
+            place: _checked_part(archive, entries[f"{place}.skops"], digests) for place in blobs
+        }
     return Archive(_read_versions(manifest), manifest["tree"], arrays, blobs)
 
 
@@ -188,7 +210,9 @@ def _check_end(content: bytes) -> None:
     if disk or first_disk or comment or start + size != directory_end:
         raise ArtifactError("the artifact is not complete, or has bytes that belong to no part.")
     if n_parts > MOST_PARTS or size > n_parts * _MOST_ENTRY:
-        raise ArtifactError(f"the artifact has more than {MOST_PARTS} parts, or too long a list of them.")
+        raise ArtifactError(
+            f"the artifact has more than {MOST_PARTS} parts, or too long a list of them."
+        )
     if content.startswith(b"PK\6\7", max(0, directory_end - _LOCATOR)):
         raise ArtifactError("the artifact has a second end record, which save does not write.")
 
@@ -215,11 +239,15 @@ def _check_entry(entry: ZipInfo) -> None:
     """Raise unless a part has a name of drpu, is packed as ``save`` packs it, and can have its size."""
     name = entry.orig_filename
     if not _NAME.fullmatch(name):
-        raise ArtifactError(f"the artifact has a part with the name {name[:100]!r}, which save does not use.")
+        raise ArtifactError(
+            f"the artifact has a part with the name {name[:100]!r}, which save does not use."
+        )
     compressed = name in (MANIFEST, ARRAYS) and entry.compress_type == ZIP_DEFLATED
     stored = entry.compress_type == ZIP_STORED and entry.compress_size == entry.file_size
     if not (compressed or stored) or entry.flag_bits or entry.extra or entry.comment:
-        raise ArtifactError(f"part {name!r} of the artifact is packed in a way that save does not use.")
+        raise ArtifactError(
+            f"part {name!r} of the artifact is packed in a way that save does not use."
+        )
     if entry.file_size > MOST_RATIO * entry.compress_size + _SLACK:
         raise ArtifactError(
             f"part {name!r} of the artifact would expand from {entry.compress_size} to {entry.file_size} "
@@ -248,7 +276,9 @@ def _part(archive: ZipFile, entry: ZipInfo) -> bytes:
             f"part {entry.filename!r} of the artifact cannot be read: {error!s:.200}"
         ) from error
     if len(part) != entry.file_size:
-        raise ArtifactError(f"part {entry.filename!r} of the artifact does not have the stated length.")
+        raise ArtifactError(
+            f"part {entry.filename!r} of the artifact does not have the stated length."
+        )
     return part
 
 
@@ -258,9 +288,13 @@ def _digests(stated: Any, entries: Mapping[str, ZipInfo]) -> dict[str, str]:
         raise ArtifactError("the parts of the artifact are not those that its manifest names.")
     for name, entry in stated.items():
         if not isinstance(entry, dict) or entry.keys() != {"sha256", "bytes"}:
-            raise ArtifactError(f"the manifest must give the SHA-256 digest and the bytes of part {name!r}.")
+            raise ArtifactError(
+                f"the manifest must give the SHA-256 digest and the bytes of part {name!r}."
+            )
         if type(entry["bytes"]) is not int or entry["bytes"] != entries[name].file_size:
-            raise ArtifactError(f"part {name!r} of the artifact has another size than in the manifest.")
+            raise ArtifactError(
+                f"part {name!r} of the artifact has another size than in the manifest."
+            )
     return {name: entry["sha256"] for name, entry in stated.items()}
 
 
@@ -271,12 +305,16 @@ def _read_manifest(part: bytes) -> dict[str, Any]:
     if sum(map(part.count, (b",", b"[", b"{"))) > MOST_ITEMS:  # each item has one of them before it
         raise ArtifactError(f"the manifest of the artifact has more than {MOST_ITEMS} items.")
     try:
-        text = part.decode()  # not by json, which also reads other encodings, in which items look different
+        text = (
+            part.decode()
+        )  # not by json, which also reads other encodings, in which items look different
         if _SURROGATE.search(text):
             raise ValueError("it has an escaped surrogate, which may be half of a pair")
         found = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
-        raise ArtifactError(f"the manifest of the artifact cannot be read: {error!s:.200}") from error
+        raise ArtifactError(
+            f"the manifest of the artifact cannot be read: {error!s:.200}"
+        ) from error
     _check_depth([found])
     if not isinstance(found, dict) or found.get("format") != FORMAT:
         raise ArtifactError("this file was not written by drpu.save.")
@@ -296,7 +334,9 @@ def _check_depth(manifest: list[Any]) -> None:
     while level:
         depth += 1
         if depth > MOST_DEPTH:
-            raise ArtifactError(f"the manifest of the artifact is nested deeper than {MOST_DEPTH} levels.")
+            raise ArtifactError(
+                f"the manifest of the artifact is nested deeper than {MOST_DEPTH} levels."
+            )
         inner = (item.values() if isinstance(item, dict) else item for item in level)
         level = [value for item in inner for value in item if isinstance(value, (dict, list))]
 

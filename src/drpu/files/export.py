@@ -80,7 +80,9 @@ def export_onnx(classifier: Any, path: str | os.PathLike[str]) -> None:
     """
     if not isinstance(getattr(classifier, "fitted_", None), FittedRatio):
         given = type(classifier).__name__
-        raise DataTypeError(f"classifier must be a fitted DRPUClassifier or AdaptedClassifier, got {given}.")
+        raise DataTypeError(
+            f"classifier must be a fitted DRPUClassifier or AdaptedClassifier, got {given}."
+        )
     if classifier.findings.budget is not None:
         raise ParameterError(
             "classifier must have no budget, which a graph cannot keep: its labels come from prior and cost. "
@@ -89,7 +91,9 @@ def export_onnx(classifier: Any, path: str | os.PathLike[str]) -> None:
     try:
         write_output(path, _model(classifier).SerializeToString())
     except UnicodeEncodeError as error:  # a name or a level of the user
-        raise ArtifactError(f"a graph has texts in UTF-8, which {error.object[:100]!r} is not.") from error
+        raise ArtifactError(
+            f"a graph has texts in UTF-8, which {error.object[:100]!r} is not."
+        ) from error
 
 
 def _model(classifier: Any) -> Any:
@@ -99,7 +103,9 @@ def _model(classifier: Any) -> Any:
     rows, inputs, texts = row_inputs(graph, classifier)
     raw = (exported(function, graph, rows) for function in core.model.label_functions)
     scores = [graph.op("Min", graph.op("Max", own, [[-LOG_LIMIT]]), [[LOG_LIMIT]]) for own in raw]
-    parts = [_ratio(graph, core, graph.op("Add", part, o)) for part in scores for o in core.label_offsets]
+    parts = [
+        _ratio(graph, core, graph.op("Add", part, o)) for part in scores for o in core.label_offsets
+    ]
     mean = graph.op("Squeeze", graph.mean(*parts), graph.constant([1], np.int64))
     ratio = graph.op("Min", mean, [1 / max(core.train_prior.value, 1e-12)], output="ratio")
     threshold = (_by_prior if classifier.findings.map is None else _by_map)(graph, core, ratio)
@@ -185,7 +191,9 @@ def _calibrated(graph: Graph, calibration: Calibration, scores: str, tolerance: 
         x0 = op("Gather", graph.constant(levels[:-1]), left)
         y0 = op("Gather", graph.constant(at_levels[:-1]), left)
         slope = op("Gather", graph.constant(np.diff(at_levels) / np.diff(levels)), left)
-        beyond = op("Max", op("Sub", scores, x0), [[0.0]])  # 0 for scores that count as equal to the level
+        beyond = op(
+            "Max", op("Sub", scores, x0), [[0.0]]
+        )  # 0 for scores that count as equal to the level
         line = op("Add", y0, op("Mul", beyond, slope))
     else:
         line = op("Add", op("Mul", scores, 0.0), at_levels[0])
@@ -194,7 +202,9 @@ def _calibrated(graph: Graph, calibration: Calibration, scores: str, tolerance: 
     line = op("Where", op("Greater", scores, top), calibration.curve[-1], line)
 
     parts = [
-        _against_population(graph, op("Min", part, [[calibration.ceiling]]), calibration.labelled_share)
+        _against_population(
+            graph, op("Min", part, [[calibration.ceiling]]), calibration.labelled_share
+        )
         for part in (steps, line)
     ]
     return graph.mean(*parts)

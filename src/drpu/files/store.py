@@ -194,7 +194,9 @@ class FileSummary:
 
     def lines(self) -> dict[str, str]:
         """The facts as short texts by name."""
-        contents = {name.replace("_", " "): _as_text(value) for name, value in self.contents.items()}
+        contents = {
+            name.replace("_", " "): _as_text(value) for name, value in self.contents.items()
+        }
         packages = [f"{package} {number}" for package, number in self.versions.items()]
         return {
             "kind": f"{self.kind}, schema {self.schema}",
@@ -297,7 +299,9 @@ class _File:
         _know_kinds()
         tree = self.archive.tree
         if isinstance(tree, dict) and tree.get("kind") == "monitor":
-            raise ArtifactError("the file holds the counts of a monitor: read it with PriorMonitor.load.")
+            raise ArtifactError(
+                "the file holds the counts of a monitor: read it with PriorMonitor.load."
+            )
         found: Record = decode(tree, self.archive.arrays, self.archive.blobs, Record)
         return found
 
@@ -329,7 +333,9 @@ def _know_kinds() -> None:
         import_module(module)
 
 
-def _read(path: StrPath, max_bytes: int, trusted: bool = False, expected_sha256: str | None = None) -> _File:
+def _read(
+    path: StrPath, max_bytes: int, trusted: bool = False, expected_sha256: str | None = None
+) -> _File:
     """The file, after its digest has been compared; an expected digest makes it trusted."""
     check_flag("trusted", trusted)
     limit = check_integer("max_bytes", max_bytes, low=1)
@@ -347,7 +353,9 @@ def _tried(record: Record, classifier: Any) -> FloatArray | None:
     except Exception as error:  # a backend can raise any error if parts do not fit together
         raise ArtifactError(f"the classifier cannot score rows: {error!s:.300}") from error
     if scores is not None and (scores.shape[:1] != (2,) or not np.isfinite(scores).all()):
-        raise ArtifactError("the classifier cannot score rows: its scores must be finite, one for each row.")
+        raise ArtifactError(
+            "the classifier cannot score rows: its scores must be finite, one for each row."
+        )
     return scores
 
 

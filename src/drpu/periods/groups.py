@@ -27,7 +27,14 @@ from drpu.exceptions import (
     silent,
 )
 from drpu.models.clusters import refuse_frame
-from drpu.periods.group_priors import GroupPrior, GroupPriors, GroupReading, joint_level, shrink, with_answers
+from drpu.periods.group_priors import (
+    GroupPrior,
+    GroupPriors,
+    GroupReading,
+    joint_level,
+    shrink,
+    with_answers,
+)
 from drpu.periods.read import adapt_to_counts, arrived_labels, sampling_error
 from drpu.state.fitted import ScoredRows, score_once
 from drpu.tables.frames import collected, is_frame, read_frame, warn_of_order
@@ -80,7 +87,9 @@ def priors_by_group(
     found = with_answers(found, {name: adapted[names.index(name)].prior_ for name in audit or ()})
     warn_by_group(dict(zip(names, caught, strict=True)))
     groups = [
-        replace(_decided(group, there, part, budget), warnings=tuple(warning.code for warning in said))
+        replace(
+            _decided(group, there, part, budget), warnings=tuple(warning.code for warning in said)
+        )
         for group, there, part, said in zip(found, adapted, parts, caught, strict=True)
     ]
     return replace(found, groups=tuple(groups))
@@ -89,7 +98,9 @@ def priors_by_group(
 def check_audits(audit: Any, names: list[Any]) -> None:
     """Raise if ``audit`` is no mapping from names of groups."""
     if audit is not None and not isinstance(audit, Mapping):
-        raise DataTypeError(f"audit must be a mapping from groups to audits, got {type(audit).__name__}.")
+        raise DataTypeError(
+            f"audit must be a mapping from groups to audits, got {type(audit).__name__}."
+        )
     for name in (name for name in audit or () if name not in names):
         raise DataError(f"audit must have names of groups, {names[:8]}, as keys, got {name!r}.")
 
@@ -132,7 +143,9 @@ def with_one_period(classifier: Any, X: Any) -> Any:
             found = priors_by_group(classifier, scored, values, 0.95)
         if found.differ:
             low, high = (pick(found, key=lambda group: group.prior.value) for pick in (min, max))
-            column, first, last = (str(name).translate(_BRACES) for name in (by, low.name, high.name))
+            column, first, last = (
+                str(name).translate(_BRACES) for name in (by, low.name, high.name)
+            )
             MixedPeriodsWarning.issue(
                 f"the rows are of {len(found)} periods ({column!r}) whose priors differ, from {{low}} in "
                 f"{first} to {{high}} in {last}: one prior fits none of them.",
@@ -168,13 +181,23 @@ def warn_by_group(caught: Mapping[Any, list[DRPUWarning]]) -> None:
 
     Groups with few rows are no reason to warn: their priors are shrunk towards that of all rows.
     """
-    large = {k: said for k, said in caught.items() if not any(isinstance(w, FewRowsWarning) for w in said)}
+    large = {
+        k: said
+        for k, said in caught.items()
+        if not any(isinstance(w, FewRowsWarning) for w in said)
+    }
     kinds = {type(warning): warning for said in reversed(list(large.values())) for warning in said}
     for kind, first in kinds.items():
-        names = [str(name) for name, said in large.items() if any(isinstance(w, kind) for w in said)]
+        names = [
+            str(name) for name, said in large.items() if any(isinstance(w, kind) for w in said)
+        ]
         shown = ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")
-        finding = f"{_SAID.get(kind, first.finding)} in {shown} ({len(names)} of {len(caught)} groups)."
-        kind.issue(finding.replace("{", "(").replace("}", ")"), advice=first.advice, command=first.command)
+        finding = (
+            f"{_SAID.get(kind, first.finding)} in {shown} ({len(names)} of {len(caught)} groups)."
+        )
+        kind.issue(
+            finding.replace("{", "(").replace("}", ")"), advice=first.advice, command=first.command
+        )
 
 
 def group_members(classifier: Any, X: Any, by: Any) -> tuple[list[Any], IntArray, ScoredRows]:
@@ -182,7 +205,9 @@ def group_members(classifier: Any, X: Any, by: Any) -> tuple[list[Any], IntArray
     values, X = group_values(classifier, X, by)
     scored = score_once(classifier, X)
     if len(values) != len(scored):
-        raise DataError(f"by must have one value per row, got {len(values)} for {len(scored)} rows.")
+        raise DataError(
+            f"by must have one value per row, got {len(values)} for {len(scored)} rows."
+        )
     names, member = _distinct(values)
     return names, member, scored
 
@@ -197,7 +222,9 @@ def group_values(classifier: Any, X: Any, by: Any) -> tuple[np.ndarray[Any, Any]
     names = table.columns if isinstance(table, nw.DataFrame) else []
     if by not in names:
         shown = ", ".join(names[:12]) or "no names"
-        raise DataError(f"by must be a column of X, or one value per row, got {by!r}; X has {shown}.")
+        raise DataError(
+            f"by must be a column of X, or one value per row, got {by!r}; X has {shown}."
+        )
     values = flat_values("by", table[by].to_native())
     known = by in list(getattr(classifier, "feature_names_in_", names))
     return values, (table if known else table.drop(by)).to_native()
@@ -209,9 +236,13 @@ def _distinct(values: np.ndarray[Any, Any]) -> tuple[list[Any], np.ndarray[Any, 
         raise DataError("X must hold at least one row, got none.")
     values = by_month(values)
     if values.dtype == object and not all(isinstance(value, Hashable) for value in values):
-        raise DataTypeError("by must hold names, numbers or dates, got values that cannot be compared.")
+        raise DataTypeError(
+            "by must hold names, numbers or dates, got values that cannot be compared."
+        )
     if (values.dtype.kind == "f" and np.isnan(values).any()) or values.dtype == object:
-        values = np.array(["(missing)" if is_missing(v) else v for v in values.tolist()], dtype=object)
+        values = np.array(
+            ["(missing)" if is_missing(v) else v for v in values.tolist()], dtype=object
+        )
         names = sorted(set(values.tolist()), key=lambda v: (v == "(missing)", str(type(v)), v))
         place = {name: k for k, name in enumerate(names)}
         member = np.array([place[v] for v in values.tolist()])

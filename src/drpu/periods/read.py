@@ -77,7 +77,9 @@ class Findings:
     fairness_test: Annotated[FairnessTest | None, NotKept] = None
     evaluation: Annotated[Evaluation | None, NotKept] = None
     before_audit: Annotated[tuple[PriorEstimate, PriorEstimate] | None, NotKept] = None
-    budget: BudgetThreshold | None = None  # the threshold of a budget, which replaces that of the cost
+    budget: BudgetThreshold | None = (
+        None  # the threshold of a budget, which replaces that of the cost
+    )
     shift: Shift = "prior"
     # prior at which labels are made, if it is not the prior of the rows
     labels_at: Annotated[float, Number(0, 1)] | None = None
@@ -142,7 +144,9 @@ def read_counts(
     return test, moved, decide(evidence, backtest=fitted.backtest, arrived=arrived)
 
 
-def at_decision(classifier: RatioClassifier, found: Findings, decision: PeriodDecision) -> AdaptedClassifier:
+def at_decision(
+    classifier: RatioClassifier, found: Findings, decision: PeriodDecision
+) -> AdaptedClassifier:
     """The classifier that a decision gives; labels move from where ``classifier`` makes them."""
     labels_at = None if decision.labels_at == decision.prior.value else decision.labels_at
     findings = replace(
@@ -155,7 +159,9 @@ def at_decision(classifier: RatioClassifier, found: Findings, decision: PeriodDe
     return classifier._adapted_at(decision.prior, findings=findings)
 
 
-def evidence_of(fitted: FittedRatio, seen: ScoreTails, adapted: PriorEstimate, moved: Any) -> Evidence:
+def evidence_of(
+    fitted: FittedRatio, seen: ScoreTails, adapted: PriorEstimate, moved: Any
+) -> Evidence:
     """What counted rows show without labels."""
     train = fitted.train_prior if fitted.anchor is None else fitted.anchor.prior
     return Evidence(
@@ -176,7 +182,9 @@ def sampling_error(
 ) -> float:
     """Standard error of the prior of counted rows by their number alone, as if training were exact."""
     prior = adapted.prior_.value
-    evidence = evidence_of(fitted, seen, adapted.prior_, "other" if adapted.shift_ == "other" else "prior")
+    evidence = evidence_of(
+        fitted, seen, adapted.prior_, "other" if adapted.shift_ == "other" else "prior"
+    )
     slope = POOLED.slope if fitted.backtest is None else fitted.backtest.slope
     error = evidence.noise(prior, slope=slope)
     return error if arrived is None else max(error, prior * math.sqrt(arrived.now.noise))
@@ -218,7 +226,9 @@ def without_periods(X: Any, periods: Any) -> tuple[Any, Any]:
     if periods is None or not isinstance(periods, str):
         return X, periods
     if not is_frame(X):
-        raise ParameterError(f"periods must have one value per row if X is no table, got {periods!r}.")
+        raise ParameterError(
+            f"periods must have one value per row if X is no table, got {periods!r}."
+        )
     table = nw.from_native(X, eager_only=True)
     if periods not in table.columns:
         raise DataError(f"periods must be a column of X, or one value per row, got {periods!r}.")
@@ -266,7 +276,9 @@ def run_backtest(
         pos_label=None, negative_label=None, label_delay=0, n_jobs=None, verbose=0
     )
     settings.set_params(scenario="single-sample")  # as decided for all rows
-    columns = {name: np.asarray(as_numpy(values)) for name, values in columns.items() if values is not None}
+    columns = {
+        name: np.asarray(as_numpy(values)) for name, values in columns.items() if values is not None
+    }
     frame = is_frame(X) or hasattr(X, "iloc")  # also those of pandas with sparse columns
     take: Any = partial(take_frame, X) if frame else indexable(X).__getitem__
     work = []
@@ -274,7 +286,9 @@ def run_backtest(
         before = np.flatnonzero((plan.number >= 0) & (plan.number < t))
         now = np.flatnonzero(plan.number == t)
         own = {name: values[before] for name, values in columns.items()}
-        parts = [(take(at), labelled[at], None if weight is None else weight[at]) for at in (before, now)]
+        parts = [
+            (take(at), labelled[at], None if weight is None else weight[at]) for at in (before, now)
+        ]
         one = clone(settings)
         if not isinstance(one.prior, str) and not callable(one.prior):
             # a prior that was given has moved like the labelled share, at a constant labelling rate
@@ -283,7 +297,9 @@ def run_backtest(
             one.prior = min(as_prior("prior", one.prior).value * growth, 1.0)
         work.append((one, *parts, str(plan.names[t]), own))
     jobs = min(effective_n_jobs(classifier.n_jobs), len(work))
-    done = Parallel(n_jobs=jobs, return_as="generator")(delayed(_read_period)(*part) for part in work)
+    done = Parallel(n_jobs=jobs, return_as="generator")(
+        delayed(_read_period)(*part) for part in work
+    )
     past = [period for period in progress(done, total=len(work)) if period is not None]
     if sum(period.used for period in past) < FEWEST_PERIODS:
         _warn_of_backtest("fewer than two past periods have enough labels to be read")
@@ -303,7 +319,9 @@ def run_backtest(
     return backtest_of(past)
 
 
-_Part: TypeAlias = tuple[Any, BoolArray, FloatArray | None]  # rows, whether they are labelled, and weights
+_Part: TypeAlias = tuple[
+    Any, BoolArray, FloatArray | None
+]  # rows, whether they are labelled, and weights
 
 
 def _read_period(
@@ -340,5 +358,7 @@ def past_period(
 
 
 def _warn_of_backtest(reason: str, *, advice: str = "", command: str = "") -> None:
-    finding = f"there is no complete backtest: {reason}. Everything else is fitted as without periods."
+    finding = (
+        f"there is no complete backtest: {reason}. Everything else is fitted as without periods."
+    )
     BacktestWarning.issue(finding, advice=advice, command=command)

@@ -86,8 +86,6 @@ def _bend(mass: FloatArray, inverse: FloatArray) -> float:
     return float(prior[bend >= bend.max() * (1 - 1e-9)].mean())
 
 
-
-
 def infimum(tails: ScoreTails, *, gamma: float = 1.0, sizes: str = "positive") -> float:
     r"""Smallest tail ratio over thresholds with enough positives above them: the rule of the paper.
 

@@ -44,7 +44,9 @@ class RowList:
     n: int  # number of rows to check, of which the first are listed
     position: IntArray  # their positions in the new rows, from 0 on
     probability: FloatArray  # their probability of being positive
-    reasons: list[tuple[str, str]] | None  # columns for and against them; None if the model cannot tell
+    reasons: (
+        list[tuple[str, str]] | None
+    )  # columns for and against them; None if the model cannot tell
     columns: dict[str, list[Any]]  # values that the user wants to see beside them
     groups: list[str] | None = None  # names of their groups, if there are groups
 
@@ -121,7 +123,11 @@ class ReportData:
         if self.budget is not None:
             wanted = self.budget.rows
             return round(self.budget.share * self.rows) if wanted is None else wanted
-        flagged = round(self.figure("flagged").value * self.rows) if self.flagged is None else self.flagged
+        flagged = (
+            round(self.figure("flagged").value * self.rows)
+            if self.flagged is None
+            else self.flagged
+        )
         return min(max(1, flagged), self.rows)
 
     @property
@@ -230,7 +236,9 @@ def _listed(
 ) -> RowList:
     """The rows to check: those with the highest scores, or those that the classifiers of the groups flag."""
     if not isinstance(beside, Mapping):
-        raise DataTypeError(f"beside must be a mapping such as {{'id': ids}}, got {type(beside).__name__}.")
+        raise DataTypeError(
+            f"beside must be a mapping such as {{'id': ids}}, got {type(beside).__name__}."
+        )
     for name, values in beside.items():
         if len(values) != len(scored):
             raise DataError(
@@ -247,7 +255,9 @@ def _listed(
     if member is not None:
         names = [str(data.periods[k].name) for k in member[top]]
     columns = {name: [values[i] for i in top.tolist()] for name, values in beside.items()}
-    return RowList(n, top, probability[top], _reasons(data.current, scored.take(top)), columns, names)
+    return RowList(
+        n, top, probability[top], _reasons(data.current, scored.take(top)), columns, names
+    )
 
 
 def _reasons(current: Any, rows: ScoredRows) -> list[tuple[str, str]] | None:

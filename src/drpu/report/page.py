@@ -134,7 +134,9 @@ def _page(
         download=None
         if data.listed is None
         else f"data:text/csv;charset=utf-8,{quote(texts.rows_csv(data))}",
-        figures=[(figure, markup(as_svg(figure, data))) for figure in FIGURES if figure.applies(data)],
+        figures=[
+            (figure, markup(as_svg(figure, data))) for figure in FIGURES if figure.applies(data)
+        ],
     )
     return data, page
 
@@ -161,8 +163,12 @@ class PageFigure:
     title: str  # heading
     caption: str  # a sentence below the figure
     display: Callable[[ReportData], plots.Display]  # makes the display from the data
-    more: Callable[[ReportData], str] = lambda data: ""  # a sentence from the data, after the caption
-    applies: Callable[[ReportData], bool] = lambda data: True  # whether the data have what the figure shows
+    more: Callable[[ReportData], str] = lambda data: (
+        ""
+    )  # a sentence from the data, after the caption
+    applies: Callable[[ReportData], bool] = lambda data: (
+        True
+    )  # whether the data have what the figure shows
 
 
 def _priors(data: ReportData) -> plots.Display:
@@ -235,7 +241,9 @@ FIGURES = (
         "Above any threshold, the share of unlabeled rows divided by that of positives is at least the "
         "prior, except for noise. The dot marks the threshold that bounds it best; the band is the interval "
         "of the unlabeled rows.",
-        lambda data: plots.TailRatioDisplay.from_counts(data.fitted.tails, data.fitted.unlabeled_prior),
+        lambda data: plots.TailRatioDisplay.from_counts(
+            data.fitted.tails, data.fitted.unlabeled_prior
+        ),
     ),
     PageFigure(
         "roc",

@@ -35,7 +35,12 @@ SHIFTS = {
     "none": "nothing was adapted",
 }
 UNTESTED = "untested: too few rows to tell; labels move as far as the rows determine the share of positives"
-ONLY_PRIOR = {"prior": "yes", "other": "no", "answers": "answers were used", "none": "was not asked"}
+ONLY_PRIOR = {
+    "prior": "yes",
+    "other": "no",
+    "answers": "answers were used",
+    "none": "was not asked",
+}
 
 
 def is_untested(adapted: Any) -> bool:
@@ -112,7 +117,10 @@ def _at_most(prior: PriorEstimate) -> str:
 
 def scenario_text(fitted: Any) -> str:
     """Where labels come from, and what the other scenario would change."""
-    other, stated = fitted.in_other_scenario(), "case-control: labelled rows are a sample beside the others"
+    other, stated = (
+        fitted.in_other_scenario(),
+        "case-control: labelled rows are a sample beside the others",
+    )
     name, rows = "single-sample", "of all rows, labelled ones included"
     if fitted.scenario == "single-sample":
         stated = f"single-sample: {share(fitted.labelled_fraction)} of the rows of one sample are labelled"
@@ -141,7 +149,8 @@ def period_sentences(data: ReportData) -> list[str]:
     said = []
     for period in data.periods:
         low, value, high = (
-            f"{round(end * period.n):,}" for end in (period.prior.low, period.prior.value, period.prior.high)
+            f"{round(end * period.n):,}"
+            for end in (period.prior.low, period.prior.value, period.prior.high)
         )
         found = f"{period.name}: about {value} of {period.n:,} rows are positive ({low} to {high})"
         if period.shift == "other":
@@ -189,7 +198,9 @@ def _how_sure(data: ReportData) -> tuple[str, str]:
 def _what_to_do(data: ReportData) -> tuple[str, str]:
     shifted = [group.shift == "other" for group in data.periods] or [data.other_shift]
     if all(shifted):
-        sentence = "More than the share of positives has changed. Find out why before the labels are used."
+        sentence = (
+            "More than the share of positives has changed. Find out why before the labels are used."
+        )
         return "check the data", sentence
     if data.listed is not None and data.groups is not None:
         sentence = "Each period has its own share, decision and budget: see the sentences above."
@@ -203,7 +214,9 @@ def _what_to_do(data: ReportData) -> tuple[str, str]:
             f"times that of as many random rows ({lift.low:.3g} to {lift.high:.3g})."
         )
         return f"check the top {f'{rows:,} rows' if rows > 1 else 'row'}{of}", sentence
-    flagged = _rows(data, data.figure("flagged").value) if data.flagged is None else f"{data.flagged:,}"
+    flagged = (
+        _rows(data, data.figure("flagged").value) if data.flagged is None else f"{data.flagged:,}"
+    )
     if flagged == "0":
         return "nothing to flag", (
             "No row is worth a false alarm at these costs. Change them, or check the rows with the highest "
@@ -222,7 +235,9 @@ def _rows(data: ReportData, part: float) -> str:
 
 def cautions(data: ReportData) -> list[str]:
     """What the reader must know before the numbers are used."""
-    kinds = {type(warning): warning for warning in reversed(data.caught)}  # the first one of each kind
+    kinds = {
+        type(warning): warning for warning in reversed(data.caught)
+    }  # the first one of each kind
     said = [
         " ".join(warning.for_command_line(share).removeprefix(f"[{warning.code}]").split())
         for warning in reversed(kinds.values())
@@ -233,13 +248,17 @@ def cautions(data: ReportData) -> list[str]:
             "Label more, or give the training prior if you know it."
         )
     if not data.train.identified:
-        said.append(f"The training share is {prior_text(data.train)}. Expected numbers depend on it.")
+        said.append(
+            f"The training share is {prior_text(data.train)}. Expected numbers depend on it."
+        )
     if data.other_shift:
         said.append(
             "Expected numbers and their ranges hold only if nothing but the share of positives changed."
         )
     if data.train.value >= 0.995:
-        said.append("Nearly all training rows are estimated to be positive: check the labels first.")
+        said.append(
+            "Nearly all training rows are estimated to be positive: check the labels first."
+        )
     return said
 
 
@@ -267,7 +286,9 @@ def tables(data: ReportData, by: str) -> Iterator[tuple[str, str, TextTable]]:
         yield "Suspicious labels", note, TextTable(tuple(data.suspects), listed)
     moved = getattr(data.current, "moved_columns_", ())
     if moved:
-        rows: list[Any] = [(shift.name, share(shift.misfit), f"{shift.p_value:.1g}") for shift in moved]
+        rows: list[Any] = [
+            (shift.name, share(shift.misfit), f"{shift.p_value:.1g}") for shift in moved
+        ]
         table = TextTable(("column", "rows that do not fit", "p-value"), rows, (1, 2))
         note = "Their distribution changed more than a new share of positives explains."
         yield "Columns that moved", note, table
@@ -283,7 +304,14 @@ def tables(data: ReportData, by: str) -> Iterator[tuple[str, str, TextTable]]:
             )
             for period in data.periods
         ]
-        head = (by, "rows", "share of positives", "rows to check", "only the share changed?", "warnings")
+        head = (
+            by,
+            "rows",
+            "share of positives",
+            "rows to check",
+            "only the share changed?",
+            "warnings",
+        )
         note = (
             "The limits hold for all groups together. Values are shrunk towards the share of all rows "
             "(dashed line); the fewer rows a group has, the more."
@@ -307,8 +335,14 @@ def tables(data: ReportData, by: str) -> Iterator[tuple[str, str, TextTable]]:
     before = getattr(data.current, "before_audit_", None)
     if before is not None:
         pairs = {"new rows": (before[1], data.prior), "training": (before[0], data.train)}
-        rows = [(f"share of positives, {name}", *map(prior_text, pair)) for name, pair in pairs.items()]
-        yield "What the audit changed", "", TextTable(("", "before the audit", "with the answers"), rows)
+        rows = [
+            (f"share of positives, {name}", *map(prior_text, pair)) for name, pair in pairs.items()
+        ]
+        yield (
+            "What the audit changed",
+            "",
+            TextTable(("", "before the audit", "with the answers"), rows),
+        )
 
 
 def backtest_text(past: Backtest) -> str:
@@ -354,7 +388,9 @@ def rows_table(data: ReportData) -> TextTable | None:
         return None
     head, rows = _listed(data)
     shown = [(row[0], share(row[1]), *map(str, row[2:])) for row in rows[:LISTED]]
-    return TextTable(head, shown, (1,), tuple(k for k, name in enumerate(head) if name == "against it"))
+    return TextTable(
+        head, shown, (1,), tuple(k for k, name in enumerate(head) if name == "against it")
+    )
 
 
 def rows_csv(data: ReportData) -> str:
@@ -369,7 +405,11 @@ def rows_csv(data: ReportData) -> str:
 
 def _no_formula(cell: Any) -> Any:
     """The cell; a text that a spreadsheet would run as a formula gets an apostrophe."""
-    return f"'{cell}" if isinstance(cell, str) and cell.startswith(("=", "+", "-", "@", "\t", "\r")) else cell
+    return (
+        f"'{cell}"
+        if isinstance(cell, str) and cell.startswith(("=", "+", "-", "@", "\t", "\r"))
+        else cell
+    )
 
 
 def _listed(data: ReportData) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
@@ -381,7 +421,10 @@ def _listed(data: ReportData) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
     if found.groups is not None:
         head, columns = (*head, "group"), [*columns, found.groups]
     if found.reasons is not None:
-        head, columns = (*head, "for it", "against it"), [*columns, *zip(*found.reasons, strict=True)]
+        head, columns = (
+            (*head, "for it", "against it"),
+            [*columns, *zip(*found.reasons, strict=True)],
+        )
     return (*head, *found.columns), list(zip(*columns, *found.columns.values(), strict=True))
 
 
@@ -401,14 +444,27 @@ def facts(data: ReportData) -> TextTable:
     fitted, classes = data.fitted, data.fitted.classes
     names = getattr(data.current, "feature_names_in_", None)
     shape = fitted.model.row_shape
-    columns = f"{data.current.n_features_in_} columns" if len(shape) == 1 else f"none; rows of shape {shape}"
+    columns = (
+        f"{data.current.n_features_in_} columns"
+        if len(shape) == 1
+        else f"none; rows of shape {shape}"
+    )
     if names is not None:
         columns += ": " + ", ".join(map(str, names[:10])) + (", ..." if len(names) > 10 else "")
     rows: list[Any] = [
-        ("Model", f"{type(fitted.model.functions[0]).__name__}, {len(fitted.model.functions)} fold models"),
+        (
+            "Model",
+            f"{type(fitted.model.functions[0]).__name__}, {len(fitted.model.functions)} fold models",
+        ),
         ("Columns", columns),
-        ("Training sample", f"{fitted.sizes[0]:,} labelled positives, {fitted.sizes[1]:,} unlabeled rows"),
-        ("Held out for counts", f"{fitted.tails.n_positive:,.0f} positives, {fitted.tails.n:,.0f} unlabeled"),
+        (
+            "Training sample",
+            f"{fitted.sizes[0]:,} labelled positives, {fitted.sizes[1]:,} unlabeled rows",
+        ),
+        (
+            "Held out for counts",
+            f"{fitted.tails.n_positive:,.0f} positives, {fitted.tails.n:,.0f} unlabeled",
+        ),
         ("Scenario", scenario_text(fitted)),
         ("Labels", f"{classes[1]} is positive, {classes[0]} is not"),
         ("Training prior", f"{prior_text(data.train)}, method {data.train.method}"),
@@ -423,5 +479,7 @@ def facts(data: ReportData) -> TextTable:
         test = data.current.shift_test_
         if test is not None:
             verdict = only_prior_text(data.current)
-            rows.append(("Did only the prior change?", f"{verdict} (p = {test.p_value:.2g} for the scores)"))
+            rows.append(
+                ("Did only the prior change?", f"{verdict} (p = {test.p_value:.2g} for the scores)")
+            )
     return TextTable((), rows)

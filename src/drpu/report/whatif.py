@@ -79,12 +79,19 @@ def whatif_tables(data: ReportData) -> dict[str, Any]:
     }
 
 
-def _known(prior: PriorEstimate, rows: int, classifier: Any, *, batch: float | None = None) -> dict[str, Any]:
+def _known(
+    prior: PriorEstimate, rows: int, classifier: Any, *, batch: float | None = None
+) -> dict[str, Any]:
     """A prior with limits: rows to show, those it was read from, and where the classifier makes labels."""
     limits = {"value": prior.value, "low": prior.low, "high": prior.high, "level": str(prior.level)}
     found = None if classifier.findings.map is None else classifier.fitted_.map_at(0.5)
     answers = found and {"intercept": found.intercept, "slope": found.slope, "farthest": FARTHEST}
-    return limits | {"rows": rows, "batch": batch, "labelsAt": classifier._label_prior(), "map": answers}
+    return limits | {
+        "rows": rows,
+        "batch": batch,
+        "labelsAt": classifier._label_prior(),
+        "map": answers,
+    }
 
 
 class _Decisions:
@@ -99,7 +106,9 @@ class _Decisions:
             curves += list(np.log(np.maximum(data.prepared.folds.ratios, 1e-300)))
         kept = _some_levels(data, LEVELS)
         jumps = np.sort(np.concatenate([curve[kept] for curve in curves]))
-        self.jumps = jumps[np.append(np.diff(jumps) > _SAME, True)]  # log-ratios at which rates jump
+        self.jumps = jumps[
+            np.append(np.diff(jumps) > _SAME, True)
+        ]  # log-ratios at which rates jump
         self.whole = len(kept) == len(self.levels)  # whether these are all jumps
 
     def steps(self) -> dict[str, Any]:
@@ -127,7 +136,9 @@ class _Decisions:
         others = [(point.recall, point.wrong) for point in rates.moved(0.5)]
         others += [(rates.recall, rates.wrong)] * (5 - len(others))
         others += rates.parts if len(rates.parts) > 1 else []
-        return _short([shown, rates.recall, rates.wrong, *ends, *(rate for pair in others for rate in pair)])
+        return _short(
+            [shown, rates.recall, rates.wrong, *ends, *(rate for pair in others for rate in pair)]
+        )
 
 
 def _some_levels(data: ReportData, most: int) -> IntArray:

@@ -98,7 +98,12 @@ class PURival(Parameters, PUClassifier):
         return self._fit(pair, classes)
 
     def fit_pu(
-        self, positive: Rows, unlabeled: Rows, *, positive_weight: Any = None, unlabeled_weight: Any = None
+        self,
+        positive: Rows,
+        unlabeled: Rows,
+        *,
+        positive_weight: Any = None,
+        unlabeled_weight: Any = None,
     ) -> Self:
         """Fit the classifier to a positive and an unlabeled sample; labels are 1 and 0.
 
@@ -107,7 +112,9 @@ class PURival(Parameters, PUClassifier):
         """
         self._check_parameters()
         model = self._intake()
-        pair, classes = pair_pu(self, positive, unlabeled, positive_weight, unlabeled_weight, model=model)
+        pair, classes = pair_pu(
+            self, positive, unlabeled, positive_weight, unlabeled_weight, model=model
+        )
         self.scenario_ = scenario_of_samples(self.scenario)
         return self._fit(pair, classes)
 
@@ -232,7 +239,9 @@ class RivalRecord(Record):
         classifier = self._class()(**read_parameters(self.parameters))
         model = self.model if module is None else self.model.with_module(module)
         fitted = (
-            self.numbers | self.priors | {"prior_": self.prior, "model_": model, "scenario_": self.scenario}
+            self.numbers
+            | self.priors
+            | {"prior_": self.prior, "model_": model, "scenario_": self.scenario}
         )
         if self.generators is not None:
             fitted["generators_"] = self.generators

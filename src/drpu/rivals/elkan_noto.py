@@ -108,5 +108,7 @@ class ElkanNotoClassifier(PosteriorRival):
             fraction = self._labelled_fraction(pair)
             self.prior_ = estimate_population(self.prior, pair, fraction, rng).prior
         prior = self.prior_.value
-        self.constant_ = min(share / prior, 1.0) if single else share / (share + prior * (1 - share))
+        self.constant_ = (
+            min(share / prior, 1.0) if single else share / (share + prior * (1 - share))
+        )
         self.model_ = clone(model).fit_checked(pair)

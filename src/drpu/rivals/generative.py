@@ -10,7 +10,14 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import clone
 
-from drpu._checks import check_integer, check_random_state, check_rate, check_real, check_widths, is_auto
+from drpu._checks import (
+    check_integer,
+    check_random_state,
+    check_rate,
+    check_real,
+    check_widths,
+    is_auto,
+)
 from drpu._samples import Sample, SamplePair
 from drpu._typing import FloatArray, Rows
 from drpu.classifier.validation import check_rows
@@ -183,8 +190,13 @@ class GenPUClassifier(ScoredRival):
             model.set_params(random_state=int(rng.randint(2**31 - 1)))
         n_generated = self._used.n_generated
         samples = [
-            Sample(_fitting(self.generators_.sample(n_generated, positive=positive, seed=seed), model))
-            for positive, seed in ((True, int(rng.randint(2**31 - 1))), (False, int(rng.randint(2**31 - 1))))
+            Sample(
+                _fitting(self.generators_.sample(n_generated, positive=positive, seed=seed), model)
+            )
+            for positive, seed in (
+                (True, int(rng.randint(2**31 - 1))),
+                (False, int(rng.randint(2**31 - 1))),
+            )
         ]
         # Rows of prior 0 are negatives: the risk is that of ordinary classification.
         self.model_ = model.fit_score(SamplePair(*samples), ShiftedRisk(0.0, prior.value, _LOSS))

@@ -12,7 +12,13 @@ from drpu._checks import check_real
 from drpu._samples import Sample, SamplePair
 from drpu._typing import FloatArray, Rows
 from drpu.classifier.priors import Population, shifted_prior
-from drpu.classifier.validation import check_rows, pair_pu, scenario_of_samples, scenario_of_table, split_pu
+from drpu.classifier.validation import (
+    check_rows,
+    pair_pu,
+    scenario_of_samples,
+    scenario_of_table,
+    split_pu,
+)
 from drpu.exceptions import ParameterError
 from drpu.models.learner import ScoreLearner
 from drpu.models.registry import resolve_score
@@ -69,7 +75,9 @@ class _RiskClassifier(ScoredRival):
         loss = get_loss(self.loss)
         # With a posterior, the cost is a threshold on it. Otherwise the cost is part of the risk.
         cost = self.cost if loss.posterior is None else 0.5
-        objective = ShiftedRisk(population.unlabeled_prior, target, loss, cost, **self._correction())
+        objective = ShiftedRisk(
+            population.unlabeled_prior, target, loss, cost, **self._correction()
+        )
         self.model_ = self._seeded(rng).fit_score(pair, objective)
         self.prior_ = population.prior
 
@@ -255,7 +263,9 @@ class PUaClassifier(NNPUClassifier):
     _: KW_ONLY
     test_prior: float | PriorEstimate | None = None
 
-    def fit(self, X: Rows, y: Any, sample_weight: Any = None, *, X_test: Rows | None = None) -> Self:
+    def fit(
+        self, X: Rows, y: Any, sample_weight: Any = None, *, X_test: Rows | None = None
+    ) -> Self:
         """Fit the classifier for the prior of other rows.
 
         Parameters
@@ -287,14 +297,20 @@ class PUaClassifier(NNPUClassifier):
         """Fit the classifier to a positive and an unlabeled sample, for the prior of other rows."""
         self._check_parameters(X_test)
         model = self._intake()
-        pair, classes = pair_pu(self, positive, unlabeled, positive_weight, unlabeled_weight, model=model)
+        pair, classes = pair_pu(
+            self, positive, unlabeled, positive_weight, unlabeled_weight, model=model
+        )
         self.scenario_ = scenario_of_samples(self.scenario)
         return self._fit(pair, classes, X_test=X_test)
 
-    def _learn(self, pair: SamplePair, rng: np.random.RandomState, X_test: Rows | None = None) -> None:
+    def _learn(
+        self, pair: SamplePair, rng: np.random.RandomState, X_test: Rows | None = None
+    ) -> None:
         population = self._population(pair, rng)
         if X_test is not None:
-            rows = check_rows(self, X_test, model=self._intake(), name="X_test", like=pair.unlabeled.rows)
+            rows = check_rows(
+                self, X_test, model=self._intake(), name="X_test", like=pair.unlabeled.rows
+            )
             self.test_prior_ = shifted_prior(self.prior, population, pair, Sample(rows), rng)
         elif self.test_prior is not None:
             self.test_prior_ = as_prior("test_prior", self.test_prior)

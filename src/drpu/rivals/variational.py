@@ -106,9 +106,13 @@ class VPUClassifier(PosteriorRival, ScoredRival):
         share = self._labelled_fraction(pair)
         objective = VariationalRisk(share, self.mixup, self.concentration)
         self.model_ = self._seeded(rng).fit_score(pair, objective)
-        log_phi = [-softplus(-self.model_.score(part.rows)) for part in (pair.positive, pair.unlabeled)]
+        log_phi = [
+            -softplus(-self.model_.score(part.rows)) for part in (pair.positive, pair.unlabeled)
+        ]
         parts = ((pair.positive, share), (pair.unlabeled, 1 - share))
-        mass = [part * sample.weights() / sample.total for sample, part in parts]  # of the population
+        mass = [
+            part * sample.weights() / sample.total for sample, part in parts
+        ]  # of the population
         if self.prior is None:
             self.log_scale_ = float(log_phi[1].max())
             self.prior_ = _mean_posterior(log_phi, mass, self.log_scale_)
@@ -122,8 +126,12 @@ class VPUClassifier(PosteriorRival, ScoredRival):
         check_real("concentration", self.concentration, low=1e-3)
 
 
-def _mean_posterior(log_phi: list[FloatArray], mass: list[FloatArray], scale: float) -> PriorEstimate:
-    mean = sum(float(m @ np.exp(np.minimum(x - scale, 0))) for x, m in zip(log_phi, mass, strict=True))
+def _mean_posterior(
+    log_phi: list[FloatArray], mass: list[FloatArray], scale: float
+) -> PriorEstimate:
+    mean = sum(
+        float(m @ np.exp(np.minimum(x - scale, 0))) for x, m in zip(log_phi, mass, strict=True)
+    )
     return PriorEstimate(min(mean, 1.0), 0.0, 1.0, 0.95, "vpu")
 
 

@@ -50,7 +50,9 @@ def pick(batch: Any, classifier: Any, columns: Sequence[str] | None, weight: str
     if not is_table(batch):
         for name, value in (("columns", columns), ("weight", weight)):
             if value is not None:
-                raise ParameterError(f"{name} must be None for batches without column names, got {value!r}.")
+                raise ParameterError(
+                    f"{name} must be None for batches without column names, got {value!r}."
+                )
         return Picked(batch, None, int(batch.shape[0]) if hasattr(batch, "shape") else len(batch))
     if hasattr(batch, "num_rows") and not hasattr(batch, "to_batches"):
         # scikit-learn can read the names of a table, but not those of a batch
@@ -75,7 +77,11 @@ def wanted_columns(
     elif hasattr(classifier, "feature_names_in_"):
         table = getattr(classifier, "table_", None)
         optional = set() if table is None else set(table.left_out)  # an identifier may be absent
-        wanted = [str(name) for name in classifier.feature_names_in_ if name in have or name not in optional]
+        wanted = [
+            str(name)
+            for name in classifier.feature_names_in_
+            if name in have or name not in optional
+        ]
     else:
         wanted = [name for name in have if name != weight]
     absent = [name for name in (*wanted, *([] if weight is None else [weight])) if name not in have]
@@ -261,7 +267,9 @@ def _batches(
         n = int(source.shape[0])
         if len(source.shape) < 2:
             raise DataError(f"source must have rows and columns, got shape {tuple(source.shape)}.")
-        rows = indexable(source) if is_sparse(source) else source  # not every sparse format has slices
+        rows = (
+            indexable(source) if is_sparse(source) else source
+        )  # not every sparse format has slices
         return (_rows(rows, start, size) for start in range(0, n, size)), -(-n // size)
     if isinstance(source, Iterable) and not isinstance(source, (bytes, dict)):
         return source, len(source) if isinstance(source, Sequence) else 0
@@ -281,7 +289,9 @@ def open_parquet(source: Any) -> Any:
     given = [source] if isinstance(source, (str, os.PathLike)) else source
     paths = [path for one in given for path in _matching(os.fspath(one))]
     try:
-        found = dataset.dataset(paths[0] if len(paths) == 1 else paths, format="parquet", partitioning="hive")
+        found = dataset.dataset(
+            paths[0] if len(paths) == 1 else paths, format="parquet", partitioning="hive"
+        )
         schemas = [found.schema, *(part.physical_schema for part in found.get_fragments())]
         return found.replace_schema(pa.unify_schemas(schemas, promote_options="permissive"))
     except (pa.ArrowInvalid, pa.ArrowTypeError, OSError) as error:

@@ -128,7 +128,9 @@ def quantiles(part: Part) -> list[tuple[int, FloatArray]]:
 
 def ranges(part: Part, cells: list[Cells]) -> tuple[IntArray, IntArray]:
     """Unlabeled rows and positives in the cells of the columns."""
-    return count_columns(cells, part.rows[~part.positive]), count_columns(cells, part.rows[part.positive])
+    return count_columns(cells, part.rows[~part.positive]), count_columns(
+        cells, part.rows[part.positive]
+    )
 
 
 def add(parts: list[ScoreTails]) -> ScoreTails:
@@ -146,14 +148,18 @@ def in_tree(parts: list[Any], add: Callable[[list[Any]], Any]) -> Any:
 LOCK = "drpu-lightgbm"  # concurrent fits would wait for each other's sockets forever
 WATCH = 0.5  # seconds between two checks of the workers during training
 STOP = 10  # seconds in which LightGBM's interface ends after its tasks were cancelled
-PRIORITY = 10  # before the other tasks of a worker: LightGBM waits two minutes for all workers to start
+PRIORITY = (
+    10  # before the other tasks of a worker: LightGBM waits two minutes for all workers to start
+)
 
 
 @contextmanager
 def one_at_a_time(client: Any) -> Iterator[None]:
     """Wait until no other fit, of any client, runs on the cluster; the turn of a lost client expires."""
     distributed = require("distributed", extra="dask", for_="DaskBoosted")
-    turn = distributed.Semaphore(max_leases=1, name=LOCK, scheduler_rpc=client.scheduler, loop=client.loop)
+    turn = distributed.Semaphore(
+        max_leases=1, name=LOCK, scheduler_rpc=client.scheduler, loop=client.loop
+    )
     try:
         with turn:
             yield
@@ -212,7 +218,9 @@ class TreeTraining:
 
             grower = Grower(client=client, time_out=2, **self.settings)
             with self.client.as_current():
-                grower.fit(rows, flags, sample_weight=weight, categorical_feature=self.categories or "auto")
+                grower.fit(
+                    rows, flags, sample_weight=weight, categorical_feature=self.categories or "auto"
+                )
                 self.outcome["trees"] = grower.booster_
         except BaseException as error:  # also of a lost worker: its connections break first
             self.outcome["error"] = error
@@ -232,7 +240,9 @@ class _StartedTasks:
     def compute(self, blocks: list[Any]) -> list[Any]:
         """Blocks of rows, each on its worker."""
         placed = zip(blocks, self.places, strict=True)
-        return self._keep([self.client.compute(block, workers=[worker]) for block, worker in placed])
+        return self._keep(
+            [self.client.compute(block, workers=[worker]) for block, worker in placed]
+        )
 
     def submit(self, *args: Any, **options: Any) -> Any:
         return self._keep([self.client.submit(*args, priority=PRIORITY, **options)])[0]

@@ -139,7 +139,9 @@ class _DaskRows:
             self.parts.append(submit(tasks.join, own, pure=False, **place))
 
     def totals(self, folds: int) -> tuple[IntArray, FloatArray]:
-        found = self.client.gather([self.client.submit(tasks.totals, part, folds) for part in self.parts])
+        found = self.client.gather(
+            [self.client.submit(tasks.totals, part, folds) for part in self.parts]
+        )
         self.sizes = np.array([counts for counts, _ in found])
         return self.sizes.sum(axis=0), np.sum([mass for _, mass in found], axis=0)
 
@@ -169,7 +171,9 @@ class _DaskRows:
         used = [(part, int(n)) for part, n in zip(self.parts, seen, strict=True) if n]
         # The parts of a lost worker are made again before the dtypes of all parts are known.
         dtype_of = operator.attrgetter("rows.dtype")
-        dtypes = self.client.gather([self.client.submit(dtype_of, part, pure=False) for part, _ in used])
+        dtypes = self.client.gather(
+            [self.client.submit(dtype_of, part, pure=False) for part, _ in used]
+        )
         held = self.client.who_has([part for part, _ in used])
         makers: list[tuple[Any, tuple[int, ...], Any]] = [
             (tasks.train_rows, (self.table.width,), dtypes[0]),
@@ -193,25 +197,35 @@ class _DaskRows:
         held = max(1, int(self.sizes[:, fold, 1].sum()))
         found = self.client.gather(
             [
-                self.client.submit(tasks.positive_scores, part, shared, fold, most / held, self.plan.salt + k)
+                self.client.submit(
+                    tasks.positive_scores, part, shared, fold, most / held, self.plan.salt + k
+                )
                 for k, part in enumerate(self.parts)
             ]
         )
         return np.concatenate([s for s, _ in found]), np.concatenate([w for _, w in found])
 
     def count(self, function: BoostedFunction, fold: int, empty: ScoreTails) -> ScoreTails:
-        shared, levels = (self.client.scatter(one, broadcast=True, hash=False) for one in (function, empty))
-        counts = [self.client.submit(tasks.count, part, shared, fold, levels) for part in self.parts]
+        shared, levels = (
+            self.client.scatter(one, broadcast=True, hash=False) for one in (function, empty)
+        )
+        counts = [
+            self.client.submit(tasks.count, part, shared, fold, levels) for part in self.parts
+        ]
         total: ScoreTails = tasks.in_tree(counts, partial(self.client.submit, tasks.add)).result()
         return total
 
     def quantiles(self) -> tuple[FloatArray, FloatArray]:
-        found = self.client.gather([self.client.submit(tasks.quantiles, part) for part in self.parts])
+        found = self.client.gather(
+            [self.client.submit(tasks.quantiles, part) for part in self.parts]
+        )
         unlabeled, positive = (_mean_quantiles([part[kind] for part in found]) for kind in (0, 1))
         return unlabeled, positive
 
     def ranges(self, cells: list[Cells]) -> tuple[IntArray, IntArray]:
-        found = self.client.gather([self.client.submit(tasks.ranges, part, cells) for part in self.parts])
+        found = self.client.gather(
+            [self.client.submit(tasks.ranges, part, cells) for part in self.parts]
+        )
         unlabeled, positive = (np.sum([part[kind] for part in found], axis=0) for kind in (0, 1))
         return unlabeled, positive
 

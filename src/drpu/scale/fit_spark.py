@@ -34,7 +34,9 @@ NUMBERS = {*WHOLE, "float", "double", "boolean", "decimal"}
 DATES = {"date", "timestamp", "timestamp_ntz"}
 TEXTS = {"string", "char", "varchar"}
 
-_one_at_a_time = threading.Lock()  # one fit per driver, because executors run barrier stages one by one
+_one_at_a_time = (
+    threading.Lock()
+)  # one fit per driver, because executors run barrier stages one by one
 
 
 @dataclass(eq=False, repr=False)
@@ -134,7 +136,9 @@ class SparkBoosted(FrameLearner):
 class _SparkRows:
     """A frame with a flag, a fold and a weight beside the features."""
 
-    def __init__(self, frame: Any, table: TableEncoder, weighted: bool, model: SparkBoosted) -> None:
+    def __init__(
+        self, frame: Any, table: TableEncoder, weighted: bool, model: SparkBoosted
+    ) -> None:
         self.frame, self.table, self.weighted, self.model = frame, table, weighted, model
         self.F = require("pyspark.sql.functions", extra="spark", for_="SparkBoosted")
         self.columns = [name for name in frame.columns if name not in (FLAG, FOLD, WEIGHT)]
@@ -188,24 +192,34 @@ class _SparkRows:
                     yield pa.RecordBatch.from_pydict({"score": scores, "weight": weight})
 
         found = held.mapInArrow(scored, "score double, weight double").collect()
-        return np.array([line["score"] for line in found]), np.array([line["weight"] for line in found])
+        return np.array([line["score"] for line in found]), np.array(
+            [line["weight"] for line in found]
+        )
 
     def count(self, function: BoostedFunction, fold: int, empty: ScoreTails) -> ScoreTails:
         held = self.frame.where((self.F.col(FOLD) == fold) & (self.F.col(FLAG) == 0))
-        columns, weighted, shared = self.columns, self.weighted, share(self.frame, (function, empty))
+        columns, weighted, shared = (
+            self.columns,
+            self.weighted,
+            share(self.frame, (function, empty)),
+        )
 
         def counted(batches: Iterator[Any]) -> Iterator[ScoreTails]:
             scorer, levels = shared.value
             for batch in batches:
                 if batch.num_rows:
-                    weight = np.asarray(batch.column(WEIGHT), dtype=np.float64) if weighted else None
+                    weight = (
+                        np.asarray(batch.column(WEIGHT), dtype=np.float64) if weighted else None
+                    )
                     yield levels.empty().update(scorer.score(_rows(batch, columns)), weight)
 
         total: ScoreTails = add_up(held, counted, empty.empty())
         return total
 
     def quantiles(self) -> tuple[FloatArray, FloatArray]:
-        unlabeled, positive = (self._quantiles(self.frame.where(self.F.col(FLAG) == flag)) for flag in (0, 1))
+        unlabeled, positive = (
+            self._quantiles(self.frame.where(self.F.col(FLAG) == flag)) for flag in (0, 1)
+        )
         return unlabeled, positive
 
     def _quantiles(self, frame: Any) -> FloatArray:
@@ -213,7 +227,9 @@ class _SparkRows:
         shares = len(RANGE_SHARES)
         found = np.full((len(self.columns), 2 * shares), np.nan)
         found[:, :shares] = _smooth_quantiles(frame, self.columns)
-        for k, values in enumerate(found[: self._numbers, :shares]):  # the cells of indicators are fixed
+        for k, values in enumerate(
+            found[: self._numbers, :shares]
+        ):  # the cells of indicators are fixed
             repeated = {float(a) for a, b in pairwise(values) if a == b}
             if repeated:
                 others = frame.where(~self.F.col(self.columns[k]).isin(*repeated))
@@ -257,7 +273,9 @@ def _rows(batch: Any, columns: list[str]) -> FloatArray:
 
 def _types(frame: Any, columns: list[str]) -> dict[str, str]:
     """Types of the columns."""
-    types = {field.name: field.dataType.typeName().partition("(")[0] for field in frame.schema.fields}
+    types = {
+        field.name: field.dataType.typeName().partition("(")[0] for field in frame.schema.fields
+    }
     found = {name: types[name] for name in columns}
     for name, kind in found.items():
         if kind not in NUMBERS | DATES | TEXTS:
@@ -306,11 +324,17 @@ def _encoded(marked: Any, table: TableEncoder) -> Any:
 
         for batch in batches:
             if batch.num_rows:
-                rows = shared.value.transform(read_frame(wall_clock(batch.select(used))), warn=False)
+                rows = shared.value.transform(
+                    read_frame(wall_clock(batch.select(used))), warn=False
+                )
                 found = dict(zip(columns, rows.T.astype(np.float64), strict=True))
-                yield pa.RecordBatch.from_pydict(found | {name: batch.column(name) for name in marks})
+                yield pa.RecordBatch.from_pydict(
+                    found | {name: batch.column(name) for name in marks}
+                )
 
-    kinds = [f"{name} double" for name in columns] + [f"{name} {kind}" for name, kind in marks.items()]
+    kinds = [f"{name} double" for name in columns] + [
+        f"{name} {kind}" for name, kind in marks.items()
+    ]
     return marked.mapInArrow(encode, ", ".join(kinds))
 
 

@@ -22,7 +22,13 @@ from drpu.files.archive import open_archive, read_bytes, write_archive
 from drpu.periods.columns import ColumnShift
 from drpu.periods.mixture_test import MixtureTest
 from drpu.periods.moves import LabelCount, Moved, PeriodDecision
-from drpu.periods.read import Findings, at_decision, beside_training, check_single_sample, read_counts
+from drpu.periods.read import (
+    Findings,
+    at_decision,
+    beside_training,
+    check_single_sample,
+    read_counts,
+)
 from drpu.priors.estimate import PriorEstimate
 from drpu.priors.tails import KeptTails, ScoreTails
 from drpu.scale.alarm import PriorAlarm
@@ -32,7 +38,9 @@ from drpu.state.fitted import FittedRatio
 # One lock for all monitors, because a monitor with its own lock could not be pickled.
 _LOCK = threading.RLock()
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_LOCK.acquire, after_in_parent=_LOCK.release, after_in_child=_LOCK.release)
+    os.register_at_fork(
+        before=_LOCK.acquire, after_in_parent=_LOCK.release, after_in_child=_LOCK.release
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +101,9 @@ class PriorReading:
         told["labels may be late"] = self.late
         notes = [text for text, holds in told.items() if holds]
         notes += [f"column {shift.name!r} moved" for shift in self.moved_columns[:3]]
-        return f"{self.when}: {self.prior}, {self.n:g} rows" + "".join(f", {note}" for note in notes)
+        return f"{self.when}: {self.prior}, {self.n:g} rows" + "".join(
+            f", {note}" for note in notes
+        )
 
 
 class PriorMonitor:
@@ -232,13 +242,17 @@ class PriorMonitor:
         )
         readings = deque([*self.readings, reading], maxlen=self.readings.maxlen)
         # One assignment: an interrupted update has counted nothing and may be repeated.
-        vars(self).update(_batches=batches, tails=tails, alarm=alarm, readings=readings, _seen=self._seen + 1)
+        vars(self).update(
+            _batches=batches, tails=tails, alarm=alarm, readings=readings, _seen=self._seen + 1
+        )
         return reading
 
     def adapted(self) -> AdaptedClassifier:
         """The classifier at the prior of the latest reading."""
         if not self.readings:
-            raise DataError("there is no reading to adapt to: update the monitor with a batch first.")
+            raise DataError(
+                "there is no reading to adapt to: update the monitor with a batch first."
+            )
         latest = self.readings[-1]
         found = Findings(rows=latest.n, shift_test=latest.shift, moved_columns=latest.moved_columns)
         decision = PeriodDecision(latest.what_moved, latest.prior, latest.labels_at, latest.sources)
@@ -285,7 +299,9 @@ class PriorMonitor:
                 batch = Batch(classifier._own_counts(kept_batch.counts, None), kept_batch.labels)
                 monitor._batches, monitor.tails = monitor._pushed(batch)
         except DataError as error:
-            raise ArtifactError(f"{os.fspath(path)!r} does not fit this classifier: {error}") from error
+            raise ArtifactError(
+                f"{os.fspath(path)!r} does not fit this classifier: {error}"
+            ) from error
         return monitor
 
     def __repr__(self) -> str:
@@ -303,7 +319,9 @@ class PriorMonitor:
             return batches, self.tails + batch.counts
         while held - batches[0].counts.n >= self.window:
             held -= batches.popleft().counts.n
-        return batches, reduce(operator.add, (part.counts for part in batches), batch.counts.empty())
+        return batches, reduce(
+            operator.add, (part.counts for part in batches), batch.counts.empty()
+        )
 
 
 @kept("batch")
@@ -324,7 +342,9 @@ def _labels(batches: Iterable[Batch]) -> LabelCount | None:
 def _growth(prior: PriorEstimate, fitted: FittedRatio) -> tuple[float, float, float]:
     """Growth of the negatives from the rows of the reference to ``prior``: smallest, middle, largest."""
     if fitted.anchor is None and prior == fitted.train_prior:
-        return (1 - fitted.labelled_fraction,) * 3  # the population has the labelled positives in addition
+        return (
+            1 - fitted.labelled_fraction,
+        ) * 3  # the population has the labelled positives in addition
     base = fitted.reference_prior
     if fitted.anchor is not None and prior == base:
         return (1.0, 1.0, 1.0)

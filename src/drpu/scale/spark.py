@@ -18,7 +18,12 @@ from drpu.exceptions import ClusterError, DataError, MissingExtraError
 from drpu.priors.tails import ScoreTails
 from drpu.scale.batches import OUTPUTS, pick, wanted_columns, warn_of_ignored
 
-TYPES = {"i": "long", "u": "long", "f": "double", "b": "boolean"}  # types of labels; other labels are strings
+TYPES = {
+    "i": "long",
+    "u": "long",
+    "f": "double",
+    "b": "boolean",
+}  # types of labels; other labels are strings
 DEPTH = 2  # levels of the tree in which executors add counts before the driver adds the rest
 
 
@@ -136,7 +141,9 @@ def score(classifier: RatioClassifier, frame: Any, columns: Sequence[str] | None
     names = wanted_columns(list(frame.columns), classifier, columns, None)
     taken = [name for name in OUTPUTS if name in frame.columns]
     if taken:
-        raise DataError(f"source has a column {taken[0]!r} already, which an output needs: rename it.")
+        raise DataError(
+            f"source has a column {taken[0]!r} already, which an output needs: rename it."
+        )
     warn_of_ignored(frame.columns, classifier, columns, None)
     kind = TYPES.get(classifier.classes_.dtype.kind, "string")
     shared = share(frame, classifier)
@@ -148,7 +155,9 @@ def score(classifier: RatioClassifier, frame: Any, columns: Sequence[str] | None
         for batch in batches:
             if batch.num_rows:
                 table = pa.Table.from_batches([batch])
-                for name, values in there._outputs(pick(wall_clock(batch), there, names, None).rows).items():
+                for name, values in there._outputs(
+                    pick(wall_clock(batch), there, names, None).rows
+                ).items():
                     table = table.append_column(name, pa.array(values.tolist()))
                 yield from table.to_batches()
 

@@ -56,7 +56,9 @@ class ScoredRows:
 
 def score_once(classifier: RatioDecisions, X: Rows | ScoredRows) -> ScoredRows:
     """``X`` checked and scored by ``classifier``."""
-    return X if isinstance(X, ScoredRows) else classifier.fitted_.scored(classifier._checked_rows(X))
+    return (
+        X if isinstance(X, ScoredRows) else classifier.fitted_.scored(classifier._checked_rows(X))
+    )
 
 
 _CHUNK = 1 << 16
@@ -66,7 +68,9 @@ FOLD_OFFSETS = 0.15 * np.array([-1.2816, -0.5244, 0.0, 0.5244, 1.2816])
 AVERAGE_OFFSETS = FOLD_OFFSETS * 7 / 15  # the same for models whose ratios are averaged for a label
 NO_OFFSET = np.zeros(1)
 NEAREST = 1e-9  # priors of a map are kept this far from 0 and 1
-TIE_BREAK = 1e-9  # multiple of the score that is added to the log-ratio; too small to change a decision
+TIE_BREAK = (
+    1e-9  # multiple of the score that is added to the log-ratio; too small to change a decision
+)
 
 
 @kept("anchor")
@@ -103,22 +107,38 @@ class FittedRatio:
     calibration: Calibration | None  # maps scores to ratios relative to the training population
     tails: KeptTails  # held-out positives, and the unlabeled training rows counted over them
     train_prior: PriorEstimate
-    labelled_fraction: Annotated[float, Number(0, 1 - 1e-9)]  # of the population; 0 in a case-control study
+    labelled_fraction: Annotated[
+        float, Number(0, 1 - 1e-9)
+    ]  # of the population; 0 in a case-control study
     labels: Labels
     training: Annotated[TrainingMark | None, NotKept] = None  # recognises the training rows
-    columns: tuple[ColumnProfile, ...] = ()  # empty for sparse rows, images, and frames that the model reads
+    columns: tuple[
+        ColumnProfile, ...
+    ] = ()  # empty for sparse rows, images, and frames that the model reads
     backtest: Backtest | None = None  # how well past periods would have been read
-    label_count: LabelCount | None = None  # training labels that are complete; None in a case-control study
-    anchor: Anchor | None = None  # audited rows, with which later rows are compared, not with training rows
-    sizes: tuple[Annotated[int, Whole(0)], Annotated[int, Whole(0)]] = (0, 0)  # labelled and unlabeled rows
-    notes: Annotated[tuple[Note, ...], Items(0, MOST_NOTES)] = ()  # what to know about the training table
+    label_count: LabelCount | None = (
+        None  # training labels that are complete; None in a case-control study
+    )
+    anchor: Anchor | None = (
+        None  # audited rows, with which later rows are compared, not with training rows
+    )
+    sizes: tuple[Annotated[int, Whole(0)], Annotated[int, Whole(0)]] = (
+        0,
+        0,
+    )  # labelled and unlabeled rows
+    notes: Annotated[
+        tuple[Note, ...], Items(0, MOST_NOTES)
+    ] = ()  # what to know about the training table
     period: Annotated[str, Text(most=10_000)] | None = None  # name of the column of periods
     cost: Annotated[float, Number(0, 1)] | KeptCosts = 0.5  # false-positive cost of the fit
     label_delay: Annotated[int, Whole(0)] = 0  # periods after which labels are complete
 
     def __post_init__(self) -> None:
         calibration = self.calibration
-        if calibration is not None and abs(calibration.labelled_share - self.labelled_fraction) > 1e-9:
+        if (
+            calibration is not None
+            and abs(calibration.labelled_share - self.labelled_fraction) > 1e-9
+        ):
             raise DataError("the calibration must have the labelled fraction of the classifier.")
         if not self.tails.counts.any():
             raise DataError("the tails of a classifier must count its unlabeled training rows.")
@@ -136,7 +156,9 @@ class FittedRatio:
 
     def log_ratio(self, X: Rows) -> FloatArray:
         """Log of the ratio, or of its mean over the fold models, without an upper bound."""
-        parts = [self._log_ratio_for_labels(self.model.label_scores(rows)) for _, rows in _chunks(X)]
+        parts = [
+            self._log_ratio_for_labels(self.model.label_scores(rows)) for _, rows in _chunks(X)
+        ]
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def log_ratio_of(self, scores: FloatArray) -> FloatArray:
@@ -176,7 +198,11 @@ class FittedRatio:
     @property
     def level_offsets(self) -> tuple[float, ...]:
         """Scores of several models for a row of a level, relative to it; a label comes from all of them."""
-        if self.model.whole is None and len(self.model.functions) > 1 and self.calibration is not None:
+        if (
+            self.model.whole is None
+            and len(self.model.functions) > 1
+            and self.calibration is not None
+        ):
             return tuple(AVERAGE_OFFSETS.tolist())
         return tuple(self.label_offsets.tolist())
 
@@ -236,7 +262,9 @@ class FittedRatio:
             return _carried(tails, self.anchor.tails, self.anchor.prior, level)
         if base.method == "audit":
             return _carried(tails, self.tails, base, level)
-        return prior_from_tails(tails, level=level, reference=self.tails, train_prior=base, warn=False)
+        return prior_from_tails(
+            tails, level=level, reference=self.tails, train_prior=base, warn=False
+        )
 
     def in_other_scenario(self) -> PriorEstimate | None:
         """The training prior if the labelled rows were part of the sample, or were not; None if unknown."""
@@ -265,13 +293,19 @@ class FittedRatio:
             return []
         found, prior, counts = self.anchor.map, self.anchor.prior, self.anchor.tails.counts
         z = bounded_log_odds(self.cell_probability())
-        rows, far = Population.of(z, counts / self.anchor.tails.copies), 1.96 * np.sqrt(found.covariance[2])
+        rows, far = (
+            Population.of(z, counts / self.anchor.tails.copies),
+            1.96 * np.sqrt(found.covariance[2]),
+        )
         curves = []
         for slope in (found.slope, max(found.slope - far, found.slope / 10), found.slope + far):
             for share in (prior.value, prior.low, prior.high):
                 inside = float(np.clip(share, NEAREST, 1 - NEAREST))
                 p = replace(found, slope=slope).with_share(inside, rows).probability(z)
-                parts = ((part / part.sum())[::-1].cumsum()[::-1] for part in (counts * p, counts * (1 - p)))
+                parts = (
+                    (part / part.sum())[::-1].cumsum()[::-1]
+                    for part in (counts * p, counts * (1 - p))
+                )
                 positive, negative = (np.append(part, 0.0) for part in parts)
                 curves.append((positive, negative))
         return curves
@@ -289,7 +323,9 @@ class FittedRatio:
     def cell_probability(self) -> FloatArray:
         """P(positive) as trained in each cell of the counts."""
         if self.calibration is None:
-            ratio = np.append(0.0, population_ratio(np.exp(self.tails.levels), self.labelled_fraction))
+            ratio = np.append(
+                0.0, population_ratio(np.exp(self.tails.levels), self.labelled_fraction)
+            )
         else:
             ratio = self.calibration.cell_ratios()
         return np.clip(self.train_prior.value * ratio, 0, 1)

@@ -74,7 +74,9 @@ def try_rows(model: Function) -> FloatArray | None:
 def record_of(classifier: Any) -> Record:
     """The record of a fitted classifier."""
     if not hasattr(classifier, "record"):
-        raise DataTypeError(f"classifier must be a classifier of drpu, got {type(classifier).__name__}.")
+        raise DataTypeError(
+            f"classifier must be a classifier of drpu, got {type(classifier).__name__}."
+        )
     record: Record = classifier.record()
     return record
 
@@ -123,7 +125,11 @@ class PUClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         warn_of_order(X, y=y, sample_weight=sample_weight)
         positive, found = labelled_flags(y, self.classes_), self.predict(X) == self.classes_[1]
         check_same_rows(len(found), len(positive))
-        weight = None if sample_weight is None else check_weights("sample_weight", sample_weight, len(found))
+        weight = (
+            None
+            if sample_weight is None
+            else check_weights("sample_weight", sample_weight, len(found))
+        )
         return float(np.average(positive == found, weights=weight))
 
 
@@ -145,7 +151,9 @@ class Columns(Kept):
         """The columns of a fitted classifier."""
         names = getattr(classifier, "feature_names_in_", None)
         return cls(
-            classifier.n_features_in_, None if names is None else tuple(map(str, names)), classifier.table_
+            classifier.n_features_in_,
+            None if names is None else tuple(map(str, names)),
+            classifier.table_,
         )
 
     def set_on(self, classifier: PUClassifier) -> None:
@@ -158,7 +166,9 @@ class Columns(Kept):
         """Raise unless ``model`` scores rows with these columns; ``width`` is that of flattened images."""
         width = width or (self.n if self.table is None else self.table.width)
         if model.n_columns != width:
-            raise DataError(f"the model must have {width} columns, as the rows do, got {model.n_columns}.")
+            raise DataError(
+                f"the model must have {width} columns, as the rows do, got {model.n_columns}."
+            )
 
     def facts(self) -> dict[str, Any]:
         """Which names of the data they keep, and how many levels of each category."""
@@ -190,7 +200,9 @@ class Labels(Kept):
     @classmethod
     def of(cls, classes: np.ndarray[Any, Any]) -> Labels:
         """The labels of a fitted classifier."""
-        plain = (str.__str__(value) if isinstance(value, str) else value for value in classes.tolist())
+        plain = (
+            str.__str__(value) if isinstance(value, str) else value for value in classes.tolist()
+        )
         negative, positive = (None if value != value else value for value in plain)
         return cls(classes.dtype.str, (negative, positive))
 

@@ -263,7 +263,10 @@ class CategoryColumn(ColumnPlan):
             column,
             domain="ai.onnx.ml",
             keys_strings=["", *self.levels],
-            values_floats=[float(MISSING), *np.arange(FIRST, FIRST + len(self.levels), dtype=float)],
+            values_floats=[
+                float(MISSING),
+                *np.arange(FIRST, FIRST + len(self.levels), dtype=float),
+            ],
             default_float=float(OTHER),
         )
         return graph.double(codes), True

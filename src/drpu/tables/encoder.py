@@ -79,7 +79,9 @@ class Indicators:
             tuple(sorted(sorted(rows, key=lambda code: (-rows[code], code))[:most]))
             for rows in counts.values()
         )
-        return cls(n_columns, tuple(counts), codes, tuple(len(rows) > most for rows in counts.values()))
+        return cls(
+            n_columns, tuple(counts), codes, tuple(len(rows) > most for rows in counts.values())
+        )
 
     def __call__(self, rows: FloatArray) -> FloatArray:
         """The numbers of ``rows``, followed by the indicators of each category."""
@@ -139,9 +141,13 @@ PLAIN = (nw.Float64, nw.Float32, nw.Int64, nw.Int32, nw.Int16, nw.Int8)
 class TableEncoder(Kept):
     """Reads the columns of a table by name and returns numbers and category codes. Labels are not used."""
 
-    columns: Annotated[tuple[ColumnPlan, ...], Items(1)]  # all columns of the training table, in their order
+    columns: Annotated[
+        tuple[ColumnPlan, ...], Items(1)
+    ]  # all columns of the training table, in their order
     named: bool  # whether columns are found by name; otherwise by position
-    indicators: Indicators | None = None  # if given, categories become indicator columns instead of codes
+    indicators: Indicators | None = (
+        None  # if given, categories become indicator columns instead of codes
+    )
 
     def __post_init__(self) -> None:
         if len({plan.name for plan in self.columns}) != len(self.columns):
@@ -163,7 +169,9 @@ class TableEncoder(Kept):
         """
         first = parts[0]
         # positive and unlabeled rows are the only tables that are fitted together
-        same = partial(aligned, names=first.names, named=first.named, rows="unlabeled", of="positive")
+        same = partial(
+            aligned, names=first.names, named=first.named, rows="unlabeled", of="positive"
+        )
         parts = [first, *map(same, parts[1:])]
         summaries = TableSummary.of_samples(parts).columns
         encoder = cls.of_summaries(summaries, expand=expand, named=first.named)
@@ -222,7 +230,9 @@ class TableEncoder(Kept):
         "1.0" and "NA" look like a truth value, a number and a missing value. Numbers and dates may be parsed
         by the reader, with :data:`drpu.tables.values.NULL_WORDS` as missing values.
         """
-        return tuple(plan.name for plan in self.columns if not isinstance(plan, (NumberColumn, DateColumn)))
+        return tuple(
+            plan.name for plan in self.columns if not isinstance(plan, (NumberColumn, DateColumn))
+        )
 
     @property
     def categories(self) -> tuple[int, ...]:
@@ -262,7 +272,9 @@ class TableEncoder(Kept):
             self._warn_of_unseen(values)
         # in single precision only if all columns have it
         single = all(kind == nw.Float32 for kind in kinds)
-        matrix = np.empty((len(frame), len(self.encoded)), dtype=np.float32 if single else np.float64)
+        matrix = np.empty(
+            (len(frame), len(self.encoded)), dtype=np.float32 if single else np.float64
+        )
         start = 0
         for plan, column in zip(self.used, values, strict=True):
             matrix[:, start : start + plan.width] = column.reshape(len(frame), plan.width)
@@ -273,7 +285,9 @@ class TableEncoder(Kept):
         """Numbers or codes of the used columns."""
         found: dict[int, FloatArray] = {}
         numbers = [
-            k for k, plan in enumerate(self.used) if kinds[k] in PLAIN and isinstance(plan, NumberColumn)
+            k
+            for k, plan in enumerate(self.used)
+            if kinds[k] in PLAIN and isinstance(plan, NumberColumn)
         ]
         if numbers and len(frame) <= FEW_ROWS:
             block = frame.select(numbers).columns.to_numpy()
@@ -331,8 +345,12 @@ def _plan(name: str, summary: ColumnSummary, *, leave_out: bool = True) -> Colum
     """The plan of a column; ``leave_out`` is whether it may be left out."""
     if len(summary.sources) > 1:
         kinds = " and ".join(sorted(summary.sources))
-        raise DataTypeError(f"column {name!r} holds {kinds} in different partitions: give it one type first.")
-    found = (kind.of(name, summary) for kind in COLUMN_TYPES if leave_out or kind is not LeftOutColumn)
+        raise DataTypeError(
+            f"column {name!r} holds {kinds} in different partitions: give it one type first."
+        )
+    found = (
+        kind.of(name, summary) for kind in COLUMN_TYPES if leave_out or kind is not LeftOutColumn
+    )
     return next(plan for plan in found if plan is not None)
 
 
@@ -343,7 +361,12 @@ def fixed_cells(table: TableEncoder | None, columns: int) -> list[Cells | None]:
     if table.indicators is None:
         return [cells for plan in table.used for cells in plan.cells()]
     shown = table.indicators
-    found = [cells for plan in table.used if not isinstance(plan, CategoryColumn) for cells in plan.cells()]
+    found = [
+        cells
+        for plan in table.used
+        if not isinstance(plan, CategoryColumn)
+        for cells in plan.cells()
+    ]
     for j, codes, rest in zip(shown.categories, shown.codes, shown.rest, strict=True):
         plan = table.encoded[j]
         assert isinstance(plan, CategoryColumn)

@@ -202,7 +202,9 @@ def aligned(
     position = {name: j for j, name in enumerate(frame.names)}
     absent = [name for name in names if name not in position and name not in optional]
     if absent:
-        close = difflib.get_close_matches(absent[0], [name for name in frame.names if name not in names], 1)
+        close = difflib.get_close_matches(
+            absent[0], [name for name in frame.names if name not in names], 1
+        )
         meant = f" (did you mean {close[0]!r}?)" if close else ""
         raise DataError(
             f"{rows} must have the columns of {of}, got none called {columns_named(absent)}{meant}. "

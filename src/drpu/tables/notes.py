@@ -18,11 +18,15 @@ from drpu.tables.encoder import TableEncoder
 from drpu.tables.text import TextColumn
 
 FEWEST = 20  # minimum number of labelled rows, and of unlabeled ones
-GIVES_AWAY = 0.998  # AUC of one column that no honest column reaches if a few unlabeled rows are positive
+GIVES_AWAY = (
+    0.998  # AUC of one column that no honest column reaches if a few unlabeled rows are positive
+)
 MOST_ROWS = 20_000  # rows of a class that are ranked or compared in pairs
 MOST_COLUMNS = 500  # wider rows, such as pixels, are not checked column by column
 COPIES = 0.01  # minimum share of copies to be noted
-BY_CHANCE = 1000  # equal rows are so much more frequent than by chance, because columns are dependent
+BY_CHANCE = (
+    1000  # equal rows are so much more frequent than by chance, because columns are dependent
+)
 MOST_NOTES = 50
 COPIED = 5  # minimum number of positives that are copies of unlabeled rows
 EXCESS = 6.63  # quantile of chi-squared at 99 %: more pairs of equal rows between two samples than by chance
@@ -72,7 +76,10 @@ _TEXTS = {
         "write them as 2026-06-30, or --drop {column}",
     ),
     "constant": ("{column!r} has at most one value in all rows and no effect", *_DROP),
-    "rare": ("no text in {column!r} occurs five times, so all are one level without effect", *_DROP),
+    "rare": (
+        "no text in {column!r} occurs five times, so all are one level without effect",
+        *_DROP,
+    ),
     "case-control": (
         "{number:.0%} of the labelled positives are also among the unlabeled rows: the two samples were "
         "drawn separately, as scenario case-control says",
@@ -110,7 +117,11 @@ class Note(Kept):
 
 
 def table_notes(
-    positive: Any, unlabeled: Any, table: TableEncoder | None = None, *, scenario: str = "case-control"
+    positive: Any,
+    unlabeled: Any,
+    table: TableEncoder | None = None,
+    *,
+    scenario: str = "case-control",
 ) -> tuple[Note, ...]:
     """Notes about encoded training rows, the worst first; none for sparse rows and images."""
     if not all(isinstance(rows, np.ndarray) and rows.ndim == 2 for rows in (positive, unlabeled)):
@@ -130,7 +141,10 @@ def table_notes(
 
 def list_of_notes(notes: Sequence[Note], *, command_line: bool = False, most: int = 6) -> str:
     """The notes as a numbered list for one warning, at most ``most`` of them."""
-    lines = [f"({k}) {note.text(command_line=command_line)}" for k, note in enumerate(notes[:most], start=1)]
+    lines = [
+        f"({k}) {note.text(command_line=command_line)}"
+        for k, note in enumerate(notes[:most], start=1)
+    ]
     more = len(notes) - most
     return "; ".join(lines) + (f"; and {more} more" if more > 0 else "")
 
@@ -154,7 +168,9 @@ def _columns(rows: FloatArray, table: TableEncoder | None) -> Iterator[_Column]:
     for k, plan in enumerate(table.encoded):
         if isinstance(plan, CategoryColumn):
             order = np.full(FIRST + len(plan.levels), np.nan)
-            order[FIRST + np.argsort(np.array(plan.levels, dtype=object))] = np.arange(len(plan.levels))
+            order[FIRST + np.argsort(np.array(plan.levels, dtype=object))] = np.arange(
+                len(plan.levels)
+            )
             order[MISSING + 1] = -1.0 if len(plan.levels) else 0.0  # rare levels
             yield _Column(plan.name, order[rows[:, k].astype(np.int64)], plan.levels)
         elif not isinstance(plan, TextColumn):
@@ -169,7 +185,9 @@ def _of_column(column: _Column, positive: BoolArray) -> Note | None:
         return Note("missing-by-label", column.name, float(max(shares)))
     different = np.unique(values[~gaps])
     if len(different) + gaps.any() <= 1:
-        return Note("rare" if column.levels == () and not gaps.all() else "constant", column.name, 1.0)
+        return Note(
+            "rare" if column.levels == () and not gaps.all() else "constant", column.name, 1.0
+        )
     auc = _auc(column, positive)
     if auc >= GIVES_AWAY:
         return Note("gives-away", column.name, auc)
@@ -202,7 +220,9 @@ def _is_period(column: _Column, different: FloatArray) -> bool:
     """Whether the values are months, quarters or weeks with their years, as 2026-03 or 202603."""
     if column.levels is not None:
         return len(column.levels) > 1 and all(map(_PERIOD.fullmatch, column.levels))
-    names = [f"{value:.0f}" for value in different[:MOST_COLUMNS]] if (different % 1 == 0).all() else []
+    names = (
+        [f"{value:.0f}" for value in different[:MOST_COLUMNS]] if (different % 1 == 0).all() else []
+    )
     return len(names) > 2 and all(map(_PERIOD.fullmatch, names))
 
 
@@ -301,7 +321,9 @@ def _keys(rows: FloatArray) -> Any:
     for k in range(rows.shape[1]):
         column = rows[:, k].astype(np.float64) + 0.0  # one zero
         column[np.isnan(column)] = np.nan  # one NaN
-        mixed = (keys ^ np.ascontiguousarray(column).view(np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
+        mixed = (keys ^ np.ascontiguousarray(column).view(np.uint64)) * np.uint64(
+            0x9E3779B97F4A7C15
+        )
         keys = mixed ^ (mixed >> np.uint64(29))
     return keys
 

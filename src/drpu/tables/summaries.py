@@ -58,13 +58,19 @@ class ColumnSummary:
     largest of these hashes gives the number of different values to about 1 %.
     """
 
-    sources: frozenset[str]  # kinds by the types of the parts; "values" if the kind depends on the values
+    sources: frozenset[
+        str
+    ]  # kinds by the types of the parts; "values" if the kind depends on the values
     rows: int = 0
     present: int = 0  # number of rows without a missing value
-    readable: frozenset[str] = frozenset(READERS)  # kinds that all values can be read as: numbers, dates
+    readable: frozenset[str] = frozenset(
+        READERS
+    )  # kinds that all values can be read as: numbers, dates
     texts: bool = True  # whether all values are strings
     whole: bool = True  # whether all values are whole numbers
-    runs: tuple[Run, ...] | None = ()  # whole numbers, all different and in order in each part; None if not
+    runs: (
+        tuple[Run, ...] | None
+    ) = ()  # whole numbers, all different and in order in each part; None if not
     levels: Mapping[str, int] = field(default_factory=dict)
     sample: Mapping[int, str] | None = None
     example: Any = None  # a value that is neither a string nor a number nor a date, if there is one
@@ -130,7 +136,9 @@ class ColumnSummary:
         return ways in ({1}, {-1})
 
     def _hashed(self) -> Mapping[int, str]:
-        return {hash_of(level): level for level in self.levels} if self.sample is None else self.sample
+        return (
+            {hash_of(level): level for level in self.levels} if self.sample is None else self.sample
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +151,10 @@ class TableSummary:
     def of(cls, frame: Frame, place: tuple[int, ...] = ()) -> TableSummary:
         """Summaries of all columns of a frame; ``place`` orders the parts of a table."""
         return cls(
-            {name: summarize(name, frame.column(j), (0, *place)) for j, name in enumerate(frame.names)}
+            {
+                name: summarize(name, frame.column(j), (0, *place))
+                for j, name in enumerate(frame.names)
+            }
         )
 
     @classmethod
@@ -157,7 +168,9 @@ class TableSummary:
             parts = [frame.column(j) for frame in frames]
             sources = {declared_kind(part.dtype) for part in parts}
             source = VALUES if len(sources) > 1 else None
-            summaries = [summarize(name, part, (k,), source, math.inf) for k, part in enumerate(parts)]
+            summaries = [
+                summarize(name, part, (k,), source, math.inf) for k, part in enumerate(parts)
+            ]
             found[name] = sum(summaries[1:], summaries[0])
         return cls(found)
 
@@ -166,7 +179,11 @@ class TableSummary:
 
 
 def summarize(
-    name: str, series: nw.Series[Any], place: tuple[int, ...], source: str | None = None, most: float = MOST
+    name: str,
+    series: nw.Series[Any],
+    place: tuple[int, ...],
+    source: str | None = None,
+    most: float = MOST,
 ) -> ColumnSummary:
     """The summary of a part of a column; ``place`` is the sample, and what orders its parts."""
     source, n = source or declared_kind(series.dtype), len(series)
@@ -193,7 +210,9 @@ def _of_values(
     readable = frozenset(kind for kind, read in READERS.items() if _reads(read, present))
     whole, runs = all(map(is_whole, present)), None
     if whole and NUMBER in readable and source == VALUES:
-        numbers = [math.nan if is_missing_cell(value) else READERS[NUMBER](value) for value in found]
+        numbers = [
+            math.nan if is_missing_cell(value) else READERS[NUMBER](value) for value in found
+        ]
         runs = _runs(np.array(numbers, dtype=np.float64)[rows], place)
     hashed = None if len(levels) <= most else {hash_of(level): level for level in levels}
     return ColumnSummary(

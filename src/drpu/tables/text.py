@@ -71,7 +71,9 @@ class TextColumn(ColumnPlan):
         texts = summary.some_values()
         counts = _counts(texts)
         frequent = sorted(counts, key=lambda word: (-counts[word], word))[:MOST_WORDS]
-        words = np.array(sorted(word for word in frequent if counts[word] >= FEWEST_TEXTS), dtype=np.int64)
+        words = np.array(
+            sorted(word for word in frequent if counts[word] >= FEWEST_TEXTS), dtype=np.int64
+        )
         rows = np.array([counts[word] for word in words.tolist()], dtype=np.float64)
         weights = 1 + np.log((1 + len(texts)) / (1 + rows))
         plan = cls(name, words, weights, np.empty((len(words), 0), dtype=np.float32))
@@ -80,7 +82,9 @@ class TextColumn(ColumnPlan):
     def values(self, series: nw.Series[Any]) -> FloatArray:  # noqa: D102
         found, rows = different(self.name, series.to_list())
         texts = ["" if is_missing_cell(value) else level_name(value) for value in found]
-        parts = [np.asarray(part @ self.directions, dtype=np.float64) for part in self._weighted(texts)]
+        parts = [
+            np.asarray(part @ self.directions, dtype=np.float64) for part in self._weighted(texts)
+        ]
         return np.hstack([np.concatenate(parts), [_shape(text) for text in texts]])[rows]
 
     @property

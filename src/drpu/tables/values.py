@@ -43,7 +43,9 @@ def is_missing(value: Any) -> bool:
     if value is None or isinstance(value, str):
         return value is None
     try:
-        differs = value != value  # NaN and NaT differ from themselves; a comparison with NA gives NA
+        differs = (
+            value != value
+        )  # NaN and NaT differ from themselves; a comparison with NA gives NA
     except (TypeError, ValueError, ArithmeticError):
         return False
     return bool(differs) if isinstance(differs, (bool, np.bool_)) else differs is value
@@ -70,11 +72,15 @@ def flat_values(name: str, values: Any) -> np.ndarray[Any, Any]:
         zoned = isinstance(series.dtype, nw.Datetime) and series.dtype.time_zone
         values = (series.dt.replace_time_zone(None) if zoned else series).to_native()
     try:
-        flat = np.asarray(as_numpy(values) if not hasattr(values, "to_numpy") else values.to_numpy())
+        flat = np.asarray(
+            as_numpy(values) if not hasattr(values, "to_numpy") else values.to_numpy()
+        )
     except ValueError as error:
         raise DataTypeError(f"{name} must have one value per row: {error}") from error
     if flat.ndim != 1:
-        raise DataTypeError(f"{name} must have one dimension, one value per row, got shape {flat.shape}.")
+        raise DataTypeError(
+            f"{name} must have one dimension, one value per row, got shape {flat.shape}."
+        )
     return flat
 
 
@@ -88,7 +94,9 @@ def by_month(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         return values
     dates = [isinstance(value, dt.date) and not is_missing(value) for value in values.tolist()]
     pairs = zip(values.tolist(), dates, strict=True)
-    return np.array([value.strftime("%Y-%m") if date else value for value, date in pairs], dtype=object)
+    return np.array(
+        [value.strftime("%Y-%m") if date else value for value, date in pairs], dtype=object
+    )
 
 
 def missing(values: np.ndarray[Any, Any]) -> BoolArray:
@@ -117,7 +125,9 @@ def different(name: str, values: Sequence[Any]) -> tuple[list[Any], IntArray]:
     return [value for _, value in known], np.array(found, dtype=np.int64)
 
 
-def mapped(name: str, values: Sequence[Any], read: Callable[[Any], float], gap: float) -> FloatArray:
+def mapped(
+    name: str, values: Sequence[Any], read: Callable[[Any], float], gap: float
+) -> FloatArray:
     """The number that ``read`` gives for each value; it is called once for each different value."""
     found, rows = different(name, values)
     numbers = [gap if is_missing_cell(value) else read(value) for value in found]
@@ -134,9 +144,9 @@ def unusable(name: str, value: Any) -> DataTypeError:
 
 def is_plain(value: Any) -> bool:
     """Whether a value is a string, a number, a date or a time."""
-    return isinstance(value, (str, bool, np.bool_, int, float, np.number, Decimal, dt.date, dt.time)) and (
-        not isinstance(value, (complex, np.complexfloating))
-    )
+    return isinstance(
+        value, (str, bool, np.bool_, int, float, np.number, Decimal, dt.date, dt.time)
+    ) and (not isinstance(value, (complex, np.complexfloating)))
 
 
 def level_name(value: Any) -> str:
@@ -248,7 +258,10 @@ def declared_kind(dtype: Any) -> str:
     """The kind of a column by its type: number, date or category; ``"values"`` for all other types."""
     if dtype.is_numeric() or dtype == nw.Boolean:
         return NUMBER
-    if isinstance(dtype, (nw.Date, nw.Datetime, nw.Duration, nw.Time)) or dtype in (nw.Date, nw.Time):
+    if isinstance(dtype, (nw.Date, nw.Datetime, nw.Duration, nw.Time)) or dtype in (
+        nw.Date,
+        nw.Time,
+    ):
         return DATE
     return CATEGORY if dtype in (nw.Categorical, nw.Enum) else VALUES
 

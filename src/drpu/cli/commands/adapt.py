@@ -15,11 +15,16 @@ from drpu.report.texts import prior_text, shift_text
 def adapt(
     saved: Saved,
     data: Data,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="File for the adapted classifier.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="File for the adapted classifier.")
+    ] = None,
     by: By = None,
     level: Level = 0.95,
     shift: Annotated[
-        str, typer.Option(help="auto: decide what moved. prior: assume that only the share of positives did.")
+        str,
+        typer.Option(
+            help="auto: decide what moved. prior: assume that only the share of positives did."
+        ),
     ] = "auto",
     label: Annotated[
         str | None, typer.Option(help="Column of labels that have arrived for these rows.")
@@ -42,7 +47,9 @@ def adapt(
     drpu adapt fraud.drpu year.parquet --by month --budget 50
     """
     if by is not None and out is not None:
-        raise typer.BadParameter("--out writes one classifier, and --by makes several: give one of them.")
+        raise typer.BadParameter(
+            "--out writes one classifier, and --by makes several: give one of them."
+        )
     from drpu import save
     from drpu.cli.tables import check_out
 
@@ -57,7 +64,9 @@ def adapt(
         adapted = reading.adapt(classifier, data, **options)
     else:
         loaded = reading.read(data, classifier)
-        X = reading.scored(classifier, loaded, used=[label, by], mixed=by is None and answers.audit is None)
+        X = reading.scored(
+            classifier, loaded, used=[label, by], mixed=by is None and answers.audit is None
+        )
         y = None if label is None else loaded.column(label)
         with about(data):
             if by is not None:

@@ -30,17 +30,23 @@ _FIGURES = ("accuracy", "precision", "recall", "false_positive_rate", "flagged",
 def audit(
     saved: Saved,
     data: Data,
-    out: Annotated[str, typer.Option("--out", "-o", help="The file to fill in, such as to-label.csv.")],
+    out: Annotated[
+        str, typer.Option("--out", "-o", help="The file to fill in, such as to-label.csv.")
+    ],
     *,
     n: Annotated[
-        int | None, typer.Option("--n", "-n", help="Number of rows to label; with --by, in each group.")
+        int | None,
+        typer.Option("--n", "-n", help="Number of rows to label; with --by, in each group."),
     ] = None,
     width: Annotated[
-        float | None, typer.Option(help="Instead of --n: width that the interval of the prior should have.")
+        float | None,
+        typer.Option(help="Instead of --n: width that the interval of the prior should have."),
     ] = None,
     population: Annotated[
         str,
-        typer.Option(help="auto or new: rows of any time; training: new rows of the training population."),
+        typer.Option(
+            help="auto or new: rows of any time; training: new rows of the training population."
+        ),
     ] = "auto",
     by: By = None,
     keep: Keep = None,
@@ -88,7 +94,11 @@ def audit(
         how = f"the interval of the prior is expected to be {share(plan.expected_width)} wide"
     else:
         widths = {str(name): own.expected_width for name, own in plan.items()}
-        facts = {"n": plan.n, "rows": plan.rows, "groups": {str(name): own.n for name, own in plan.items()}}
+        facts = {
+            "n": plan.n,
+            "rows": plan.rows,
+            "groups": {str(name): own.n for name, own in plan.items()},
+        }
         facts |= {"expected_widths": widths, "level": level}
         how = f"{len(plan)} groups of {by}, whose intervals are expected to be at most "
         how += f"{share(max(widths.values()))} wide"
@@ -109,7 +119,8 @@ def evaluate(
     saved: Saved,
     data: Data,
     label: Annotated[
-        str | None, typer.Option("--label", "-l", help="Column of true labels; DATA is a random sample.")
+        str | None,
+        typer.Option("--label", "-l", help="Column of true labels; DATA is a random sample."),
     ] = None,
     by: By = None,
     prior: Prior = None,
@@ -144,7 +155,11 @@ def evaluate(
             audits = answers.read(classifier, X, by=loaded.groups(by))
             found = classifier.evaluate_by(X, y, by=loaded.groups(by), audit=audits, level=level)
         lines = [
-            [f"{by}={name}", f"{own.n:,}", *(_figure(figure, getattr(own, figure)) for figure in _FIGURES)]
+            [
+                f"{by}={name}",
+                f"{own.n:,}",
+                *(_figure(figure, getattr(own, figure)) for figure in _FIGURES),
+            ]
             for name, own in found.items()
         ]
         facts = [{"data": f"{by}={name}", "evaluation": own} for name, own in found.items()]
@@ -164,11 +179,15 @@ def suspects(
     saved: Saved,
     data: Data,
     label: Annotated[str, typer.Option("--label", "-l", help="Column of labels, as in training.")],
-    out: Annotated[str, typer.Option("--out", "-o", help="Output file; - is CSV on standard output.")] = "-",
+    out: Annotated[
+        str, typer.Option("--out", "-o", help="Output file; - is CSV on standard output.")
+    ] = "-",
     *,
     n: Annotated[
         int | None,
-        typer.Option("--n", "-n", min=0, help="Labelled rows to list; default: as many as may be wrong."),
+        typer.Option(
+            "--n", "-n", min=0, help="Labelled rows to list; default: as many as may be wrong."
+        ),
     ] = None,
     keep: Keep = None,
     level: Level = 0.95,
@@ -197,14 +216,24 @@ def suspects(
     with about(f"{data}, column {label!r}"):
         found = find(classifier, X, y, level=level, verbose=int(not output.json))
     columns = found.to_columns(n)
-    values = {"expected": found.expected, "labelled": len(found.positions), "copies": len(found.copies)}
+    values = {
+        "expected": found.expected,
+        "labelled": len(found.positions),
+        "copies": len(found.copies),
+    }
     rows = None if kept is None else kept.take(columns["row"])
     if out == PIPE and output.json:
         values |= {"suspects": columns}
-        return Result(values if rows is None or keep is None else values | {"kept": rows.to_pydict()})
+        return Result(
+            values if rows is None or keep is None else values | {"kept": rows.to_pydict()}
+        )
     answers = {f"drpu_{name}": column for name, column in columns.items()}
     write_table(out, beside(rows, answers))
-    lines = [str(found)] if out == PIPE else [str(found), f"{len(columns['row']):,} rows written to {out}"]
+    lines = (
+        [str(found)]
+        if out == PIPE
+        else [str(found), f"{len(columns['row']):,} rows written to {out}"]
+    )
     return Result(values | {"out": out}, lines, aside=out == PIPE)
 
 

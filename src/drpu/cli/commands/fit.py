@@ -11,7 +11,13 @@ import typer
 
 from drpu.cli.options import Costs, Data, Output, Reading, Seed, number_or_text, option, refuse
 from drpu.cli.show import Result, about, decision_lines, learnt, size, standing, table_lines
-from drpu.exceptions import DataTypeError, LabelError, MissingValuesError, PositiveLabelWarning, heard
+from drpu.exceptions import (
+    DataTypeError,
+    LabelError,
+    MissingValuesError,
+    PositiveLabelWarning,
+    heard,
+)
 from drpu.report.texts import prior_text, scenario_text
 
 _SAID = ("case-control", "left-out", "text")  # notes that no warning repeats
@@ -22,19 +28,25 @@ def fit(
     out: Annotated[Path, typer.Option("--out", "-o", help="File to write the classifier to.")],
     *,
     label: Annotated[
-        str | None, typer.Option("--label", "-l", help="Column that marks labelled positives with 1.")
+        str | None,
+        typer.Option("--label", "-l", help="Column that marks labelled positives with 1."),
     ] = None,
     unlabeled: Annotated[
-        str | None, typer.Option(help="Second file with the unlabeled rows; then TRAIN holds positives only.")
+        str | None,
+        typer.Option(help="Second file with the unlabeled rows; then TRAIN holds positives only."),
     ] = None,
     weight: Annotated[str | None, typer.Option(help="Column of row weights.")] = None,
     pos_label: Annotated[
-        str | None, typer.Option(help="Label of the positives; the larger of two numbers if left out.")
+        str | None,
+        typer.Option(help="Label of the positives; the larger of two numbers if left out."),
     ] = None,
     negative_label: Annotated[
-        str | None, typer.Option(help="Label of rows known to be negative; a blank is unlabeled then.")
+        str | None,
+        typer.Option(help="Label of rows known to be negative; a blank is unlabeled then."),
     ] = None,
-    model: Annotated[str, typer.Option(help="auto, boosted, classifier, kernel or network.")] = "auto",
+    model: Annotated[
+        str, typer.Option(help="auto, boosted, classifier, kernel or network.")
+    ] = "auto",
     scenario: Annotated[
         str | None,
         option(
@@ -46,13 +58,20 @@ def fit(
     prior: Annotated[str, typer.Option(help="Share of positives, or how to estimate it.")] = "auto",
     period: Annotated[
         str | None,
-        typer.Option(help="Column of periods, such as months: past ones are read as a test; no feature."),
+        typer.Option(
+            help="Column of periods, such as months: past ones are read as a test; no feature."
+        ),
     ] = None,
     label_delay: Annotated[
-        int, typer.Option(help="Periods after which labels are complete; then those of new rows are a bound.")
+        int,
+        typer.Option(
+            help="Periods after which labels are complete; then those of new rows are a bound."
+        ),
     ] = 0,
     seed: Seed = 0,
-    jobs: Annotated[int, typer.Option(help="Folds fitted at the same time; -1 takes all cores.")] = 1,
+    jobs: Annotated[
+        int, typer.Option(help="Folds fitted at the same time; -1 takes all cores.")
+    ] = 1,
     costs: Costs,
     reading: Reading,
     output: Output,
@@ -68,14 +87,20 @@ def fit(
     drpu fit two-years.csv --label fraud --period month --out fraud.drpu
     """
     if (label is None) == (unlabeled is None):
-        raise typer.BadParameter("give a column of labels (--label y) or a second file (--unlabeled u.csv).")
+        raise typer.BadParameter(
+            "give a column of labels (--label y) or a second file (--unlabeled u.csv)."
+        )
     if label is None:
         given = {"--pos-label": pos_label, "--negative-label": negative_label, "--period": period}
         refuse(given | {"--label-delay": label_delay}, "needs a column of labels, --label y.")
     if unlabeled is not None and Path(unlabeled).resolve() == Path(train).resolve():
-        raise typer.BadParameter(f"--unlabeled must be another file than that of the positives, {train}.")
+        raise typer.BadParameter(
+            f"--unlabeled must be another file than that of the positives, {train}."
+        )
     if jobs == 0:
-        raise typer.BadParameter("--jobs must be a number of processes, or -1 for all cores, got 0.")
+        raise typer.BadParameter(
+            "--jobs must be a number of processes, or -1 for all cores, got 0."
+        )
     from drpu import DRPUClassifier, save
     from drpu.cli.tables import PIPE, check_out
 
@@ -103,7 +128,9 @@ def fit(
         texts = both[0].texts | both[1].texts  # NA or 1.0 means the same in both files
         again = [side.path != PIPE and side.texts < texts for side in both]
         pairs = zip(both, again, strict=True)
-        both = [reading.read(side.path, texts=[*texts]) if differs else side for side, differs in pairs]
+        both = [
+            reading.read(side.path, texts=[*texts]) if differs else side for side, differs in pairs
+        ]
         (P, w_p), (U, w_u) = (reading.training_rows(side, weight) for side in both)
         with about(train):
             _fitted(classifier.fit_pu, P, U, positive_weight=w_p, unlabeled_weight=w_u)
@@ -127,7 +154,9 @@ def fit(
             "threshold": f"ratio above {classifier.threshold_:.3g}",
         }
         | decision_lines(values)
-        | table_lines(values | {"notes": [note for note in values["notes"] if note["code"] in _SAID]})
+        | table_lines(
+            values | {"notes": [note for note in values["notes"] if note["code"] in _SAID]}
+        )
         | {"written": f"{out} ({size(written)}, no training rows)"}
         | _next_step(classifier, out, train if unlabeled is None else unlabeled, reading),
     )
@@ -138,7 +167,9 @@ def _next_step(classifier: Any, out: Path, rows: str, reading: Reading) -> dict[
     if classifier.train_prior_.identified:
         return {}
     n = str(min(50, int(learnt(classifier)["unlabeled"])))
-    command = shlex.join(["drpu", "audit", str(out), rows, "--n", n, *reading.words, "--out", "to-label.csv"])
+    command = shlex.join(
+        ["drpu", "audit", str(out), rows, "--n", n, *reading.words, "--out", "to-label.csv"]
+    )
     return {"next": f"true labels of {n} rows identify the share of positives: {command}"}
 
 
@@ -181,4 +212,6 @@ def _fitted(fit: Any, *rows: Any, **weights: Any) -> None:
             f"{error} On the command line: use --model auto or boosted, or leave the columns out with --drop."
         ) from error
     except DataTypeError as error:
-        raise DataTypeError(f"{error} On the command line: leave such columns out with --drop.") from error
+        raise DataTypeError(
+            f"{error} On the command line: leave such columns out with --drop."
+        ) from error

@@ -23,7 +23,9 @@ from drpu.report.texts import prior_text, scenario_text
 
 def inspect(
     saved: Saved,
-    expected: Annotated[bool, typer.Option("--expected", help="Also show the expected performance.")] = False,
+    expected: Annotated[
+        bool, typer.Option("--expected", help="Also show the expected performance.")
+    ] = False,
 ) -> Result:
     """Describe a saved classifier, without any data.
 
@@ -40,8 +42,16 @@ def inspect(
         file, record = inspect_file(saved.artifact)
         saved.check_digest(file.sha256)
         classifier = saved.load() if saved.trusted else saved.check_kind(record.classifier())
-    values: dict[str, Any] = {"artifact": str(saved.artifact), "bytes": file.bytes, "versions": file.versions}
-    values |= {"contents": file.contents, "loaded": saved.trusted} | learnt(classifier) | position(classifier)
+    values: dict[str, Any] = {
+        "artifact": str(saved.artifact),
+        "bytes": file.bytes,
+        "versions": file.versions,
+    }
+    values |= (
+        {"contents": file.contents, "loaded": saved.trusted}
+        | learnt(classifier)
+        | position(classifier)
+    )
     names = values["columns"] or [f"{values['n_columns']} without names"]
     if values["row_shape"]:
         names = [f"none; rows of shape ({', '.join(map(str, values['row_shape']))})"]
@@ -58,7 +68,9 @@ def inspect(
         "threshold": f"ratio above {values['threshold']:.3g}",
         "written by": ", ".join(f"{name} {number}" for name, number in values["versions"].items()),
         "size": size(values["bytes"]),
-        "loaded": "yes, with all that it holds" if values["loaded"] else "no: only its facts were read",
+        "loaded": "yes, with all that it holds"
+        if values["loaded"]
+        else "no: only its facts were read",
     }
     lines |= levels_line(file.contents["category_levels"]) | table_lines(values)
     if expected:
@@ -69,7 +81,9 @@ def inspect(
 
 def verify(
     saved: Saved,
-    max_bytes: Annotated[int | None, option(help="Maximum bytes of the file and its content.", min=1)] = None,
+    max_bytes: Annotated[
+        int | None, option(help="Maximum bytes of the file and its content.", min=1)
+    ] = None,
 ) -> Result:
     """Check a saved classifier without loading it: sizes, names, digests, types, states and trees.
 

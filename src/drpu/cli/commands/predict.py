@@ -22,15 +22,21 @@ from drpu.cli.options import (
 from drpu.cli.show import Result, about, by_group, standing
 from drpu.report.texts import prior_text, share
 
-EXPLAINED = 10_000  # of more rows only the flagged ones are explained, which takes longer than labels
+EXPLAINED = (
+    10_000  # of more rows only the flagged ones are explained, which takes longer than labels
+)
 
 
 def predict(
     saved: Saved,
     data: Data,
-    out: Annotated[str, typer.Option("--out", "-o", help="Output file; - is CSV on standard output.")] = "-",
+    out: Annotated[
+        str, typer.Option("--out", "-o", help="Output file; - is CSV on standard output.")
+    ] = "-",
     *,
-    adapt: Annotated[bool, typer.Option("--adapt", help="Estimate the share of positives first.")] = False,
+    adapt: Annotated[
+        bool, typer.Option("--adapt", help="Estimate the share of positives first.")
+    ] = False,
     by: By = None,
     prior: Prior = None,
     keep: Keep = None,
@@ -60,9 +66,14 @@ def predict(
     cat june.csv | drpu predict fraud.drpu - --adapt --json | jq .flagged
     """
     if (adapt or by is not None) and prior is not None:
-        raise typer.BadParameter("--adapt and --by estimate the prior and --prior sets it: give one of them.")
+        raise typer.BadParameter(
+            "--adapt and --by estimate the prior and --prior sets it: give one of them."
+        )
     if not adapt and by is None:
-        refuse({"--level": level is not None}, "is that of an estimated share: give --adapt, or --by month.")
+        refuse(
+            {"--level": level is not None},
+            "is that of an estimated share: give --adapt, or --by month.",
+        )
     level = 0.95 if level is None else level
     from drpu.cli.tables import PIPE, beside, check_out, write_table
     from drpu.periods.groups import outputs_by
@@ -74,7 +85,10 @@ def predict(
     facts: dict[str, Any] = {}
     classifier = decision.at(saved.load(), prior)
     loaded = reading.read(data, classifier)
-    kept, X = loaded.kept(keep), reading.scored(classifier, loaded, used=[by], mixed=adapt and by is None)
+    kept, X = (
+        loaded.kept(keep),
+        reading.scored(classifier, loaded, used=[by], mixed=adapt and by is None),
+    )
     with about(data):
         if by is not None:
             values = loaded.groups(by)
@@ -96,7 +110,9 @@ def predict(
     n, flagged = len(positive), int(positive.sum())
     values = (facts or standing(classifier)) | {"rows": n, "flagged": flagged, "out": out}
     if out == PIPE and output.json:
-        return Result(values | {"answers": answers} | ({} if keep is None else {"kept": kept.to_pydict()}))
+        return Result(
+            values | {"answers": answers} | ({} if keep is None else {"kept": kept.to_pydict()})
+        )
     write_table(out, beside(kept, answers), formulas=formulas)
     line = f"{flagged:,} of {n:,} rows flagged ({share(flagged / max(n, 1))})"
     if by is None:

@@ -33,7 +33,9 @@ def prior(
     drpu prior fraud.drpu year.parquet --by month --audit to-label.csv
     """
     if answers.audit is not None and (by is None or len(data) > 1):
-        raise typer.BadParameter("--audit needs one file and the column of its groups (--by month).")
+        raise typer.BadParameter(
+            "--audit needs one file and the column of its groups (--by month)."
+        )
     reading.check(*data)
     classifier = saved.load()
     found: list[dict[str, Any]] = []

@@ -7,20 +7,35 @@ from typing import Annotated
 
 import typer
 
-from drpu.cli.options import Answers, By, Decision, LevelOfNew, Reading, Saved, names, option, refuse
+from drpu.cli.options import (
+    Answers,
+    By,
+    Decision,
+    LevelOfNew,
+    Reading,
+    Saved,
+    names,
+    option,
+    refuse,
+)
 from drpu.cli.show import Result, about, size, standing
 
 
 def report(
     saved: Saved,
-    data: Annotated[str | None, typer.Argument(help="New rows, if any.", show_default=False)] = None,
+    data: Annotated[
+        str | None, typer.Argument(help="New rows, if any.", show_default=False)
+    ] = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="The page.")] = Path("report.html"),
     by: By = None,
     title: Annotated[str | None, option(help="Heading of the page.")] = None,
     beside: Annotated[
-        str | None, option(help="Columns to show beside the rows to check: id,amount; none if left out.")
+        str | None,
+        option(help="Columns to show beside the rows to check: id,amount; none if left out."),
     ] = None,
-    suspects: Annotated[str | None, option(help="File that drpu suspects wrote, for the page.")] = None,
+    suspects: Annotated[
+        str | None, option(help="File that drpu suspects wrote, for the page.")
+    ] = None,
     *,
     level: LevelOfNew = None,
     decision: Decision,
@@ -42,7 +57,10 @@ def report(
     if data is None and not (by is None and answers.audit is None and beside is None):
         raise typer.BadParameter("--by, --audit and --beside need new rows: give a file with them.")
     if data is None:
-        refuse({"--level": level is not None}, "is that of the share in new rows: give a file with them.")
+        refuse(
+            {"--level": level is not None},
+            "is that of the share in new rows: give a file with them.",
+        )
     check_out(out, [saved.artifact, data, answers.audit, suspects])
     reading.check(data)
     cost = decision.stated
