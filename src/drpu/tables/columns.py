@@ -175,10 +175,10 @@ class LeftOutColumn(Column):
     @classmethod
     def learn(cls, name: str, summary: ColumnSummary) -> Self | None:  # noqa: D102
         if summary.is_kind(NUMBER):
-            return cls(name) if summary.counts_up else None
-        if summary.different_strings >= ID_SHARE and summary.spaced <= 0.5:
-            return cls(name)
-        return None
+            identifies = summary.counts_up
+        else:
+            identifies = summary.different_strings >= ID_SHARE and summary.spaced <= 0.5
+        return cls(name) if identifies else None
 
     def encode(self, series: nw.Series[Any]) -> FloatArray:  # noqa: D102
         return np.empty((len(series), 0))

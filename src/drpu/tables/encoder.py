@@ -76,8 +76,12 @@ class Indicators:
         cls, n_columns: int, counts: Mapping[int, Mapping[int, int]], most: int = MOST_INDICATORS
     ) -> Self:
         """Indicators for the most frequent codes of each category, from the rows of every code."""
-        frequent = [_most_frequent(rows_of_codes, most) for rows_of_codes in counts.values()]
-        rest = [len(rows_of_codes) > most for rows_of_codes in counts.values()]
+        frequent = []
+        rest = []
+        for rows_of_codes in counts.values():
+            codes = sorted(rows_of_codes, key=lambda code: (-rows_of_codes[code], code))
+            frequent.append(tuple(sorted(codes[:most])))
+            rest.append(len(codes) > most)
         return cls(n_columns, tuple(counts), tuple(frequent), tuple(rest))
 
     def __call__(self, rows: FloatArray) -> FloatArray:
@@ -126,11 +130,6 @@ class Indicators:
         return sources
 
 
-def _most_frequent(rows_of_codes: Mapping[int, int], most: int) -> tuple[int, ...]:
-    by_frequency = sorted(rows_of_codes, key=lambda code: (-rows_of_codes[code], code))
-    return tuple(sorted(by_frequency[:most]))
-
-
 ENOUGH_ROWS = 50  # minimum number of rows for the warning of unseen levels
 # Up to this number of rows, columns of these types are read together, which takes less time.
 FEW_ROWS = 1000
@@ -147,7 +146,7 @@ class TableEncoder(Kept):
     indicators: Indicators | None = None  # if not None, categories become indicators, not codes
 
     def __post_init__(self) -> None:
-        if len({column.name for column in self.columns}) != len(self.columns):
+        if len(set(self.names)) != len(self.columns):
             raise DataError("a table encoder names a column twice.")
         if not self.used:
             raise DataError("a table encoder leaves all columns out.")
@@ -210,9 +209,19 @@ class TableEncoder(Kept):
         return cls(tuple(NumberColumn(str(name)) for name in names), named=True)
 
     @cached_property
+    def names(self) -> list[str]:
+        """Names of all columns of the training table."""
+        return [column.name for column in self.columns]
+
+    @cached_property
+    def used_positions(self) -> list[int]:
+        """Positions of the columns that are used as features."""
+        return [j for j, column in enumerate(self.columns) if column.width]
+
+    @cached_property
     def used(self) -> tuple[Column, ...]:
         """The columns that are used as features."""
-        return tuple(column for column in self.columns if column.width)
+        return tuple(self.columns[j] for j in self.used_positions)
 
     @cached_property
     def encoded(self) -> tuple[Column, ...]:
@@ -269,12 +278,11 @@ class TableEncoder(Kept):
 
         ``warn`` is whether to warn about many unseen levels.
         """
-        names = [column.name for column in self.columns]
-        frame = aligned(frame, names, named=self.named, optional=frozenset(self.left_out))
-        if self.named:
-            names = frame.names  # columns that are not used may be absent
-        position = {name: j for j, name in enumerate(names)}
-        frame = frame.select([position[column.name] for column in self.used])
+        frame = aligned(frame, self.names, named=self.named, optional=frozenset(self.left_out))
+        if self.named:  # columns that are not used may be absent, which moves the others
+            frame = frame.select([frame.positions[column.name] for column in self.used])
+        else:
+            frame = frame.select(self.used_positions)
         types = list(frame.columns.schema.values())
         values = self._encode_columns(frame, types)
         if warn:
@@ -334,7 +342,7 @@ class TableEncoder(Kept):
     def by_column(self, values: FloatArray) -> FloatArray:
         """Sums over the encoded columns of each column of the table; a last column is kept."""
         sums = np.zeros((len(values), len(self.columns) + 1))
-        position = {column.name: j for j, column in enumerate(self.columns)}
+        position = {name: j for j, name in enumerate(self.names)}
         for k, column in enumerate(self.sources):
             sums[:, position[column.name]] += values[:, k]
         sums[:, -1] = values[:, -1]
@@ -351,10 +359,9 @@ class TableEncoder(Kept):
 
     def transform_array(self, X: Any) -> Any:
         """The used columns of an array of numbers, by position."""
-        used = [j for j, column in enumerate(self.columns) if column.width]
-        if len(used) == len(self.columns):
+        if len(self.used) == len(self.columns):
             return X
-        return X[:, used]
+        return X[:, self.used_positions]
 
     def kept_values(self) -> dict[str, int]:
         """Number of values that each column keeps, without columns that keep none."""

@@ -35,6 +35,11 @@ class Frame:
         """Names of the columns, or their positions as text if they have no names."""
         return [str(name) for name in self.columns.columns]
 
+    @cached_property
+    def positions(self) -> dict[str, int]:
+        """Positions of the columns by name."""
+        return {name: position for position, name in enumerate(self.names)}
+
     def __len__(self) -> int:
         return int(self.columns.shape[0])
 
@@ -213,8 +218,7 @@ def aligned(
             f"{rows} has {_features(len(frame.names), frame.named)}, "
             f"but {of} had {_features(len(names), named)}."
         )
-    position = {name: j for j, name in enumerate(frame.names)}
-    absent = [name for name in names if name not in position and name not in optional]
+    absent = [name for name in names if name not in frame.positions and name not in optional]
     known = set(names)
     extra = [name for name in frame.names if name not in known]
     if absent:
@@ -227,7 +231,7 @@ def aligned(
             f"{rows} has {columns_named(frame.names)}."
         )
     warn_of_extra(extra, rows=rows, of=of)
-    return frame.select([position[name] for name in names if name in position])
+    return frame.select([frame.positions[name] for name in names if name in frame.positions])
 
 
 def _features(n: int, named: bool) -> str:

@@ -31,21 +31,18 @@ EXCESS = 6.63
 
 _PERIOD = re.compile(r"(19|20)\d\d[-/. ]?(0[1-9]|1[0-2]|[Qq][1-4]|[Ww]\d\d)")
 _OTHER_DATE = re.compile(r"\d\d?[-/. ](\d\d?|[^\W\d]{3,9}\.?)[-/. ](19|20)?\d\d( .*)?")
-_DROP = "drop it"
-_DROP_OPTION = "--drop {column}"
+_DROP = ("drop it", "--drop {column}")
 # By code: the finding, and the ways out in Python and on the command line. The worst comes first.
 _TEXTS = {
     "gives-away": (
         "{column!r} alone tells labelled from unlabeled rows (AUC {number:.3f}), as if made from "
         "the label, and is used",
-        _DROP,
-        _DROP_OPTION,
+        *_DROP,
     ),
     "missing-by-label": (
         "{column!r} is missing in {number:.0%} of the labelled or of the unlabeled rows and hardly "
         "in the others, as if filled in with the label, and is used",
-        _DROP,
-        _DROP_OPTION,
+        *_DROP,
     ),
     "time": (
         "{column!r} sorts with time ({number:.0f} different values), so that later rows have "
@@ -56,8 +53,7 @@ _TEXTS = {
     "identifier": (
         "{column!r} has {number:.0f} whole numbers, all different, as row numbers in another order "
         "have, and is used",
-        _DROP,
-        _DROP_OPTION,
+        *_DROP,
     ),
     "other-scenario": (
         "{number:.0%} of the labelled positives are also among the unlabeled rows, so they are no "
@@ -77,11 +73,10 @@ _TEXTS = {
         "convert it to dates, or drop it",
         "write them as 2026-06-30, or --drop {column}",
     ),
-    "constant": ("{column!r} has at most one value in all rows and no effect", _DROP, _DROP_OPTION),
+    "constant": ("{column!r} has at most one value in all rows and no effect", *_DROP),
     "rare": (
         "no text in {column!r} occurs five times, so all are one level without effect",
-        _DROP,
-        _DROP_OPTION,
+        *_DROP,
     ),
     "case-control": (
         "{number:.0%} of the labelled positives are also among the unlabeled rows: the two samples "

@@ -225,26 +225,36 @@ def _summary_of_values(
     counts = np.bincount(rows, minlength=len(distinct)).tolist()
     levels: Counter[str] = Counter()
     present = []
+    texts = True
+    whole = True
+    example = None
     for value, n in zip(distinct, counts, strict=True):
-        if not is_missing_cell(value):
-            present.append(value)
-            levels[level_name(value)] += n
+        if is_missing_cell(value):
+            continue
+        present.append(value)
+        levels[level_name(value)] += n
+        texts = texts and isinstance(value, str)
+        whole = whole and is_whole(value)
+        if example is None and not is_plain(value):
+            example = value
     readable = frozenset(kind for kind, read in READERS.items() if _reads_all(read, present))
-    whole = all(is_whole(value) for value in present)
     runs = None
     if whole and NUMBER in readable and source == VALUES:
         runs = _runs(read_distinct(distinct, READERS[NUMBER])[rows], place)
+    sample = None
+    if len(levels) > most:
+        sample = _smallest(_hashed(levels), most)
     return ColumnSummary(
         sources=frozenset([source]),
         rows=len(values),
         present=levels.total(),
         readable=readable,
-        texts=all(isinstance(value, str) for value in present),
+        texts=texts,
         whole=whole,
         runs=runs,
         levels=_frequent(levels, most),
-        sample=None if len(levels) <= most else _smallest(_hashed(levels), most),
-        example=next((value for value in present if not is_plain(value)), None),
+        sample=sample,
+        example=example,
         most=most,
     )
 
