@@ -177,7 +177,7 @@ class LeftOutColumn(Column):
         if summary.is_kind(NUMBER):
             identifies = summary.counts_up
         else:
-            identifies = summary.different_strings >= ID_SHARE and summary.spaced <= 0.5
+            identifies = summary.share_of_different_strings >= ID_SHARE and summary.spaced <= 0.5
         return cls(name) if identifies else None
 
     def encode(self, series: nw.Series[Any]) -> FloatArray:  # noqa: D102

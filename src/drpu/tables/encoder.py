@@ -37,6 +37,10 @@ COLUMN_TYPES: tuple[type[Column], ...] = (
 )
 
 MOST_INDICATORS = 30  # maximum number of columns of a category; its other codes share one more
+ENOUGH_ROWS = 50  # minimum number of rows for the warning of unseen levels
+# Up to this number of rows, columns of these types are read together, which takes less time.
+FEW_ROWS = 1000
+PLAIN_TYPES = (nw.Float64, nw.Float32, nw.Int64, nw.Int32, nw.Int16, nw.Int8)
 
 
 @kept("indicators")
@@ -128,12 +132,6 @@ class Indicators:
         for j, codes, rest in zip(self.categories, self.codes, self.rest, strict=True):
             sources += [j] * (len(codes) + rest)
         return sources
-
-
-ENOUGH_ROWS = 50  # minimum number of rows for the warning of unseen levels
-# Up to this number of rows, columns of these types are read together, which takes less time.
-FEW_ROWS = 1000
-PLAIN_TYPES = (nw.Float64, nw.Float32, nw.Int64, nw.Int32, nw.Int16, nw.Int8)
 
 
 @kept("table")
@@ -288,9 +286,8 @@ class TableEncoder(Kept):
         if warn:
             self._warn_of_unseen(values)
         single = all(dtype == nw.Float32 for dtype in types)  # single precision if all have it
-        matrix = np.empty(
-            (len(frame), len(self.encoded)), dtype=np.float32 if single else np.float64
-        )
+        precision = np.float32 if single else np.float64
+        matrix = np.empty((len(frame), len(self.encoded)), dtype=precision)
         start = 0
         for column, encoded in zip(self.used, values, strict=True):
             matrix[:, start : start + column.width] = encoded.reshape(len(frame), column.width)
@@ -369,7 +366,10 @@ class TableEncoder(Kept):
 
 
 def _learn_column(name: str, summary: ColumnSummary, *, leave_out: bool = True) -> Column:
-    """The column of the first type that recognises it; ``leave_out``: whether it may be unused."""
+    """The column, of the first type that recognises it.
+
+    ``leave_out`` is whether that may be a type that is not used as a feature.
+    """
     if len(summary.sources) > 1:
         kinds = " and ".join(sorted(summary.sources))
         raise DataTypeError(

@@ -16,12 +16,12 @@ from drpu._codec import Kept, Number, Text, kept
 from drpu._typing import BoolArray, FloatArray
 from drpu.tables.encoder import TableEncoder
 
-FEWEST = 20  # minimum number of labelled rows, and of unlabeled ones
+FEWEST_OF_CLASS = 20  # minimum number of labelled rows, and of unlabeled ones
 FEWEST_OF_LEVEL = 5  # a level with fewer rows counts as an average one
 # AUC of one column that no honest column reaches if a few unlabeled rows are positive.
 GIVES_AWAY = 0.998
-MOST_ROWS = 20_000  # rows of a class that are ranked or compared in pairs
-MOST_COLUMNS = 500  # wider rows, such as pixels, are not checked column by column
+MOST_COMPARED = 20_000  # rows of a class that are ranked or compared in pairs
+MOST_CHECKED = 500  # wider rows, such as pixels, are not checked column by column
 COPIES = 0.01  # minimum share of copies to be noted
 BY_CHANCE = 1000  # equal rows are so much more frequent than by chance: columns are dependent
 MOST_NOTES = 50
@@ -130,12 +130,12 @@ def table_notes(
         for column in table.columns:
             if column.note:
                 notes.append(Note(column.note, column.name, column.width))
-    if min(len(positive), len(unlabeled)) >= FEWEST:
+    if min(len(positive), len(unlabeled)) >= FEWEST_OF_CLASS:
         rows = np.concatenate([positive, unlabeled])
         is_positive = np.arange(len(rows)) < len(positive)
-        if rows.shape[1] <= MOST_COLUMNS:
-            for sorted_column in _columns(rows, table):
-                notes += _column_notes(sorted_column, is_positive)
+        if rows.shape[1] <= MOST_CHECKED:
+            for sortable in _sortable_columns(rows, table):
+                notes += _column_notes(sortable, is_positive)
         notes += _row_notes(rows, is_positive, scenario)
     order = list(_TEXTS)
     notes.sort(key=lambda note: order.index(note.code))
@@ -160,7 +160,7 @@ def list_of_notes(notes: Sequence[Note], *, command_line: bool = False, most: in
 
 
 @dataclass(frozen=True, slots=True)
-class _Column:
+class _SortableColumn:
     """Values of one column in an order that has a meaning; names of levels for a category."""
 
     name: str
@@ -168,11 +168,11 @@ class _Column:
     levels: tuple[str, ...] | None = None
 
 
-def _columns(rows: FloatArray, table: TableEncoder | None) -> Iterator[_Column]:
+def _sortable_columns(rows: FloatArray, table: TableEncoder | None) -> Iterator[_SortableColumn]:
     """The columns of the rows that can be sorted."""
     if table is None:
         for k in range(rows.shape[1]):
-            yield _Column(str(k), rows[:, k])
+            yield _SortableColumn(str(k), rows[:, k])
         return
     if table.indicators is not None:
         rows = table.indicators.codes_in(rows)
@@ -180,10 +180,10 @@ def _columns(rows: FloatArray, table: TableEncoder | None) -> Iterator[_Column]:
         values = column.sortable(rows[:, k])
         if values is not None:
             levels = column.levels if column.has_codes else None
-            yield _Column(column.name, values, levels)
+            yield _SortableColumn(column.name, values, levels)
 
 
-def _column_notes(column: _Column, positive: BoolArray) -> list[Note]:
+def _column_notes(column: _SortableColumn, positive: BoolArray) -> list[Note]:
     """The worst finding about a column, if there is one."""
     values = column.values
     missing = np.isnan(values)
@@ -206,7 +206,7 @@ def _column_notes(column: _Column, positive: BoolArray) -> list[Note]:
     return []
 
 
-def _auc(column: _Column, positive: BoolArray) -> float:
+def _auc(column: _SortableColumn, positive: BoolArray) -> float:
     """The AUC of labelled against unlabeled rows, in the better of both directions.
 
     Levels of a category are sorted by their share of labelled rows. Missing values are lowest or
@@ -227,13 +227,13 @@ def _auc(column: _Column, positive: BoolArray) -> float:
     return best
 
 
-def _has_periods(column: _Column, different: FloatArray) -> bool:
+def _has_periods(column: _SortableColumn, different: FloatArray) -> bool:
     """Whether the values are months, quarters or weeks with their years, as 2026-03 or 202603."""
     if column.levels is not None:
         return len(column.levels) > 1 and _all_match(_PERIOD, column.levels)
     if len(different) <= 2 or not _is_whole(different):
         return False
-    return _all_match(_PERIOD, (f"{value:.0f}" for value in different[:MOST_COLUMNS]))
+    return _all_match(_PERIOD, (f"{value:.0f}" for value in different[:MOST_CHECKED]))
 
 
 def _all_match(pattern: re.Pattern[str], texts: Iterable[str]) -> bool:
@@ -271,7 +271,7 @@ def _thinned(values: FloatArray, positive: BoolArray) -> tuple[FloatArray, BoolA
 
 def _every_kth(rows: FloatArray) -> FloatArray:
     """At most 20,000 of the rows, evenly spaced."""
-    k = math.ceil(len(rows) / MOST_ROWS)
+    k = math.ceil(len(rows) / MOST_COMPARED)
     return rows[::k]
 
 
@@ -302,7 +302,7 @@ def reappearing_share(positive: Any, unlabeled: Any) -> float | None:
     """
     if not _is_matrix(positive) or not _is_matrix(unlabeled):
         return None
-    if min(len(positive), len(unlabeled)) < FEWEST:
+    if min(len(positive), len(unlabeled)) < FEWEST_OF_CLASS:
         return None
     return _reappearing(_keys(positive), _keys(unlabeled))
 

@@ -37,8 +37,8 @@ from drpu.tables.values import (
     read_distinct,
 )
 
-FEWEST = 20  # with fewer values, "all are different" is no sign of an identifier
-MOST = 2**14  # different values of a summary; for columns with more, it is approximate
+FEWEST_VALUES = 20  # with fewer values, "all are different" is no sign of an identifier
+MOST_DIFFERENT = 2**14  # different values of a summary; for columns with more, it is approximate
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class ColumnSummary:
     levels: Mapping[str, int] = field(default_factory=dict)
     sample: Mapping[int, str] | None = None
     example: Any = None  # a value that is neither a string nor a number nor a date
-    most: float = MOST  # maximum number of different values to keep
+    most: float = MOST_DIFFERENT  # maximum number of different values to keep
 
     @classmethod
     def of_kind(cls, kind: str, rows: int = 1) -> ColumnSummary:
@@ -121,11 +121,11 @@ class ColumnSummary:
         return min((self.most - 1) / (max(self.sample) / 2**64), float(self.present))
 
     @property
-    def different_strings(self) -> float:
+    def share_of_different_strings(self) -> float:
         """Different values per row of a column of strings; 0 for other columns and for few rows."""
         if self.sources != {VALUES} or not self.texts or self.is_kind(DATE):
             return 0.0
-        if self.present < FEWEST:
+        if self.present < FEWEST_VALUES:
             return 0.0
         return self.different / self.present
 
@@ -137,7 +137,7 @@ class ColumnSummary:
 
     def sampled_values(self) -> list[str]:
         """At most 16,384 different values as text, by hash: a random sample if there are more."""
-        sample = _smallest(dict(self._by_hash()), MOST)
+        sample = _smallest(dict(self._by_hash()), MOST_DIFFERENT)
         return [sample[key] for key in sorted(sample)]
 
     @property
@@ -145,7 +145,7 @@ class ColumnSummary:
         """Whether whole numbers are all different and monotone over each sample of the table."""
         if self.runs is None or not self.whole:
             return False
-        if self.rows < FEWEST or self.present < self.rows:
+        if self.rows < FEWEST_VALUES or self.present < self.rows:
             return False
         runs = sorted(self.runs, key=lambda run: run.place)
         directions = {run.direction for run in runs if run.direction}
@@ -204,7 +204,7 @@ def summarize(
     place: tuple[int, ...],
     *,
     source: str | None = None,
-    most: float = MOST,
+    most: float = MOST_DIFFERENT,
 ) -> ColumnSummary:
     """The summary of a part of a column; ``place`` is the sample, and what orders its parts."""
     source = source or declared_kind(series.dtype)

@@ -67,7 +67,7 @@ class TextColumn(Column):
     @classmethod
     def learn(cls, name: str, summary: ColumnSummary) -> Self | None:
         """A text with the words and directions of at most 16,384 different training texts."""
-        if summary.different_strings < SHARE or summary.spaced <= 0.5:
+        if summary.share_of_different_strings < SHARE or summary.spaced <= 0.5:
             return None
         texts = summary.sampled_values()
         counts = _text_counts(texts)
@@ -76,7 +76,7 @@ class TextColumn(Column):
         n_texts = np.array([counts[word] for word in words], dtype=np.float64)
         weights = 1 + np.log((1 + len(texts)) / (1 + n_texts))
         hashes = np.array(words, dtype=np.int64)
-        no_directions = np.empty((len(words), 0), dtype=np.float32)
+        no_directions: FloatArray = np.empty((len(words), 0), dtype=np.float32)
         unprojected = cls(name, hashes, weights, no_directions)
         rows = sparse.vstack(list(unprojected._weighted(texts)))
         return cls(name, hashes, weights, _directions(rows))
