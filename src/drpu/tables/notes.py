@@ -129,7 +129,7 @@ def table_notes(
     if table is not None:
         for column in table.columns:
             if column.note:
-                notes.append(Note(column.note, column.name, column.width))
+                notes.append(Note(column.note, column.name, float(column.width)))
     if min(len(positive), len(unlabeled)) >= FEWEST_OF_CLASS:
         rows = np.concatenate([positive, unlabeled])
         is_positive = np.arange(len(rows)) < len(positive)
