@@ -28,8 +28,7 @@ from drpu.state.record import Record, record_of
 
 StrPath = str | os.PathLike[str]
 
-# The modules that declare kinds, imported before a file is read. They import torch and LightGBM
-# when these are used.
+# The modules that declare kinds, imported before a file is read. They import torch and LightGBM when used.
 KIND_MODULES = (
     "drpu.classifier.adapted",
     "drpu.periods.read",
