@@ -2,6 +2,8 @@
 
 import json
 import warnings
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -12,7 +14,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 from tables_data import CONTAINERS, IDENTIFIERS, KINDS, N, claims
 
-from drpu._codec import decode, encode
+from drpu._codec import decode, encode, kept
 from drpu.exceptions import (
     ArtifactError,
     CollectedWarning,
@@ -22,9 +24,10 @@ from drpu.exceptions import (
     IdColumnWarning,
     UnseenLevelsWarning,
 )
-from drpu.tables.columns import FIRST, MISSING, OTHER
-from drpu.tables.encoder import TableEncoder
+from drpu.tables.columns import FIRST, MISSING, OTHER, Column
+from drpu.tables.encoder import COLUMN_TYPES, TableEncoder, fixed_cells
 from drpu.tables.frames import is_frame, read_frame, stack_frames, take_frame
+from drpu.tables.notes import table_notes
 
 
 def fit(frame):
@@ -268,6 +271,40 @@ def test_only_levels_of_at_least_five_rows_are_kept():
     encoder, rows = fit(pd.DataFrame({"x": ["a"] * 30 + ["b"] * 5 + ["c"] * 4}))
     assert again_from(encoder).used[0].levels == ("a", "b")
     assert (rows[-4:] == OTHER).all()
+
+
+@kept("test-percent-column")
+@dataclass(frozen=True)
+class PercentColumn(Column):
+    """Shares written as "12 %"."""
+
+    kind: ClassVar[str] = "percent"
+
+    @classmethod
+    def learn(cls, name, summary):
+        percents = [level.endswith(" %") for level in summary.levels]
+        return cls(name) if percents and all(percents) else None
+
+    def encode(self, series):
+        return np.array([float(text.removesuffix(" %")) for text in series.to_list()])
+
+
+def test_a_new_type_of_column_is_one_class_and_its_place_in_the_list(monkeypatch):
+    monkeypatch.setattr("drpu.tables.encoder.COLUMN_TYPES", (PercentColumn, *COLUMN_TYPES))
+    numbers = np.random.default_rng(0).permutation(np.arange(60.0))
+    shares = [f"{number:.0f} %" for number in numbers]
+    frame = pd.DataFrame({"share": shares, "ward": ["a", "b", "c"] * 20})
+    encoder, rows = fit(frame)
+    assert [column.kind for column in encoder.columns] == ["percent", "category"]
+    assert_array_equal(rows[:, 0], numbers)
+    assert encoder.text_columns == ("share", "ward")
+    assert encoder.categories == (1,)
+    assert fixed_cells(encoder, 2)[0] is None
+    assert again_from(encoder) == encoder
+    notes = table_notes(rows[:30], rows[30:], encoder)
+    assert [(note.code, note.column) for note in notes] == [("identifier", "share")]
+    with pytest.raises(DataTypeError, match="'share'"):
+        encoder.check_array()
 
 
 def column(kind="number-column", **fields):

@@ -1,14 +1,20 @@
 """The archive of a file: a zip archive with a manifest, arrays and estimators.
 
-Any program for zip archives reads it. The standard ``zipfile`` writes and reads it here, and this module
-decides what may be read: before a part is expanded, the end of the archive, the names, sizes, ratios and
-methods of all parts, and their places are checked. The parts fill the file without gaps, and headers have no
-comments, extra fields or other flags. Dates and modes in headers are not read.
+Any program for zip archives reads it. The standard ``zipfile`` writes and reads it here, and this
+module decides what may be read. A file may come from anybody, so nothing in it is used before it
+has been checked, in this order:
 
-No value in a file is used before it has been checked. The sizes of all parts are added up before a part is
-read. The manifest and the arrays are compressed, by a factor that is bounded. The items of the manifest are
-counted before it becomes objects. Estimators of other libraries are stored as they are, and neither read nor
-hashed unless the caller trusts the file.
+1. The end of the archive, because ``zipfile`` lists as many parts as are stated there.
+2. The names, sizes, ratios, methods and places of all parts, before one of them is expanded. The
+   parts fill the file without gaps, and headers have no comments, extra fields or flags: every
+   program then reads the same parts, and there is no place for other data. Dates and modes in
+   headers are not read.
+3. The sum of the sizes, which limits the memory that the parts take.
+4. The manifest: its items are counted before they become objects.
+5. The digest of each part, before it is decoded.
+
+The manifest and the arrays are compressed, by a factor that is bounded. Estimators of other
+libraries are stored as they are, and neither read nor hashed unless the caller trusts the file.
 """
 
 from __future__ import annotations
@@ -53,33 +59,39 @@ _LEVEL = 3  # of compression: four times as fast as zlib's default, and files ar
 _SLACK = 2**16  # bytes that a part may have beyond that ratio: short texts compress well
 
 _NAME = re.compile(r"manifest\.json|arrays\.safetensors|(?!\.)[A-Za-z0-9_.\[\]]{1,500}\.skops")
-_SURROGATE = re.compile(r"(?<!\\)(?:\\\\)*+\\u[dD][89a-fA-F]")  # an escape that UTF-8 does not need
+# An escaped surrogate, which UTF-8 does not need. Half of a pair would become a text that nobody
+# can print or write.
+_SURROGATE = re.compile(r"(?<!\\)(?:\\\\)*+\\u[dD][89a-fA-F]")
 _VERSION = re.compile(r"[0-9A-Za-z.+_-]{1,40}")
 _DIGEST = re.compile(r"[0-9a-fA-F]{64}")
-_PACKAGES = ("drpu", "numpy", "scipy", "scikit-learn", "lightgbm", "torch", "skops", "safetensors")
+_PACKAGES = ["drpu", "numpy", "scipy", "scikit-learn", "lightgbm", "torch", "skops", "safetensors"]
 
 _END = struct.Struct("<4s4H2IH")  # the end record: the last bytes of an archive
 _LOCATOR = 20  # bytes of a locator of zip64 before it, which would replace its numbers
 _MOST_ENTRY = 46 + 506  # bytes of a part in the directory: the fixed ones and the longest name
 
 
+# -- writing --
+
+
 def write_archive(file: IO[bytes], encoded: Encoded, facts: dict[str, Any]) -> None:
-    """Write an encoded object and facts about it, for people; the same objects give the same bytes."""
+    """Write an encoded object and facts about it for people; equal objects give equal bytes."""
     parts = {ARRAYS: safetensors.numpy.save(encoded.arrays)}
-    parts |= {f"{place}.skops": blob for place, blob in encoded.blobs.items()}
-    for name in parts:
+    for place, blob in encoded.blobs.items():
+        parts[f"{place}.skops"] = blob
+    stated = {}
+    for name, part in parts.items():
         if not _NAME.fullmatch(name):
             raise ArtifactError(
                 f"the part {name!r:.100} cannot be written: its name is not allowed."
             )
+        stated[name] = {"sha256": _digest(part), "bytes": len(part)}
     manifest = {
         "format": FORMAT,
         "schema": SCHEMA,
         "versions": _versions(),
         "facts": facts,
-        "parts": {
-            name: {"sha256": _digest(part), "bytes": len(part)} for name, part in parts.items()
-        },
+        "parts": stated,
         "tree": encoded.tree,
     }
     text = json.dumps(manifest, indent=1, allow_nan=False, ensure_ascii=False)
@@ -99,11 +111,13 @@ def write_parts(file: IO[bytes], parts: Mapping[str, bytes]) -> None:
 
 
 def _method(name: str, part: bytes) -> int:
-    """How a part is packed; parts with an extreme ratio are stored, so that valid files pass the limit."""
+    """How a part is packed; an extreme ratio, which readers refuse, is avoided by storing it."""
     if name not in (MANIFEST, ARRAYS):
         return ZIP_STORED
     packed = zlib.compress(part, _LEVEL, wbits=-zlib.MAX_WBITS)
-    return ZIP_STORED if len(part) > MOST_RATIO * len(packed) + _SLACK else ZIP_DEFLATED
+    if len(part) > MOST_RATIO * len(packed) + _SLACK:
+        return ZIP_STORED
+    return ZIP_DEFLATED
 
 
 def _digest(part: bytes) -> str:
@@ -112,56 +126,61 @@ def _digest(part: bytes) -> str:
 
 @cache
 def _versions() -> dict[str, str]:
-    found = {"python": platform.python_version()}
+    versions = {"python": platform.python_version()}
     for package in _PACKAGES:
         try:
-            found[package] = version(package)
+            versions[package] = version(package)
         except PackageNotFoundError:
             continue
-    return found
+    return versions
+
+
+# -- reading --
 
 
 def read_bytes(
     path: str | os.PathLike[str], *, max_bytes: int = MAX_BYTES, expected_sha256: str | None = None
 ) -> bytes:
-    """The bytes of a regular file that is not too large and has the expected digest, if one is given."""
+    """The bytes of a regular file that is not too large and has the expected digest, if any."""
     if expected_sha256 is not None and not _DIGEST.fullmatch(str(expected_sha256)):
         raise ParameterError(
             f"expected_sha256 must be 64 hexadecimal digits, got {expected_sha256!r:.100}."
         )
-    without_waiting = getattr(os, "O_NONBLOCK", 0)  # opening a pipe without a writer would wait
     name = path_of(path)
-    with open(
-        name, "rb", opener=lambda name, flags: os.open(name, flags | without_waiting)
-    ) as file:
-        found = os.fstat(file.fileno())
-        if not stat.S_ISREG(found.st_mode):
+    with open(name, "rb", opener=_open_without_waiting) as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):  # a device or a pipe has no end
             raise ArtifactError(
                 f"{name!r} cannot be read as a drpu artifact: it is not a regular file."
             )
-        if found.st_size > max_bytes:
+        if status.st_size > max_bytes:
             raise ArtifactError(
-                f"{name!r} has {found.st_size} bytes, more than max_bytes={max_bytes}: "
+                f"{name!r} has {status.st_size} bytes, more than max_bytes={max_bytes}: "
                 "pass a larger max_bytes if you trust the file."
             )
-        content = file.read(
-            found.st_size
-        )  # not max_bytes, because read allocates as much as it is given
-    if expected_sha256 is not None and not hmac.compare_digest(
-        _digest(content), expected_sha256.lower()
-    ):
+        # not max_bytes, because read allocates as much as it is asked for
+        content = file.read(status.st_size)
+    if expected_sha256 is None:
+        return content
+    digest = _digest(content)
+    if not hmac.compare_digest(digest, expected_sha256.lower()):
         raise ArtifactError(
-            f"{name!r} must have the SHA-256 digest {expected_sha256}, got {_digest(content)}: "
+            f"{name!r} must have the SHA-256 digest {expected_sha256}, got {digest}: "
             "it is not the file that was expected."
         )
     return content
 
 
+def _open_without_waiting(name: str, flags: int) -> int:
+    """A descriptor of the file; opening a pipe without a writer would wait for one."""
+    return os.open(name, flags | getattr(os, "O_NONBLOCK", 0))
+
+
 @dataclass(frozen=True)
 class Archive:
-    """The content of a file: the encoded object, in which the bytes of estimators are empty without trust."""
+    """The encoded object in a file; without trust the bytes of estimators are empty."""
 
-    versions: dict[str, str]  # versions of the packages that wrote the file, as stated in the file
+    versions: dict[str, str]  # versions of the packages that wrote the file, as stated there
     tree: Any
     arrays: dict[str, np.ndarray[Any, Any]]
     blobs: dict[str, bytes]
@@ -184,41 +203,45 @@ def open_archive(content: bytes, *, max_bytes: int = MAX_BYTES, trusted: bool = 
         )
     manifest = _read_manifest(_part(archive, entries.pop(MANIFEST)))
     digests = _digests(manifest["parts"], entries)
-    part = _checked_part(archive, entries.pop(ARRAYS), digests)
-    if int.from_bytes(part[:8], "little") > MOST_MANIFEST:
-        raise ArtifactError(f"the header of the arrays has more than {MOST_MANIFEST} bytes.")
-    try:
-        arrays: dict[str, np.ndarray[Any, Any]] = safetensors.numpy.load(part)
-    except (
-        Exception
-    ) as error:  # an error of safetensors, or of NumPy for a type that NumPy does not have
-        raise ArtifactError(f"the arrays of the artifact cannot be read: {error!s:.200}") from error
-    blobs = dict.fromkeys((name.removesuffix(".skops") for name in entries), b"")
-    if trusted:
-        blobs = {
-            place: _checked_part(archive, entries[f"{place}.skops"], digests) for place in blobs
-        }
+    arrays = _read_arrays(_checked_part(archive, entries.pop(ARRAYS), digests))
+    blobs = {}
+    for name, entry in entries.items():
+        blob = _checked_part(archive, entry, digests) if trusted else b""
+        blobs[name.removesuffix(".skops")] = blob
     return Archive(_read_versions(manifest), manifest["tree"], arrays, blobs)
 
 
 def _check_end(content: bytes) -> None:
-    """Raise unless the end record fits the content; ``zipfile`` lists all parts that it states."""
+    """Raise unless the end record is the last of the content and fits it.
+
+    ``zipfile`` accepts bytes before and after an archive. Two programs could then find two archives
+    in one file.
+    """
     directory_end = len(content) - _END.size
     if directory_end < 0 or not content.startswith(b"PK\5\6", directory_end):
         raise ArtifactError("this file was not written by drpu.save, or it is not complete.")
-    _, disk, first_disk, _, n_parts, size, start, comment = _END.unpack_from(content, directory_end)
+    end = _END.unpack_from(content, directory_end)
+    _, disk, first_disk, _, n_parts, size, start, comment = end
     if disk or first_disk or comment or start + size != directory_end:
         raise ArtifactError("the artifact is not complete, or has bytes that belong to no part.")
+    # zipfile makes an object of each part when it opens an archive, and it reads parts until the
+    # size is used up, whatever their number is.
     if n_parts > MOST_PARTS or size > n_parts * _MOST_ENTRY:
         raise ArtifactError(
             f"the artifact has more than {MOST_PARTS} parts, or too long a list of them."
         )
+    # zipfile would use the numbers of this record, not those that were just checked.
     if content.startswith(b"PK\6\7", max(0, directory_end - _LOCATOR)):
         raise ArtifactError("the artifact has a second end record, which save does not write.")
 
 
 def _entries(content: bytes, archive: ZipFile) -> dict[str, ZipInfo]:
-    """The parts by name, after each of them has been checked; they fill the archive up to the directory."""
+    """The parts by name, after each of them has been checked.
+
+    They fill the archive up to the directory, one after the other: parts that overlap would expand
+    the same bytes many times. The header before each part must say what the directory says, because
+    other programs read that one.
+    """
     entries: dict[str, ZipInfo] = {}
     position = 0
     for entry in archive.infolist():
@@ -236,23 +259,36 @@ def _entries(content: bytes, archive: ZipFile) -> dict[str, ZipInfo]:
 
 
 def _check_entry(entry: ZipInfo) -> None:
-    """Raise unless a part has a name of drpu, is packed as ``save`` packs it, and can have its size."""
-    name = entry.orig_filename
+    """Raise unless a part has a name and a size that are possible, and is packed as by ``save``."""
+    name = entry.orig_filename  # the name in the file; filename ends before a zero byte
     if not _NAME.fullmatch(name):
         raise ArtifactError(
             f"the artifact has a part with the name {name[:100]!r}, which save does not use."
         )
     compressed = name in (MANIFEST, ARRAYS) and entry.compress_type == ZIP_DEFLATED
     stored = entry.compress_type == ZIP_STORED and entry.compress_size == entry.file_size
+    # Flags stand for encryption, other codings of names, and sizes that follow after the part.
     if not (compressed or stored) or entry.flag_bits or entry.extra or entry.comment:
         raise ArtifactError(
             f"part {name!r} of the artifact is packed in a way that save does not use."
         )
+    # A small file must not fill the memory.
     if entry.file_size > MOST_RATIO * entry.compress_size + _SLACK:
         raise ArtifactError(
-            f"part {name!r} of the artifact would expand from {entry.compress_size} to {entry.file_size} "
-            "bytes, which is not possible for a saved classifier."
+            f"part {name!r} of the artifact would expand from {entry.compress_size} to "
+            f"{entry.file_size} bytes, which is not possible for a saved classifier."
         )
+
+
+def _read_arrays(part: bytes) -> dict[str, np.ndarray[Any, Any]]:
+    """The arrays by name; their header, a JSON text after its length, must not be too long."""
+    header_size = int.from_bytes(part[:8], "little")
+    if header_size > MOST_MANIFEST:
+        raise ArtifactError(f"the header of the arrays has more than {MOST_MANIFEST} bytes.")
+    try:
+        return safetensors.numpy.load(part)
+    except Exception as error:  # of safetensors, or of NumPy for a type that NumPy does not have
+        raise ArtifactError(f"the arrays of the artifact cannot be read: {error!s:.200}") from error
 
 
 def _checked_part(archive: ZipFile, entry: ZipInfo, digests: Mapping[str, str]) -> bytes:
@@ -268,8 +304,8 @@ def _part(archive: ZipFile, entry: ZipInfo) -> bytes:
     """The bytes of a part, whose checksum ``zipfile`` compares."""
     try:
         with archive.open(entry) as file:
-            # With a limit: without one, read() expands all data of a part before it cuts them to the size
-            # stated. Data after that size are neither expanded nor used.
+            # With a limit: without one, read() expands all data of a part before it cuts them to
+            # the size stated. Data after that size are neither expanded nor used.
             part = file.read(entry.file_size + 1)
     except Exception as error:  # zipfile raises errors of many types
         raise ArtifactError(
@@ -286,78 +322,97 @@ def _digests(stated: Any, entries: Mapping[str, ZipInfo]) -> dict[str, str]:
     """The digest of each part in the manifest, after names and sizes have been compared."""
     if not isinstance(stated, dict) or stated.keys() != entries.keys():
         raise ArtifactError("the parts of the artifact are not those that its manifest names.")
-    for name, entry in stated.items():
-        if not isinstance(entry, dict) or entry.keys() != {"sha256", "bytes"}:
+    digests = {}
+    for name, facts in stated.items():
+        if not isinstance(facts, dict) or facts.keys() != {"sha256", "bytes"}:
             raise ArtifactError(
                 f"the manifest must give the SHA-256 digest and the bytes of part {name!r}."
             )
-        if type(entry["bytes"]) is not int or entry["bytes"] != entries[name].file_size:
+        if type(facts["bytes"]) is not int or facts["bytes"] != entries[name].file_size:
             raise ArtifactError(
                 f"part {name!r} of the artifact has another size than in the manifest."
             )
-    return {name: entry["sha256"] for name, entry in stated.items()}
+        digests[name] = facts["sha256"]
+    return digests
 
 
 def _read_manifest(part: bytes) -> dict[str, Any]:
     """The manifest, after its size, items, depth, format and schema have been checked."""
+    manifest = _parse_manifest(part)
+    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+        raise ArtifactError("this file was not written by drpu.save.")
+    _check_depth(manifest)
+    schema = manifest.get("schema")
+    if type(schema) is not int or schema != SCHEMA:  # true equals 1 in Python
+        writer = _read_versions(manifest).get("drpu", "of an unknown version")
+        raise ArtifactError(
+            f"the artifact has schema {schema!r:.100}, and this drpu reads schema {SCHEMA}: it "
+            f"was written by drpu {writer}, use that one."
+        )
+    if manifest.keys() != {"format", "schema", "versions", "facts", "parts", "tree"}:
+        raise ArtifactError("the manifest of the artifact has other fields than save writes.")
+    return manifest
+
+
+def _parse_manifest(part: bytes) -> Any:
+    """The JSON value of the manifest.
+
+    Objects take many times the bytes of their text, so the items are counted first: each has a
+    comma or an opening bracket before it.
+    """
     if len(part) > MOST_MANIFEST:
         raise ArtifactError(f"the manifest of the artifact has more than {MOST_MANIFEST} bytes.")
-    if sum(map(part.count, (b",", b"[", b"{"))) > MOST_ITEMS:  # each item has one of them before it
+    if part.count(b",") + part.count(b"[") + part.count(b"{") > MOST_ITEMS:
         raise ArtifactError(f"the manifest of the artifact has more than {MOST_ITEMS} items.")
     try:
-        text = (
-            part.decode()
-        )  # not by json, which also reads other encodings, in which items look different
+        # not by json, which also reads other encodings, in which items look different
+        text = part.decode()
         if _SURROGATE.search(text):
             raise ValueError("it has an escaped surrogate, which may be half of a pair")
-        found = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
+        return json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
         raise ArtifactError(
             f"the manifest of the artifact cannot be read: {error!s:.200}"
         ) from error
-    _check_depth([found])
-    if not isinstance(found, dict) or found.get("format") != FORMAT:
-        raise ArtifactError("this file was not written by drpu.save.")
-    if type(found.get("schema")) is not int or found["schema"] != SCHEMA:
-        raise ArtifactError(
-            f"the artifact has schema {found.get('schema')!r:.100}, and this drpu reads schema {SCHEMA}: it "
-            f"was written by drpu {_read_versions(found).get('drpu', 'of an unknown version')}, use that one."
-        )
-    if found.keys() != {"format", "schema", "versions", "facts", "parts", "tree"}:
-        raise ArtifactError("the manifest of the artifact has other fields than save writes.")
-    return found
 
 
-def _check_depth(manifest: list[Any]) -> None:
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The pairs as an object; of two values with one name, programs would use different ones."""
+    unique = dict(pairs)
+    if len(unique) != len(pairs):
+        raise ValueError("a name occurs twice")
+    return unique
+
+
+def _no_constant(name: str) -> Any:
+    """Refuse NaN and infinities, which Python reads and JSON does not have."""
+    raise ValueError(f"{name} is not JSON")
+
+
+def _check_depth(manifest: dict[str, Any]) -> None:
     """Raise if values are nested too deeply for code that follows them by calling itself."""
-    level, depth = manifest, 0
+    level: list[Any] = [manifest]
+    depth = 0
     while level:
         depth += 1
         if depth > MOST_DEPTH:
             raise ArtifactError(
                 f"the manifest of the artifact is nested deeper than {MOST_DEPTH} levels."
             )
-        inner = (item.values() if isinstance(item, dict) else item for item in level)
-        level = [value for item in inner for value in item if isinstance(value, (dict, list))]
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValueError("a name occurs twice")
-    return found
-
-
-def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is not JSON")
+        next_level = []
+        for item in level:
+            values = item.values() if isinstance(item, dict) else item
+            next_level += [value for value in values if isinstance(value, (dict, list))]
+        level = next_level
 
 
 def _read_versions(manifest: dict[str, Any]) -> dict[str, str]:
-    """Versions of packages that look like versions."""
+    """Versions of packages; only texts that look like versions, because people read them."""
     stated = manifest.get("versions")
-    pairs = stated.items() if isinstance(stated, dict) else ()
-    return {
-        name: text
-        for name, text in pairs
-        if isinstance(text, str) and _VERSION.fullmatch(text) and _VERSION.fullmatch(name)
-    }
+    if not isinstance(stated, dict):
+        return {}
+    versions = {}
+    for package, text in stated.items():
+        if isinstance(text, str) and _VERSION.fullmatch(text) and _VERSION.fullmatch(package):
+            versions[package] = text
+    return versions

@@ -1,4 +1,4 @@
-"""The columns of a mixed table as inputs of a graph."""
+"""export_onnx: a fitted classifier as an ONNX graph with the prior and the cost as inputs."""
 
 from __future__ import annotations
 
@@ -18,23 +18,8 @@ from drpu.priors.calibration import Calibration
 from drpu.state.fitted import NEAREST, FittedRatio
 from drpu.tables.encoder import TableEncoder
 
-
-def row_inputs(graph: Graph, classifier: Any) -> tuple[str, dict[str, list[Any]], list[str]]:
-    """The name of the rows in the graph, its inputs with their shapes, and the inputs that are strings."""
-    table: TableEncoder | None = classifier.table_
-    if table is None or table.plain:
-        return "X", {"X": ["rows", *classifier.fitted_.model.row_shape]}, []
-    inputs = {f"X.{plan.name}": ["rows", 1] for plan in table.used}
-    parts = [plan.onnx(graph, column) for plan, column in zip(table.used, inputs, strict=True)]
-    texts = [column for column, (_, is_text) in zip(inputs, parts, strict=True) if is_text]
-    rows = graph.op("Concat", *(part for part, _ in parts), axis=1)
-    if table.indicators is not None:
-        rows = onnx_indicators(graph, table.indicators, rows)
-    return rows, inputs, texts
-
-
-# Scores this close below a level count as equal to it. Networks are computed in float32; of the default
-# model only the cosines are.
+# Scores this close below a level count as equal to it. Networks are computed in float32; of the
+# default model only the cosines are.
 _NEAR = {"network": 1e-6, "average": 2e-7, "fourier": 2e-7, "blend": 1e-6}
 _NEAR_OTHERS = 1e-9
 
@@ -51,21 +36,22 @@ def export_onnx(classifier: Any, path: str | os.PathLike[str]) -> None:
 
     Notes
     -----
-    Inputs, all float64: ``X`` of shape (rows, columns), or of the shape of the images that a network was
-    trained on, ``prior`` and ``cost`` of shape (1,). For a residual network, 8-bit images have to be
-    divided by 255; the Python classifier does this itself. Outputs, one per row: ``ratio``,
-    ``probability`` and ``label``. Labels are those of the user if they are integers, otherwise 0 and 1.
-    The metadata contain the prior at which the classifier makes labels, its cost, the training prior and the
-    classes. After an audit, probabilities and labels come from its map, which moves with ``prior``.
-    Rows must be dense.
+    Inputs, all float64: ``X`` of shape (rows, columns), or of the shape of the images that a
+    network was trained on, ``prior`` and ``cost`` of shape (1,). For a residual network, 8-bit
+    images have to be divided by 255; the Python classifier does this itself. Outputs, one per row:
+    ``ratio``, ``probability`` and ``label``. Labels are those of the user if they are integers,
+    otherwise 0 and 1. The metadata contain the prior at which the classifier makes labels, its
+    cost, the training prior and the classes. After an audit, probabilities and labels come from its
+    map, which moves with ``prior``. Rows must be dense.
 
-    For a mixed table there is an input of shape (rows, 1) for each column instead of ``X``: ``X.ward``
-    for the column ``ward``. Categories are strings; an empty string is a missing value. Numbers are float64,
-    and dates are days since 1970-01-01. The graph contains the levels of the categories.
+    For a mixed table there is an input of shape (rows, 1) for each column instead of ``X``:
+    ``X.ward`` for the column ``ward``. Categories are strings; an empty string is a missing value.
+    Numbers are float64, and dates are days since 1970-01-01. The graph contains the levels of the
+    categories.
 
-    The graph agrees with Python to about 1e-7 in the score (1e-6 for networks, whose convolutions are
-    computed in float32, 1e-9 for trees and kernels). Calibration has steps, so a row whose score is that
-    close to one may fall on its other side.
+    The graph agrees with Python to about 1e-7 in the score (1e-6 for networks, whose convolutions
+    are computed in float32, 1e-9 for trees and kernels). Calibration has steps, so a row whose
+    score is that close to one may fall on its other side.
 
     Examples
     --------
@@ -79,14 +65,15 @@ def export_onnx(classifier: Any, path: str | os.PathLike[str]) -> None:
     True
     """
     if not isinstance(getattr(classifier, "fitted_", None), FittedRatio):
-        given = type(classifier).__name__
         raise DataTypeError(
-            f"classifier must be a fitted DRPUClassifier or AdaptedClassifier, got {given}."
+            "classifier must be a fitted DRPUClassifier or AdaptedClassifier, "
+            f"got {type(classifier).__name__}."
         )
     if classifier.findings.budget is not None:
         raise ParameterError(
-            "classifier must have no budget, which a graph cannot keep: its labels come from prior and cost. "
-            "Export the classifier that at_budget was called on, and check the rows with the highest ratio."
+            "classifier must have no budget, which a graph cannot keep: its labels come from prior "
+            "and cost. Export the classifier that at_budget was called on, and check the rows with "
+            "the highest ratio."
         )
     try:
         write_output(path, _model(classifier).SerializeToString())
@@ -98,48 +85,86 @@ def export_onnx(classifier: Any, path: str | os.PathLike[str]) -> None:
 
 def _model(classifier: Any) -> Any:
     """The graph with its inputs, outputs and metadata."""
-    core: FittedRatio = classifier.fitted_
+    fitted: FittedRatio = classifier.fitted_
     graph = Graph()
-    rows, inputs, texts = row_inputs(graph, classifier)
-    raw = (exported(function, graph, rows) for function in core.model.label_functions)
-    scores = [graph.op("Min", graph.op("Max", own, [[-LOG_LIMIT]]), [[LOG_LIMIT]]) for own in raw]
-    parts = [
-        _ratio(graph, core, graph.op("Add", part, o)) for part in scores for o in core.label_offsets
-    ]
-    mean = graph.op("Squeeze", graph.mean(*parts), graph.constant([1], np.int64))
-    ratio = graph.op("Min", mean, [1 / max(core.train_prior.value, 1e-12)], output="ratio")
-    threshold = (_by_prior if classifier.findings.map is None else _by_map)(graph, core, ratio)
-    flagged = graph.op("Greater", mean, threshold)
-    labels = core.classes.tolist() if core.classes.dtype.kind in "iu" else (0, 1)
-    own, rest = (graph.constant([label], np.int64) for label in (labels[1], labels[0]))
-    graph.op("Where", flagged, own, rest, output="label")
-
-    double, whole = graph.onnx.TensorProto.DOUBLE, graph.onnx.TensorProto.INT64
+    rows, inputs, texts = _row_inputs(graph, classifier)
+    unclipped = _mean_ratio(graph, fitted, rows)
+    highest = 1 / max(fitted.train_prior.value, 1e-12)
+    ratio = graph.op("Min", unclipped, [highest], output="ratio")
+    if classifier.findings.map is None:
+        threshold = _by_prior(graph, fitted, ratio)
+    else:
+        threshold = _by_map(graph, fitted, ratio)
+    negative_label, positive_label = 0, 1
+    if fitted.classes.dtype.kind in "iu":
+        negative_label, positive_label = fitted.classes.tolist()
+    graph.op(
+        "Where",
+        graph.op("Greater", unclipped, threshold),
+        graph.constant([positive_label], np.int64),
+        graph.constant([negative_label], np.int64),
+        output="label",
+    )
+    types = graph.onnx.TensorProto
+    metadata = {
+        "drpu.prior": repr(classifier._label_prior()),
+        "drpu.cost": repr(float(classifier.cost_)),
+        "drpu.train_prior": repr(fitted.train_prior.value),
+        "drpu.classes": json.dumps(fitted.classes.tolist()),
+    }
     return graph.model(
         inputs | {"prior": [1], "cost": [1]},
-        {"ratio": double, "probability": double, "label": whole},
-        {
-            "drpu.prior": repr(classifier._label_prior()),
-            "drpu.cost": repr(float(classifier.cost_)),
-            "drpu.train_prior": repr(core.train_prior.value),
-            "drpu.classes": json.dumps(core.classes.tolist()),
-        },
+        {"ratio": types.DOUBLE, "probability": types.DOUBLE, "label": types.INT64},
+        metadata,
         texts,
     )
 
 
-def _by_prior(graph: Graph, core: FittedRatio, ratio: str) -> str:
-    """Add the probability at the prior; returns the threshold of the ratio."""
-    op, pi = graph.op, core.train_prior.value
-    others = op("Sub", 1.0, "prior")
-    positive = op("Mul", op("Mul", "prior", 1 - pi), ratio)
-    negative = op("Mul", others, op("Max", op("Sub", 1.0, op("Mul", ratio, pi)), [0.0]))
-    mass = op("Add", positive, negative)
-    some = op("Greater", mass, 0.0)
-    share = op("Div", positive, op("Where", some, mass, 1.0))
-    op("Where", some, share, "prior", output="probability")
+def _row_inputs(graph: Graph, classifier: Any) -> tuple[str, dict[str, list[Any]], list[str]]:
+    """The name of the rows in the graph, its inputs with shapes, and those that are strings."""
+    table: TableEncoder | None = classifier.table_
+    if table is None or table.plain:
+        return "X", {"X": ["rows", *classifier.fitted_.model.row_shape]}, []
+    inputs = {}
+    texts = []
+    encoded = []
+    for column in table.used:
+        name = f"X.{column.name}"
+        inputs[name] = ["rows", 1]
+        values, is_text = column.onnx(graph, name)
+        encoded.append(values)
+        if is_text:
+            texts.append(name)
+    rows = graph.op("Concat", *encoded, axis=1)
+    if table.indicators is not None:
+        rows = onnx_indicators(graph, table.indicators, rows)
+    return rows, inputs, texts
 
-    against = op("Mul", "cost", others)
+
+def _mean_ratio(graph: Graph, fitted: FittedRatio, rows: str) -> str:
+    """The mean of the ratios of all functions at all offsets, of shape (rows,)."""
+    ratios = []
+    for function in fitted.model.label_functions:
+        scores = exported(function, graph, rows)
+        scores = graph.op("Min", graph.op("Max", scores, [[-LOG_LIMIT]]), [[LOG_LIMIT]])
+        for offset in fitted.label_offsets:
+            ratios.append(_ratio(graph, fitted, graph.op("Add", scores, offset)))
+    return graph.op("Squeeze", graph.mean(*ratios), graph.constant([1], np.int64))
+
+
+def _by_prior(graph: Graph, fitted: FittedRatio, ratio: str) -> str:
+    """Add the probability at the prior; returns the threshold of the ratio."""
+    op = graph.op
+    pi = fitted.train_prior.value
+    negative_prior = op("Sub", 1.0, "prior")
+    positive = op("Mul", op("Mul", "prior", 1 - pi), ratio)
+    negative = op("Mul", negative_prior, op("Max", op("Sub", 1.0, op("Mul", ratio, pi)), [0.0]))
+    mass = op("Add", positive, negative)
+    has_mass = op("Greater", mass, 0.0)
+    share = op("Div", positive, op("Where", has_mass, mass, 1.0))
+    op("Where", has_mass, share, "prior", output="probability")
+
+    against = op("Mul", "cost", negative_prior)
     evidence = op("Mul", op("Mul", op("Sub", 1.0, "cost"), "prior"), 1 - pi)
     threshold = op("Div", against, op("Add", evidence, op("Mul", against, pi)))
     # Only one class: the ratio does not matter.
@@ -147,10 +172,12 @@ def _by_prior(graph: Graph, core: FittedRatio, ratio: str) -> str:
     return op("Where", op("GreaterOrEqual", "prior", 1.0), -1.0, threshold)
 
 
-def _by_map(graph: Graph, core: FittedRatio, ratio: str) -> str:
+def _by_map(graph: Graph, fitted: FittedRatio, ratio: str) -> str:
     """The same with the map of an audit, whose intercept moves with the log-odds of the prior."""
-    op, pi, current = graph.op, core.train_prior.value, core.map_at(0.5)
-    assert current is not None  # there is an audit
+    op = graph.op
+    pi = fitted.train_prior.value
+    audit_map = fitted.map_at(0.5)
+    assert audit_map is not None  # there is an audit
 
     def log_odds(p: str) -> str:
         return op("Sub", op("Log", p), op("Log", op("Sub", 1.0, p)))
@@ -158,56 +185,62 @@ def _by_map(graph: Graph, core: FittedRatio, ratio: str) -> str:
     least = 1 / (1 + float(np.exp(FARTHEST)))
     p = op("Max", op("Min", op("Mul", ratio, pi), [1 - least]), [least])
     prior = op("Max", op("Min", "prior", [1 - NEAREST]), [NEAREST])
-    intercept = op("Add", log_odds(prior), current.intercept)
-    op("Sigmoid", op("Add", op("Mul", log_odds(p), current.slope), intercept), output="probability")
-    level = op("Div", op("Sub", log_odds("cost"), intercept), current.slope)
+    intercept = op("Add", log_odds(prior), audit_map.intercept)
+    slope = audit_map.slope
+    op("Sigmoid", op("Add", op("Mul", log_odds(p), slope), intercept), output="probability")
+    level = op("Div", op("Sub", log_odds("cost"), intercept), slope)
     threshold = op("Div", op("Sigmoid", level), max(pi, 1e-12))
     # Log-odds are clipped: beyond that all rows have one label.
     threshold = op("Where", op("GreaterOrEqual", level, FARTHEST), np.inf, threshold)
     return op("Where", op("Less", level, -FARTHEST), -1.0, threshold)
 
 
-def _ratio(graph: Graph, core: FittedRatio, scores: str) -> str:
+def _ratio(graph: Graph, fitted: FittedRatio, scores: str) -> str:
     """Ratios against the population, of shape (rows, 1), from scores of the same shape."""
-    if core.calibration is None:
-        return _against_population(graph, graph.op("Exp", scores), core.labelled_fraction)
-    near = _NEAR.get(kind_of(type(core.model.functions[0])) or "network", _NEAR_OTHERS)
-    return _calibrated(graph, core.calibration, scores, near)
+    if fitted.calibration is None:
+        return _against_population(graph, graph.op("Exp", scores), fitted.labelled_fraction)
+    kind = kind_of(type(fitted.model.functions[0])) or "network"
+    tolerance = _NEAR.get(kind, _NEAR_OTHERS)
+    return _calibrated(graph, fitted.calibration, scores, tolerance)
 
 
 def _calibrated(graph: Graph, calibration: Calibration, scores: str, tolerance: float) -> str:
     """The mean of a step function and of a piecewise linear one."""
-    op, levels = graph.op, calibration.levels
-    at_levels = (calibration.curve[:-1] + calibration.curve[1:]) / 2
-    near = levels - tolerance * np.maximum(1, np.abs(levels))
-    reached = graph.double(op("GreaterOrEqual", scores, near[None, :]))
+    op = graph.op
+    levels = calibration.levels
+    lowered = levels - tolerance * np.maximum(1, np.abs(levels))  # scores from here count as equal
+    reached = graph.double(op("GreaterOrEqual", scores, lowered[None, :]))
     cell = op("Cast", graph.total(reached), to=int(graph.onnx.TensorProto.INT64))
     steps = op("Gather", graph.constant(calibration.steps), cell)
 
-    if len(levels) > 1:
-        last = graph.constant([[len(levels) - 2]], np.int64)
-        one, zero = graph.constant([[1]], np.int64), graph.constant([[0]], np.int64)
-        left = op("Min", op("Max", op("Sub", cell, one), zero), last)
-        x0 = op("Gather", graph.constant(levels[:-1]), left)
-        y0 = op("Gather", graph.constant(at_levels[:-1]), left)
-        slope = op("Gather", graph.constant(np.diff(at_levels) / np.diff(levels)), left)
-        beyond = op(
-            "Max", op("Sub", scores, x0), [[0.0]]
-        )  # 0 for scores that count as equal to the level
-        line = op("Add", y0, op("Mul", beyond, slope))
-    else:
-        line = op("Add", op("Mul", scores, 0.0), at_levels[0])
-    line = op("Where", op("Less", scores, near[0]), calibration.curve[0], line)
-    top = levels[-1] + (levels[-1] - near[-1])
-    line = op("Where", op("Greater", scores, top), calibration.curve[-1], line)
+    line = _line(graph, calibration, scores, cell)
+    line = op("Where", op("Less", scores, lowered[0]), calibration.curve[0], line)
+    raised = levels[-1] + (levels[-1] - lowered[-1])
+    line = op("Where", op("Greater", scores, raised), calibration.curve[-1], line)
 
-    parts = [
-        _against_population(
-            graph, op("Min", part, [[calibration.ceiling]]), calibration.labelled_share
-        )
-        for part in (steps, line)
-    ]
-    return graph.mean(*parts)
+    ratios = []
+    for curve in (steps, line):
+        clipped = op("Min", curve, [[calibration.ceiling]])
+        ratios.append(_against_population(graph, clipped, calibration.labelled_share))
+    return graph.mean(*ratios)
+
+
+def _line(graph: Graph, calibration: Calibration, scores: str, cell: str) -> str:
+    """Linear interpolation between the levels, for scores between the first and the last one."""
+    op = graph.op
+    levels = calibration.levels
+    at_levels = (calibration.curve[:-1] + calibration.curve[1:]) / 2
+    if len(levels) == 1:
+        return op("Add", op("Mul", scores, 0.0), at_levels[0])
+    last = graph.constant([[len(levels) - 2]], np.int64)
+    first = graph.constant([[0]], np.int64)
+    below = op("Sub", cell, graph.constant([[1]], np.int64))
+    left = op("Min", op("Max", below, first), last)
+    x0 = op("Gather", graph.constant(levels[:-1]), left)
+    y0 = op("Gather", graph.constant(at_levels[:-1]), left)
+    slope = op("Gather", graph.constant(np.diff(at_levels) / np.diff(levels)), left)
+    beyond = op("Max", op("Sub", scores, x0), [[0.0]])  # 0 for scores that count as equal
+    return op("Add", y0, op("Mul", beyond, slope))
 
 
 def _against_population(graph: Graph, ratio: str, labelled_share: float) -> str:

@@ -1,7 +1,7 @@
 """save, load, verify and inspect_file: a classifier as one file that contains no code.
 
 The file holds the record of the classifier, see :mod:`drpu.state.record`. ``verify`` decodes it,
-``load`` decodes it and lets the classifier score two rows, and ``inspect_file`` returns the record itself.
+``load`` decodes it and lets the classifier score two rows, and ``inspect_file`` returns the record.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ from drpu.state.record import Record, record_of
 
 StrPath = str | os.PathLike[str]
 
-# The modules that declare kinds, imported before a file is read. They import torch and LightGBM when used.
+# The modules that declare kinds, imported before a file is read. They import torch and LightGBM
+# when used.
 KIND_MODULES = (
     *registry.KIND_MODULES,
     "drpu.classifier.adapted",
@@ -65,8 +66,8 @@ def save(classifier: Any, path: StrPath, *, keep_rows: bool = False) -> None:
     Parameters
     ----------
     classifier : DRPUClassifier or AdaptedClassifier, or a pipeline that ends in one
-        Fitted. A file with estimators of scikit-learn, such as steps of a pipeline, is read only by those
-        who trust it; see :func:`load`.
+        Fitted. A file with estimators of scikit-learn, such as steps of a pipeline, is read only by
+        those who trust it; see :func:`load`.
     path : path-like
         The file to write, with exactly this name. It appears complete or not at all.
     keep_rows : bool, default=False
@@ -79,31 +80,31 @@ def save(classifier: Any, path: StrPath, *, keep_rows: bool = False) -> None:
 
     Notes
     -----
-    The file is a zip archive of a JSON manifest, numeric arrays (safetensors) and, for estimators of
-    scikit-learn, archives of skops. It holds the scores of the held-out positives, which adaptation needs,
-    the counts of rows in a few ranges of each column, and the levels of categories that at least five
-    training rows have. Trees and weights are learnt from the rows.
+    The file is a zip archive of a JSON manifest, numeric arrays (safetensors) and, for estimators
+    of scikit-learn, archives of skops. It holds the scores of the held-out positives, which
+    adaptation needs, the counts of rows in a few ranges of each column, and the levels of
+    categories that at least five training rows have. Trees and weights are learnt from the rows.
     """
     check_flag("keep_rows", keep_rows)
     _know_kinds()  # among them are those that record_of needs
     record = record_of(classifier)
     facts = record.facts()
     if not keep_rows and facts["values_of_rows"]:
-        named = "; ".join(f"{part} ({values})" for part, values in facts["values_of_rows"].items())
+        parts = [f"{part} ({values})" for part, values in facts["values_of_rows"].items()]
         raise ArtifactError(
-            f"the model keeps values of its training rows, which would be written: {named}. Choose a model "
-            "that does not (kernel, boosted, network, trees, linear), or allow it by name: "
-            "save(..., keep_rows=True)."
+            "the model keeps values of its training rows, which would be written: "
+            f"{'; '.join(parts)}. Choose a model that does not (kernel, boosted, network, trees, "
+            "linear), or allow it by name: save(..., keep_rows=True)."
         )
     encoded = encode(record)
     with output_file(path) as file:
         write_archive(file, encoded, facts)
         file.seek(0)
-        again = _File(os.fspath(path), file.read(), max_bytes=sys.maxsize, trusted=True)
-        with again.guarded():
-            written = again.record()
+        written_file = _File(os.fspath(path), file.read(), max_bytes=sys.maxsize, trusted=True)
+        with written_file.guarded():
+            written = written_file.record()
             read_back = written.classifier(record.module())
-            _compare(_tried(record, classifier), _tried(written, read_back))
+            _compare(_trial_scores(record, classifier), _trial_scores(written, read_back))
 
 
 def load(
@@ -124,8 +125,8 @@ def load(
         Returns the torch module of a custom network. The file contains its weights, but not its
         code.
     trusted : bool, default=False
-        Whether the file may contain estimators of scikit-learn. They are code in the form of data, so they
-        are read only if this is True, or the file has the expected digest.
+        Whether the file may contain estimators of scikit-learn. They are code in the form of data,
+        so they are read only if this is True, or the file has the expected digest.
     max_bytes : int, default=1073741824
         Maximum size in bytes of the file, and of its content after decompression.
     expected_sha256 : str, optional
@@ -139,8 +140,8 @@ def load(
     Raises
     ------
     ArtifactError
-        If the file is not an artifact, or is truncated, changed, too large, or of another schema, or holds
-        estimators of scikit-learn and is not trusted.
+        If the file is not an artifact, or is truncated, changed, too large, of another schema, or
+        holds estimators of scikit-learn and is not trusted.
 
     See Also
     --------
@@ -151,7 +152,7 @@ def load(
         file.check_trust()
         record = file.record()
         classifier = record.classifier(module)
-        _tried(record, classifier)
+        _trial_scores(record, classifier)
     last_step = classifier[-1] if isinstance(classifier, Pipeline) else classifier
     if isinstance(last_step, RatioDecisions):
         last_step._warn_of_prior()
@@ -194,22 +195,22 @@ class FileSummary:
 
     def lines(self) -> dict[str, str]:
         """The facts as short texts by name."""
-        contents = {
-            name.replace("_", " "): _as_text(value) for name, value in self.contents.items()
-        }
-        packages = [f"{package} {number}" for package, number in self.versions.items()]
-        return {
+        lines = {
             "kind": f"{self.kind}, schema {self.schema}",
             "sha256": self.sha256,
             "size": f"{self.bytes:,} bytes",
-            **contents,
-            "estimators of scikit-learn": "yes: load needs trust" if self.estimators else "no",
-            "written by": ", ".join(packages),
         }
+        for name, value in self.contents.items():
+            lines[name.replace("_", " ")] = _as_text(value)
+        trust = "yes: load needs trust" if self.estimators else "no"
+        lines["estimators of scikit-learn"] = trust
+        packages = [f"{package} {number}" for package, number in self.versions.items()]
+        lines["written by"] = ", ".join(packages)
+        return lines
 
     def __repr__(self) -> str:
         lines = self.lines()
-        width = max(map(len, lines))
+        width = max(len(name) for name in lines)
         return "\n".join(f"{name:<{width}}  {text}" for name, text in lines.items())
 
 
@@ -233,8 +234,8 @@ def verify(
 ) -> FileSummary:
     """Check an artifact without making a classifier.
 
-    Sizes, names, digests and all values are checked as by :func:`drpu.load`. No model is made, nothing is
-    scored, and scikit-learn estimators, torch and LightGBM are not used.
+    Sizes, names, digests and all values are checked as by :func:`drpu.load`. No model is made,
+    nothing is scored, and scikit-learn estimators, torch and LightGBM are not used.
 
     Parameters
     ----------
@@ -249,7 +250,8 @@ def verify(
     Raises
     ------
     ArtifactError
-        If anything is wrong with the file, or it holds estimators of scikit-learn and is not trusted.
+        If anything is wrong with the file, or it holds estimators of scikit-learn and is not
+        trusted.
     """
     file = _read(path, max_bytes, trusted, expected_sha256)
     with file.guarded():
@@ -260,8 +262,8 @@ def verify(
 def inspect_file(path: StrPath, *, max_bytes: int = MAX_BYTES) -> tuple[FileSummary, Record]:
     """Facts about an artifact and its record, whose attributes are all numbers that the file holds.
 
-    Estimators of scikit-learn are not read: in the record their bytes are empty. So nothing in the file needs
-    to be trusted.
+    Estimators of scikit-learn are not read: in the record their bytes are empty. So nothing in the
+    file needs to be trusted.
     """
     file = _read(path, max_bytes)
     with file.guarded():
@@ -286,8 +288,8 @@ class _File:
         """Refuse estimators of other libraries unless the file is trusted."""
         if self.archive.blobs and not self.trusted:
             harm = (
-                "contains estimators of scikit-learn, which can harm this process if somebody made them for "
-                "that purpose. If you know who wrote the file,"
+                "contains estimators of scikit-learn, which can harm this process if somebody made "
+                "them for that purpose. If you know who wrote the file,"
             )
             raise ArtifactError(
                 f"{self.name!r} {harm} pass its digest (expected_sha256=...) or trusted=True.",
@@ -302,8 +304,8 @@ class _File:
             raise ArtifactError(
                 "the file holds the counts of a monitor: read it with PriorMonitor.load."
             )
-        found: Record = decode(tree, self.archive.arrays, self.archive.blobs, Record)
-        return found
+        record: Record = decode(tree, self.archive.arrays, self.archive.blobs, Record)
+        return record
 
     def facts(self, record: Record) -> FileSummary:
         return FileSummary(
@@ -343,8 +345,8 @@ def _read(
     return _File(os.fspath(path), content, limit, trusted=trusted or expected_sha256 is not None)
 
 
-def _tried(record: Record, classifier: Any) -> FloatArray | None:
-    """Scores of two artificial rows; raises ``ArtifactError`` if the classifier cannot score them."""
+def _trial_scores(record: Record, classifier: Any) -> FloatArray | None:
+    """Scores of two artificial rows; raises ``ArtifactError`` if they cannot be scored."""
     try:
         with np.errstate(all="ignore"):
             scores = record.trial(classifier)
@@ -360,10 +362,11 @@ def _tried(record: Record, classifier: Any) -> FloatArray | None:
 
 
 def _compare(before: FloatArray | None, after: FloatArray | None) -> None:
-    """Raise unless the classifier read from the file has the same scores as the one that was written."""
+    """Raise unless the classifier that was read back has the scores of the one that was written."""
     if before is None or after is None:
         return
     if before.shape != after.shape or not np.allclose(before, after, rtol=_CLOSE, atol=_CLOSE):
         raise ArtifactError(
-            "the written file does not reproduce the scores of the classifier, so nothing was saved."
+            "the written file does not reproduce the scores of the classifier, so nothing was "
+            "saved."
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Annotated, Any, Self
 
 import narwhals as nw
@@ -18,7 +18,7 @@ from drpu.tables.columns import (
     MISSING,
     OTHER,
     CategoryColumn,
-    ColumnPlan,
+    Column,
     DateColumn,
     LeftOutColumn,
     NumberColumn,
@@ -28,7 +28,7 @@ from drpu.tables.summaries import ColumnSummary, TableSummary
 from drpu.tables.text import TextColumn
 
 # A column is of the first type that recognises it.
-COLUMN_TYPES: tuple[type[ColumnPlan], ...] = (
+COLUMN_TYPES: tuple[type[Column], ...] = (
     LeftOutColumn,
     NumberColumn,
     DateColumn,
@@ -37,6 +37,10 @@ COLUMN_TYPES: tuple[type[ColumnPlan], ...] = (
 )
 
 MOST_INDICATORS = 30  # maximum number of columns of a category; its other codes share one more
+ENOUGH_ROWS = 50  # minimum number of rows for the warning of unseen levels
+# Up to this number of rows, columns of these types are read together, which takes less time.
+FEW_ROWS = 1000
+PLAIN_TYPES = (nw.Float64, nw.Float32, nw.Int64, nw.Int32, nw.Int16, nw.Int8)
 
 
 @kept("indicators")
@@ -44,9 +48,9 @@ MOST_INDICATORS = 30  # maximum number of columns of a category; its other codes
 class Indicators:
     """One column of zeros and ones for each frequent code of a category.
 
-    ``codes``: For each category, the codes that have their own column.
-    ``rest``: Whether the other codes of a category share one more column. This is the case if training
-    had such codes. Otherwise an unknown code has a 0 in every column of its category.
+    ``codes``: For each category, the codes that have a column.
+    ``rest``: Whether the other codes of a category share one more column. This is the case if
+    training had such codes. Otherwise an unknown code has a 0 in every column of its category.
     """
 
     n_columns: Annotated[int, Whole(1, 2**31)]  # number of columns with categories as codes
@@ -58,30 +62,31 @@ class Indicators:
         different = len(set(self.categories)) == len(self.categories)
         if not different or not all(0 <= j < self.n_columns for j in self.categories):
             raise DataError("the categories of indicators must be different positions of columns.")
-        if any(list(codes) != sorted(set(codes)) for codes in self.codes):
-            raise DataError("the codes of indicators must be sorted and different.")
+        for codes in self.codes:
+            if list(codes) != sorted(set(codes)):
+                raise DataError("the codes of indicators must be sorted and different.")
 
     @classmethod
     def of(cls, rows: FloatArray, categories: Sequence[int], most: int = MOST_INDICATORS) -> Self:
         """Indicators for the most frequent codes in ``rows``; no label is used."""
         counts = {}
         for j in categories:
-            values, n = np.unique(rows[:, j], return_counts=True)
-            counts[j] = {int(value): int(k) for value, k in zip(values, n, strict=True)}
+            codes, n_rows = np.unique(rows[:, j], return_counts=True)
+            counts[j] = {int(code): int(n) for code, n in zip(codes, n_rows, strict=True)}
         return cls.of_counts(rows.shape[1], counts, most)
 
     @classmethod
     def of_counts(
         cls, n_columns: int, counts: Mapping[int, Mapping[int, int]], most: int = MOST_INDICATORS
     ) -> Self:
-        """Indicators for the most frequent codes of each category, from the number of rows of every code."""
-        codes = tuple(
-            tuple(sorted(sorted(rows, key=lambda code: (-rows[code], code))[:most]))
-            for rows in counts.values()
-        )
-        return cls(
-            n_columns, tuple(counts), codes, tuple(len(rows) > most for rows in counts.values())
-        )
+        """Indicators for the most frequent codes of each category, from the rows of every code."""
+        frequent = []
+        rest = []
+        for rows_of_codes in counts.values():
+            codes = sorted(rows_of_codes, key=lambda code: (-rows_of_codes[code], code))
+            frequent.append(tuple(sorted(codes[:most])))
+            rest.append(len(codes) > most)
+        return cls(n_columns, tuple(counts), tuple(frequent), tuple(rest))
 
     def __call__(self, rows: FloatArray) -> FloatArray:
         """The numbers of ``rows``, followed by the indicators of each category."""
@@ -92,23 +97,23 @@ class Indicators:
         for j, codes, rest in zip(self.categories, self.codes, self.rest, strict=True):
             known = np.array(codes, dtype=rows.dtype)
             place = np.minimum(np.searchsorted(known, rows[:, j]), len(known) - 1)
-            own = known[place] == rows[:, j]
-            out[np.flatnonzero(own), start + place[own]] = 1
+            has_column = known[place] == rows[:, j]
+            out[np.flatnonzero(has_column), start + place[has_column]] = 1
             if rest:
-                out[~own, start + len(known)] = 1
+                out[~has_column, start + len(known)] = 1
             start += len(known) + rest
         return out
 
     def codes_in(self, rows: FloatArray) -> FloatArray:
-        """The rows with codes again; a code without its own column becomes that of rare levels."""
-        found = np.full((len(rows), self.n_columns), float(OTHER))
+        """The rows with codes again; a code without a column becomes that of rare levels."""
+        out = np.full((len(rows), self.n_columns), float(OTHER))
         start = self.n_columns - len(self.categories)
-        found[:, self.numbers] = rows[:, :start]
+        out[:, self.numbers] = rows[:, :start]
         for j, codes, rest in zip(self.categories, self.codes, self.rest, strict=True):
-            shown = rows[:, start : start + len(codes)]
-            found[:, j] = np.where(shown.any(axis=1), np.array(codes)[shown.argmax(axis=1)], OTHER)
+            flags = rows[:, start : start + len(codes)]
+            out[:, j] = np.where(flags.any(axis=1), np.array(codes)[flags.argmax(axis=1)], OTHER)
             start += len(codes) + rest
-        return found
+        return out
 
     @property
     def numbers(self) -> list[int]:
@@ -123,59 +128,51 @@ class Indicators:
     @property
     def sources(self) -> list[int]:
         """The column that each column of the result comes from."""
-        found = self.numbers
+        sources = self.numbers
         for j, codes, rest in zip(self.categories, self.codes, self.rest, strict=True):
-            found += [j] * (len(codes) + rest)
-        return found
-
-
-MANY_UNSEEN = 0.2  # increase of the share of rare and unseen levels that causes a warning
-ENOUGH_ROWS = 50  # minimum number of rows for that warning
-# Up to this number of rows, columns of these types are read together: the same numbers in less time.
-FEW_ROWS = 1000
-PLAIN = (nw.Float64, nw.Float32, nw.Int64, nw.Int32, nw.Int16, nw.Int8)
+            sources += [j] * (len(codes) + rest)
+        return sources
 
 
 @kept("table")
 @dataclass(frozen=True)
 class TableEncoder(Kept):
-    """Reads the columns of a table by name and returns numbers and category codes. Labels are not used."""
+    """The columns of a table by name, and their rows as numbers and codes. Labels are not used."""
 
-    columns: Annotated[
-        tuple[ColumnPlan, ...], Items(1)
-    ]  # all columns of the training table, in their order
+    columns: Annotated[tuple[Column, ...], Items(1)]  # all columns of the training table, in order
     named: bool  # whether columns are found by name; otherwise by position
-    indicators: Indicators | None = (
-        None  # if given, categories become indicator columns instead of codes
-    )
+    indicators: Indicators | None = None  # if not None, categories become indicators, not codes
 
     def __post_init__(self) -> None:
-        if len({plan.name for plan in self.columns}) != len(self.columns):
+        if len(set(self.names)) != len(self.columns):
             raise DataError("a table encoder names a column twice.")
         if not self.used:
             raise DataError("a table encoder leaves all columns out.")
-        shown, plans = self.indicators, self.encoded
-        if shown is not None and (
-            shown.n_columns != len(plans)
-            or not all(isinstance(plans[j], CategoryColumn) for j in shown.categories)
-        ):
+        if self.indicators is not None and not self._fits(self.indicators):
             raise DataError("the indicators of a table encoder must have its columns.")
+
+    def _fits(self, indicators: Indicators) -> bool:
+        if indicators.n_columns != len(self.encoded):
+            return False
+        return all(self.encoded[j].has_codes for j in indicators.categories)
 
     @classmethod
     def fit(cls, parts: Sequence[Frame], *, expand: bool = False) -> tuple[Self, FloatArray]:
-        """The encoder of a training table and its encoded rows; the rows may be given in several samples.
+        """The encoder of a training table and its encoded rows, which may be in several samples.
 
         With ``expand`` categories become indicator columns, otherwise codes.
         """
         first = parts[0]
-        # positive and unlabeled rows are the only tables that are fitted together
-        same = partial(
-            aligned, names=first.names, named=first.named, rows="unlabeled", of="positive"
-        )
-        parts = [first, *map(same, parts[1:])]
-        summaries = TableSummary.of_samples(parts).columns
+        samples = [first]
+        for part in parts[1:]:
+            # positive and unlabeled rows are the only tables that are fitted together
+            samples.append(
+                aligned(part, first.names, named=first.named, rows="unlabeled", of="positive")
+            )
+        summaries = TableSummary.of_samples(samples).columns
         encoder = cls.of_summaries(summaries, expand=expand, named=first.named)
-        return encoder, np.concatenate([encoder.transform(part, warn=False) for part in parts])
+        encoded = [encoder.transform(sample, warn=False) for sample in samples]
+        return encoder, np.concatenate(encoded)
 
     @classmethod
     def of_summaries(
@@ -184,11 +181,11 @@ class TableEncoder(Kept):
         """The encoder of a training table from the summaries of its columns."""
         if not summaries:
             raise DataError("X must have at least one column, got a table with 0 feature(s).")
-        plans = [_plan(name, summary) for name, summary in summaries.items()]
-        if all(isinstance(plan, LeftOutColumn) for plan in plans):  # one column is always kept
-            last = plans[-1].name
-            plans[-1] = _plan(last, summaries[last], leave_out=False)
-        encoder = cls(tuple(plans), named)
+        columns = [_learn_column(name, summary) for name, summary in summaries.items()]
+        if not any(column.width for column in columns):  # one column is always used
+            last = columns[-1].name
+            columns[-1] = _learn_column(last, summaries[last], leave_out=False)
+        encoder = cls(tuple(columns), named)
         if encoder.left_out:
             IdColumnWarning.issue(
                 f"{columns_named(encoder.left_out)}: every row has a different value, as in an "
@@ -198,9 +195,11 @@ class TableEncoder(Kept):
             )
         if not expand or not encoder.categories:
             return encoder
-        codes = {j: plan.code_counts(summaries[plan.name]) for j, plan in enumerate(encoder.encoded)
-                 if isinstance(plan, CategoryColumn)}  # fmt: skip
-        return replace(encoder, indicators=Indicators.of_counts(len(encoder.encoded), codes))
+        counts = {}
+        for j in encoder.categories:
+            column = encoder.encoded[j]
+            counts[j] = column.code_counts(summaries[column.name])
+        return replace(encoder, indicators=Indicators.of_counts(len(encoder.encoded), counts))
 
     @classmethod
     def numbers(cls, names: Sequence[str]) -> Self:
@@ -208,172 +207,205 @@ class TableEncoder(Kept):
         return cls(tuple(NumberColumn(str(name)) for name in names), named=True)
 
     @cached_property
-    def used(self) -> tuple[ColumnPlan, ...]:
-        """The columns that are used as features."""
-        return tuple(plan for plan in self.columns if plan.width)
+    def names(self) -> list[str]:
+        """Names of all columns of the training table."""
+        return [column.name for column in self.columns]
 
     @cached_property
-    def encoded(self) -> tuple[ColumnPlan, ...]:
+    def used_positions(self) -> list[int]:
+        """Positions of the columns that are used as features."""
+        return [j for j, column in enumerate(self.columns) if column.width]
+
+    @cached_property
+    def used(self) -> tuple[Column, ...]:
+        """The columns that are used as features."""
+        return tuple(self.columns[j] for j in self.used_positions)
+
+    @cached_property
+    def encoded(self) -> tuple[Column, ...]:
         """For each encoded column before indicators, the column that it comes from."""
-        return tuple(plan for plan in self.columns for _ in range(plan.width))
+        encoded: list[Column] = []
+        for column in self.columns:
+            encoded += [column] * column.width
+        return tuple(encoded)
 
     @property
     def left_out(self) -> tuple[str, ...]:
         """Names of the columns that are not used."""
-        return tuple(plan.name for plan in self.columns if not plan.width)
+        return tuple(column.name for column in self.columns if not column.width)
 
     @property
     def text_columns(self) -> tuple[str, ...]:
         """Names of the columns that a reader of text files has to leave as text.
 
-        How later files are read must not depend on their rows: with the rest of the column left out, "true",
-        "1.0" and "NA" look like a truth value, a number and a missing value. Numbers and dates may be parsed
-        by the reader, with :data:`drpu.tables.values.NULL_WORDS` as missing values.
+        How later files are read must not depend on their rows: with the rest of the column left
+        out, "true", "1.0" and "NA" look like a truth value, a number and a missing value. Numbers
+        and dates may be parsed by the reader, with :data:`drpu.tables.values.NULL_WORDS` as missing
+        values.
         """
-        return tuple(
-            plan.name for plan in self.columns if not isinstance(plan, (NumberColumn, DateColumn))
-        )
+        return tuple(column.name for column in self.columns if not column.may_be_parsed)
 
     @property
     def categories(self) -> tuple[int, ...]:
         """Positions of the encoded columns that hold category codes."""
         if self.indicators is not None:
             return ()
-        return tuple(j for j, plan in enumerate(self.encoded) if isinstance(plan, CategoryColumn))
+        return tuple(j for j, column in enumerate(self.encoded) if column.has_codes)
 
     @property
     def plain(self) -> bool:
         """Whether every column is numeric and is used unchanged."""
-        return all(isinstance(plan, NumberColumn) for plan in self.columns)
+        return all(column.is_number for column in self.columns)
 
     @property
-    def sources(self) -> list[ColumnPlan]:
+    def sources(self) -> list[Column]:
         """For each column of the encoded rows, the column of the table that it comes from."""
-        shown = self.indicators
-        return list(self.encoded) if shown is None else [self.encoded[j] for j in shown.sources]
+        if self.indicators is None:
+            return list(self.encoded)
+        return [self.encoded[j] for j in self.indicators.sources]
 
     @property
     def width(self) -> int:
         """Number of columns of the encoded rows."""
-        return len(self.encoded) if self.indicators is None else self.indicators.n_out
+        if self.indicators is None:
+            return len(self.encoded)
+        return self.indicators.n_out
 
     def transform(self, frame: Frame, *, warn: bool = True) -> FloatArray:
         """The encoded rows of a table with the columns of training, in any order.
 
         ``warn`` is whether to warn about many unseen levels.
         """
-        names = [plan.name for plan in self.columns]
-        frame = aligned(frame, names, named=self.named, optional=frozenset(self.left_out))
-        at = {name: j for j, name in enumerate(frame.names if self.named else names)}
-        frame = frame.select([at[plan.name] for plan in self.used])
-        kinds = list(frame.columns.schema.values())
-        values = self._values(frame, kinds)
+        frame = aligned(frame, self.names, named=self.named, optional=frozenset(self.left_out))
+        if self.named:  # columns that are not used may be absent, which moves the others
+            frame = frame.select([frame.positions[column.name] for column in self.used])
+        else:
+            frame = frame.select(self.used_positions)
+        types = list(frame.columns.schema.values())
+        values = self._encode_columns(frame, types)
         if warn:
             self._warn_of_unseen(values)
-        # in single precision only if all columns have it
-        single = all(kind == nw.Float32 for kind in kinds)
-        matrix = np.empty(
-            (len(frame), len(self.encoded)), dtype=np.float32 if single else np.float64
-        )
+        single = all(dtype == nw.Float32 for dtype in types)  # single precision if all have it
+        precision = np.float32 if single else np.float64
+        matrix = np.empty((len(frame), len(self.encoded)), dtype=precision)
         start = 0
-        for plan, column in zip(self.used, values, strict=True):
-            matrix[:, start : start + plan.width] = column.reshape(len(frame), plan.width)
-            start += plan.width
-        return matrix if self.indicators is None else self.indicators(matrix)
+        for column, encoded in zip(self.used, values, strict=True):
+            matrix[:, start : start + column.width] = encoded.reshape(len(frame), column.width)
+            start += column.width
+        if self.indicators is None:
+            return matrix
+        return self.indicators(matrix)
 
-    def _values(self, frame: Frame, kinds: Sequence[Any]) -> list[FloatArray]:
+    def _encode_columns(self, frame: Frame, types: Sequence[Any]) -> list[FloatArray]:
         """Numbers or codes of the used columns."""
-        found: dict[int, FloatArray] = {}
-        numbers = [
-            k
-            for k, plan in enumerate(self.used)
-            if kinds[k] in PLAIN and isinstance(plan, NumberColumn)
-        ]
-        if numbers and len(frame) <= FEW_ROWS:
-            block = frame.select(numbers).columns.to_numpy()
-            if block.dtype.kind in "if":  # types of Arrow in pandas give objects
-                found = dict(zip(numbers, block.T, strict=True))
-        for k, plan in enumerate(self.used):
-            if k not in found:
-                found[k] = plan.values(frame.column(k))
-        return [found[k] for k in range(len(self.used))]
+        block = self._plain_numbers(frame, types)
+        encoded = []
+        for k, column in enumerate(self.used):
+            if k in block:
+                encoded.append(block[k])
+            else:
+                encoded.append(column.encode(frame.column(k)))
+        return encoded
 
-    def by_column(self, values: FloatArray) -> FloatArray:
-        """Sums of values over the encoded columns of each column of the table; a last column is kept."""
-        found = np.zeros((len(values), len(self.columns) + 1))
-        at = {plan.name: j for j, plan in enumerate(self.columns)}
-        for k, plan in enumerate(self.sources):
-            found[:, at[plan.name]] += values[:, k]
-        found[:, -1] = values[:, -1]
-        return found
-
-    def check_array(self) -> None:
-        """Raise if an array cannot replace the table, because some columns are not numeric."""
-        others = [plan.name for plan in self.used if not isinstance(plan, NumberColumn)]
-        if others:
-            raise DataTypeError(
-                f"X must be a table, not an array: training read {columns_named(others)} as categories, "
-                "dates or texts."
-            )
-
-    def transform_array(self, X: Any) -> Any:
-        """The used columns of an array of numbers, by position."""
-        keep = [j for j, plan in enumerate(self.columns) if plan.width]
-        return X if len(keep) == len(self.columns) else X[:, keep]
-
-    def kept_values(self) -> dict[str, int]:
-        """Number of values that each column keeps, if there are any."""
-        return {plan.name: len(plan.levels) for plan in self.used if plan.levels}
+    def _plain_numbers(self, frame: Frame, types: Sequence[Any]) -> dict[int, FloatArray]:
+        """Used columns of plain numbers by position, if they can be read together."""
+        if len(frame) > FEW_ROWS:
+            return {}
+        numbers = []
+        for k, column in enumerate(self.used):
+            if column.is_number and types[k] in PLAIN_TYPES:
+                numbers.append(k)
+        if not numbers:
+            return {}
+        block = frame.select(numbers).columns.to_numpy()
+        if block.dtype.kind not in "if":  # types of Arrow in pandas give objects
+            return {}
+        return dict(zip(numbers, block.T, strict=True))
 
     def _warn_of_unseen(self, values: Sequence[FloatArray]) -> None:
         if len(values[0]) < ENOUGH_ROWS:
             return
-        many = []
-        for plan, codes in zip(self.used, values, strict=True):
-            if isinstance(plan, CategoryColumn) and plan.levels:
-                share = float(np.mean(codes == OTHER))
-                if share - plan.rare > MANY_UNSEEN:
-                    many.append(f"{plan.name!r} ({share:.0%})")
-        if many:
+        shares = []
+        for column, encoded in zip(self.used, values, strict=True):
+            share = column.many_unseen(encoded)
+            if share is not None:
+                shares.append(f"{column.name!r} ({share:.0%})")
+        if shares:
             UnseenLevelsWarning.issue(
-                f"many rows have levels that training did not keep, in {', '.join(many[:8])}: they count "
-                "as rare levels. Check whether the coding of the column has changed."
+                f"many rows have levels that training did not keep, in {', '.join(shares[:8])}: "
+                "they count as rare levels. Check whether the coding of the column has changed."
             )
 
+    def by_column(self, values: FloatArray) -> FloatArray:
+        """Sums over the encoded columns of each column of the table; a last column is kept."""
+        sums = np.zeros((len(values), len(self.columns) + 1))
+        position = {name: j for j, name in enumerate(self.names)}
+        for k, column in enumerate(self.sources):
+            sums[:, position[column.name]] += values[:, k]
+        sums[:, -1] = values[:, -1]
+        return sums
 
-def _plan(name: str, summary: ColumnSummary, *, leave_out: bool = True) -> ColumnPlan:
-    """The plan of a column; ``leave_out`` is whether it may be left out."""
+    def check_array(self) -> None:
+        """Raise if an array cannot replace the table, because columns are not numeric."""
+        not_numeric = [column.name for column in self.used if not column.is_number]
+        if not_numeric:
+            raise DataTypeError(
+                f"X must be a table, not an array: training read {columns_named(not_numeric)} as "
+                "categories, dates or texts."
+            )
+
+    def transform_array(self, X: Any) -> Any:
+        """The used columns of an array of numbers, by position."""
+        if len(self.used) == len(self.columns):
+            return X
+        return X[:, self.used_positions]
+
+    def kept_values(self) -> dict[str, int]:
+        """Number of values that each column keeps, without columns that keep none."""
+        return {column.name: len(column.levels) for column in self.used if column.levels}
+
+
+def _learn_column(name: str, summary: ColumnSummary, *, leave_out: bool = True) -> Column:
+    """The column, of the first type that recognises it.
+
+    ``leave_out`` is whether that may be a type that is not used as a feature.
+    """
     if len(summary.sources) > 1:
         kinds = " and ".join(sorted(summary.sources))
         raise DataTypeError(
             f"column {name!r} holds {kinds} in different partitions: give it one type first."
         )
-    found = (
-        kind.of(name, summary) for kind in COLUMN_TYPES if leave_out or kind is not LeftOutColumn
-    )
-    return next(plan for plan in found if plan is not None)
+    for column_type in COLUMN_TYPES:
+        column = column_type.learn(name, summary)
+        if column is not None and (column.width or leave_out):
+            return column
+    raise AssertionError("every column can be a category")
 
 
 def fixed_cells(table: TableEncoder | None, columns: int) -> list[Cells | None]:
-    """Cells of each encoded column that holds levels or indicators; None for columns of numbers."""
+    """Cells of each encoded column that holds levels or indicators; None for numbers."""
     if table is None or columns != table.width:
         return [None] * columns
-    if table.indicators is None:
-        return [cells for plan in table.used for cells in plan.cells()]
-    shown = table.indicators
-    found = [
-        cells
-        for plan in table.used
-        if not isinstance(plan, CategoryColumn)
-        for cells in plan.cells()
-    ]
-    for j, codes, rest in zip(shown.categories, shown.codes, shown.rest, strict=True):
-        plan = table.encoded[j]
-        assert isinstance(plan, CategoryColumn)
-        frequent = {MISSING, *plan.frequent}
-        found += [_indicator(code in frequent) for code in codes] + [_indicator(False)] * rest
-    return found
+    fixed: list[Cells | None] = []
+    indicators = table.indicators
+    for column in table.used:
+        if indicators is None or not column.has_codes:
+            fixed += column.cells()
+    if indicators is None:
+        return fixed
+    for j, codes, rest in zip(
+        indicators.categories, indicators.codes, indicators.rest, strict=True
+    ):
+        compared = {MISSING, *table.encoded[j].compared_codes}
+        for code in codes:
+            fixed.append(_indicator_cells(code in compared))
+        if rest:
+            fixed.append(_indicator_cells(False))
+    return fixed
 
 
-def _indicator(tested: bool) -> Cells:
-    return Cells(np.array([0.5]) if tested else np.empty(0))
+def _indicator_cells(compared: bool) -> Cells:
+    """Zeros and ones in two cells, or in one if they are not compared."""
+    if compared:
+        return Cells(np.array([0.5]))
+    return Cells(np.empty(0))

@@ -35,6 +35,11 @@ class Frame:
         """Names of the columns, or their positions as text if they have no names."""
         return [str(name) for name in self.columns.columns]
 
+    @cached_property
+    def positions(self) -> dict[str, int]:
+        """Positions of the columns by name."""
+        return {name: position for position, name in enumerate(self.names)}
+
     def __len__(self) -> int:
         return int(self.columns.shape[0])
 
@@ -57,7 +62,7 @@ class FrameRows:
 
     @classmethod
     def of(cls, frame: Frame) -> FrameRows:
-        """The rows of a frame; an Arrow table becomes a pandas frame, which transformers can read."""
+        """The rows of a frame; an Arrow table becomes a pandas frame for transformers."""
         columns = frame.columns
         if columns.implementation.is_pyarrow():
             return cls(columns.to_pandas())
@@ -76,9 +81,11 @@ class FrameRows:
         """One number for each row; equal rows have equal numbers, in every process."""
         frame = nw.from_native(self.native, eager_only=True)
         columns = [map(str, frame[name].to_list()) for name in frame.columns]
-        texts = map("\x1f".join, zip(*columns, strict=True))
-        digests = (hashlib.blake2b(as_bytes(text), digest_size=8).digest() for text in texts)
-        return np.frombuffer(b"".join(digests), dtype="<i8").astype(np.int64)
+        digests = bytearray()
+        for cells in zip(*columns, strict=True):
+            text = as_bytes("\x1f".join(cells))
+            digests += hashlib.blake2b(text, digest_size=8).digest()
+        return np.frombuffer(digests, dtype="<i8").astype(np.int64)
 
     def stack(self, parts: Sequence[FrameRows]) -> FrameRows:
         """The parts one below the other."""
@@ -87,11 +94,13 @@ class FrameRows:
 
 def native_rows(X: Any) -> Any:
     """The data frame in :class:`FrameRows`; other rows are returned unchanged."""
-    return X.native if isinstance(X, FrameRows) else X
+    if isinstance(X, FrameRows):
+        return X.native
+    return X
 
 
 def is_frame(X: Any) -> bool:
-    """Whether ``X`` is a data frame: pandas, polars (lazy too), an Arrow table or a batch of one."""
+    """Whether ``X`` is a data frame: pandas, polars (lazy too), Arrow tables and batches."""
     if _is_record_batch(X):
         return True
     try:
@@ -104,13 +113,13 @@ def is_frame(X: Any) -> bool:
 def read_frame(X: Any) -> Frame:
     """``X`` as a :class:`Frame`; lazy frames are collected, with a warning."""
     frame = nw.from_native(collected(X))
-    texts = [isinstance(name, str) for name in frame.columns]
-    if any(texts) and not all(texts):
+    n_named = sum(isinstance(name, str) for name in frame.columns)
+    if 0 < n_named < len(frame.columns):
         raise DataError(
             "the names of the columns of X must all be strings, or none of them, "
             "got both: X.columns = X.columns.astype(str) makes them strings."
         )
-    return Frame(frame, named=bool(texts) and all(texts))
+    return Frame(frame, named=n_named > 0)
 
 
 def collected(X: Any) -> Any:
@@ -120,8 +129,10 @@ def collected(X: Any) -> Any:
     try:
         frame = nw.from_native(X, pass_through=True)
     except NarwhalsError as error:
-        advice = ": give each column a name of its own." if "unique" in str(error) else ""
-        raise DataError(f"X cannot be read as a table: {one_line(error)}{advice}") from error
+        reason = f"X cannot be read as a table: {one_line(error)}"
+        if "unique" in str(error):
+            reason += ": give each column a name of its own."
+        raise DataError(reason) from error
     if not isinstance(frame, nw.LazyFrame):
         return X
     CollectedWarning.issue(
@@ -132,7 +143,7 @@ def collected(X: Any) -> Any:
 
 
 def take_frame(X: Any, index: Any) -> Any:
-    """The rows of a data frame at ``index`` (integers, a mask or a slice), as a frame of the same library."""
+    """The rows of a data frame at ``index`` (integers, a mask or a slice), in the same library."""
     if isinstance(index, np.ndarray) and index.dtype == bool:
         index = np.flatnonzero(index)
     return nw.from_native(X, eager_only=True)[index].to_native()
@@ -153,7 +164,7 @@ def _is_record_batch(X: Any) -> bool:
 
 
 def _is_sparse(X: Any) -> bool:
-    """Whether ``X`` is a pandas frame of sparse columns, which scikit-learn reads as a sparse matrix."""
+    """Whether ``X`` is a pandas frame of sparse columns, which scikit-learn reads as a matrix."""
     pandas = sys.modules.get("pandas")
     if pandas is None or not isinstance(X, pandas.DataFrame) or X.shape[1] == 0:
         return False
@@ -162,20 +173,28 @@ def _is_sparse(X: Any) -> bool:
 
 def warn_of_order(X: Any, *, rows: str = "X", **columns: Any) -> None:
     """Warn of columns with the index of ``X`` in another order, as after one of them was sorted."""
-    index: Any = getattr(X, "index", None)
     for name, values in columns.items():
-        own: Any = getattr(values, "index", None)
-        if not hasattr(index, "isin") or not hasattr(own, "isin") or index.equals(own):
-            continue  # equal, or one of them is not from pandas; index is a method of lists
-        if index.is_unique and len(own) == len(index) and index.isin(own).all():
+        if _same_index_in_another_order(X, values):
             IndexWarning.issue(
-                f"{rows} and {name} have the same index in two orders, and are matched by position, not by "
-                f"the index: pass {name}.loc[{rows}.index] to match them by it, or {name}.to_numpy() if the "
-                "positions are right."
+                f"{rows} and {name} have the same index in two orders, and are matched by "
+                f"position, not by the index: pass {name}.loc[{rows}.index] to match them by it, "
+                f"or {name}.to_numpy() if the positions are right."
             )
 
 
-SHOWN = 8  # maximum number of names in a message
+def _same_index_in_another_order(X: Any, values: Any) -> bool:
+    row_index: Any = getattr(X, "index", None)
+    value_index: Any = getattr(values, "index", None)
+    for index in (row_index, value_index):
+        if not hasattr(index, "isin"):  # not from pandas; ``index`` is also a method of lists
+            return False
+    if row_index.equals(value_index):
+        return False
+    same_size = row_index.is_unique and len(value_index) == len(row_index)
+    return bool(same_size and row_index.isin(value_index).all())
+
+
+MOST_NAMED = 8  # maximum number of names in a message
 
 
 def aligned(
@@ -189,29 +208,36 @@ def aligned(
 ) -> Frame:
     """The columns of a frame called ``names``, in that order; by position if there are no names.
 
-    Columns in ``optional`` may be absent. Messages call the frame ``rows``, and where its columns are from
-    ``of``.
+    Columns in ``optional`` may be absent. Messages call the frame ``rows``, and the table that the
+    names are from ``of``.
     """
     if not named or not frame.named:
         if named == frame.named and len(frame.names) == len(names):
             return frame
-        here, there = ("named" if has else "unnamed" for has in (frame.named, named))
         raise DataError(
-            f"{rows} has {len(frame.names)} {here} features, but {of} had {len(names)} {there} features."
+            f"{rows} has {_features(len(frame.names), frame.named)}, "
+            f"but {of} had {_features(len(names), named)}."
         )
-    position = {name: j for j, name in enumerate(frame.names)}
-    absent = [name for name in names if name not in position and name not in optional]
+    absent = [name for name in names if name not in frame.positions and name not in optional]
+    known = set(names)
+    extra = [name for name in frame.names if name not in known]
     if absent:
-        close = difflib.get_close_matches(
-            absent[0], [name for name in frame.names if name not in names], 1
-        )
-        meant = f" (did you mean {close[0]!r}?)" if close else ""
+        hint = ""
+        similar = difflib.get_close_matches(absent[0], extra, 1)
+        if similar:
+            hint = f" (did you mean {similar[0]!r}?)"
         raise DataError(
-            f"{rows} must have the columns of {of}, got none called {columns_named(absent)}{meant}. "
+            f"{rows} must have the columns of {of}, got none called {columns_named(absent)}{hint}. "
             f"{rows} has {columns_named(frame.names)}."
         )
-    warn_of_extra([name for name in frame.names if name not in set(names)], rows=rows, of=of)
-    return frame.select([position[name] for name in names if name in position])
+    warn_of_extra(extra, rows=rows, of=of)
+    return frame.select([frame.positions[name] for name in names if name in frame.positions])
+
+
+def _features(n: int, named: bool) -> str:
+    if named:
+        return f"{n} named features"
+    return f"{n} unnamed features"
 
 
 def warn_of_extra(names: Sequence[str], *, rows: str = "X", of: str = "training") -> None:
@@ -224,5 +250,7 @@ def warn_of_extra(names: Sequence[str], *, rows: str = "X", of: str = "training"
 
 def columns_named(names: Sequence[str]) -> str:
     """The names in quotation marks, at most eight of them."""
-    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    return ", ".join(map(repr, names[:SHOWN])) + more
+    text = ", ".join(map(repr, names[:MOST_NAMED]))
+    if len(names) > MOST_NAMED:
+        text += f" and {len(names) - MOST_NAMED} more"
+    return text

@@ -1,11 +1,11 @@
-"""Free text as a few numbers: weighted words, reduced to their main directions, and the shape of the text."""
+"""Free text as numbers: weighted words, reduced to main directions, and the shape of the text."""
 
 from __future__ import annotations
 
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Self
 
@@ -18,12 +18,12 @@ from drpu._codec import POSITIVE, Array, kept
 from drpu._typing import FloatArray, IntArray
 from drpu.exceptions import ArtifactError, DataError
 from drpu.tables.cells import Cells
-from drpu.tables.columns import ColumnPlan, string_shares
+from drpu.tables.columns import Column
 from drpu.tables.summaries import ColumnSummary
-from drpu.tables.values import different, hash_of, is_missing_cell, level_name
+from drpu.tables.values import distinct_values, hash_of, is_missing_cell, level_name
 
 TEXT = "text"
-SHARE = 0.5  # minimum number of different strings per row; strings that are repeated more often are levels
+SHARE = 0.5  # minimum number of different strings per row; with fewer they are levels
 BUCKETS = 2**20  # range of the hashes of words
 MOST_WORDS = 2**13  # words and parts of words that are used, the most frequent ones
 MOST_LETTERS = 40  # letters of a word that are used
@@ -40,17 +40,18 @@ _SHAPES = 4  # columns that describe the shape of a text
 
 @kept("text-column")
 @dataclass(frozen=True, eq=False)
-class TextColumn(ColumnPlan):
-    """Different strings with several words: counts of words, by frequency and rarity, in few columns.
+class TextColumn(Column):
+    """Different strings with several words: weighted counts of words, reduced to few columns.
 
-    Words and parts of words are kept as hashes, and only if at least five different training texts have them.
-    A text becomes the TF-IDF weights of its words (the logarithm of their counts, times a weight for rarity,
-    with length 1), and these are projected on the main directions of the training texts (latent semantic
-    analysis). Four more columns describe the shape of the text: its length, and the shares of digits,
-    capitals and punctuation.
+    Words and parts of words are kept as hashes, and only if at least five different training texts
+    have them. A text becomes the TF-IDF weights of its words (the logarithm of their counts, times
+    a weight for rarity, with length 1), and these are projected on the main directions of the
+    training texts (latent semantic analysis). Four more columns describe the shape of the text: its
+    length, and the shares of digits, capitals and punctuation.
     """
 
     kind: ClassVar[str] = TEXT
+    note: ClassVar[str] = "text"
     # hashes of the words and their parts, in ascending order
     words: Annotated[IntArray, Array("w", dtype="int64", low=0, high=BUCKETS - 1)]
     weights: Annotated[FloatArray, Array("w", low=POSITIVE, high=100)]  # their weights for rarity
@@ -59,72 +60,93 @@ class TextColumn(ColumnPlan):
     def __post_init__(self) -> None:
         if (np.diff(self.words) <= 0).any() or self.directions.shape[1] > DIRECTIONS:
             raise DataError(
-                f"the words of column {self.name!r:.100} must ascend, with at most {DIRECTIONS} directions."
+                f"the words of column {self.name!r:.100} must ascend, "
+                f"with at most {DIRECTIONS} directions."
             )
 
     @classmethod
-    def of(cls, name: str, summary: ColumnSummary) -> Self | None:
-        """A text with the words and directions of different training texts, at most 16,384 of them."""
-        share, spaced = string_shares(summary)
-        if share < SHARE or spaced <= 0.5:
+    def learn(cls, name: str, summary: ColumnSummary) -> Self | None:
+        """A text with the words and directions of at most 16,384 different training texts."""
+        if summary.share_of_different_strings < SHARE or summary.spaced <= 0.5:
             return None
-        texts = summary.some_values()
-        counts = _counts(texts)
+        texts = summary.sampled_values()
+        counts = _text_counts(texts)
         frequent = sorted(counts, key=lambda word: (-counts[word], word))[:MOST_WORDS]
-        words = np.array(
-            sorted(word for word in frequent if counts[word] >= FEWEST_TEXTS), dtype=np.int64
-        )
-        rows = np.array([counts[word] for word in words.tolist()], dtype=np.float64)
-        weights = 1 + np.log((1 + len(texts)) / (1 + rows))
-        plan = cls(name, words, weights, np.empty((len(words), 0), dtype=np.float32))
-        return cls(name, words, weights, _directions(sparse.vstack(list(plan._weighted(texts)))))
+        words = sorted(word for word in frequent if counts[word] >= FEWEST_TEXTS)
+        n_texts = np.array([counts[word] for word in words], dtype=np.float64)
+        weights = 1 + np.log((1 + len(texts)) / (1 + n_texts))
+        hashes = np.array(words, dtype=np.int64)
+        no_directions: FloatArray = np.empty((len(words), 0), dtype=np.float32)
+        unprojected = cls(name, hashes, weights, no_directions)
+        rows = sparse.vstack(list(unprojected._weighted(texts)))
+        return cls(name, hashes, weights, _directions(rows))
 
-    def values(self, series: nw.Series[Any]) -> FloatArray:  # noqa: D102
-        found, rows = different(self.name, series.to_list())
-        texts = ["" if is_missing_cell(value) else level_name(value) for value in found]
-        parts = [
-            np.asarray(part @ self.directions, dtype=np.float64) for part in self._weighted(texts)
-        ]
-        return np.hstack([np.concatenate(parts), [_shape(text) for text in texts]])[rows]
+    def encode(self, series: nw.Series[Any]) -> FloatArray:  # noqa: D102
+        distinct, rows = distinct_values(self.name, series.to_list())
+        texts = [_text_of(value) for value in distinct]
+        shapes = [_shape(text) for text in texts]
+        projected = []
+        for weighted in self._weighted(texts):
+            projected.append(np.asarray(weighted @ self.directions, dtype=np.float64))
+        return np.hstack([np.concatenate(projected), shapes])[rows]
 
     @property
     def width(self) -> int:  # noqa: D102
         return int(self.directions.shape[1] + _SHAPES)
 
     def cells(self) -> list[Cells | None]:
-        """Ranges between quantiles for the first directions and the shape; the others are not compared."""
+        """Quantiles for the first directions and the shape; other directions are not compared."""
         k = self.directions.shape[1]
-        few: list[Cells | None] = [None] * min(k, PROFILED)
-        return [*few, *[Cells(np.empty(0))] * (k - len(few)), *[None] * _SHAPES]
+        compared = min(k, PROFILED)
+        cells: list[Cells | None] = [None] * compared
+        cells += [Cells(np.empty(0))] * (k - compared)
+        cells += [None] * _SHAPES
+        return cells
+
+    def sortable(self, encoded: FloatArray) -> FloatArray | None:
+        """None, because a direction of words mixes many words."""
+        return None
 
     def onnx(self, graph: Any, column: str) -> tuple[str, bool]:
         """Not possible: a graph has no hashes of words."""
         raise ArtifactError(
-            f"column {self.name!r} is free text, whose words an ONNX graph cannot find: leave the column out "
-            "of the fit, or turn it into numbers before it, and give the numbers to the graph."
+            f"column {self.name!r} is free text, whose words an ONNX graph cannot find: leave the "
+            "column out of the fit, or turn it into numbers before it, and give the numbers to the "
+            "graph."
         )
 
     def _weighted(self, texts: Sequence[str]) -> Iterator[sparse.csr_matrix]:
         """TF-IDF weights of the texts, in chunks."""
-        column = {word: k for k, word in enumerate(self.words.tolist())}
-        known: dict[str, list[int]] = {}
+        position = {word: k for k, word in enumerate(self.words.tolist())}
+        positions_of_words: dict[str, list[int]] = {}
         for start in range(0, max(1, len(texts)), CHUNK):
-            found: list[int] = []
+            positions: list[int] = []
             ends = [0]
             for text in texts[start : start + CHUNK]:
                 for word in _WORD.findall(text.lower()):
-                    if word not in known:
-                        known[word] = [column[key] for key in _hashes(word) if key in column]
-                    found += known[word]
-                ends.append(len(found))
-            shape = (len(ends) - 1, len(self.words))
-            rows = sparse.csr_matrix(
-                (np.ones(len(found)), np.array(found, dtype=np.int32), ends), shape=shape
+                    if word not in positions_of_words:
+                        hashes = _hashes(word)
+                        positions_of_words[word] = [position[h] for h in hashes if h in position]
+                    positions += positions_of_words[word]
+                ends.append(len(positions))
+            columns = np.array(positions, dtype=np.int32)
+            counts = sparse.csr_matrix(
+                (np.ones(len(positions)), columns, ends), shape=(len(ends) - 1, len(self.words))
             )
-            rows.sum_duplicates()
-            rows.data = (1 + np.log(rows.data)) * self.weights[rows.indices]
-            rows.data /= np.repeat(sparse.linalg.norm(rows, axis=1), np.diff(rows.indptr))
-            yield rows
+            counts.sum_duplicates()
+            yield self._weigh(counts)
+
+    def _weigh(self, counts: sparse.csr_matrix) -> sparse.csr_matrix:
+        """The counts of words with weights for rarity, in rows of length 1; changed in place."""
+        counts.data = (1 + np.log(counts.data)) * self.weights[counts.indices]
+        counts.data /= np.repeat(sparse.linalg.norm(counts, axis=1), np.diff(counts.indptr))
+        return counts
+
+
+def _text_of(value: Any) -> str:
+    if is_missing_cell(value):
+        return ""
+    return level_name(value)
 
 
 def _hashes(word: str) -> list[int]:
@@ -132,25 +154,29 @@ def _hashes(word: str) -> list[int]:
     return [hash_of(form) % BUCKETS for form in _forms(word[:MOST_LETTERS])]
 
 
-def _counts(texts: Sequence[str]) -> Counter[int]:
-    """Number of texts that have each word, by hash."""
-    known: dict[str, list[int]] = {}
+def _text_counts(texts: Sequence[str]) -> Counter[int]:
+    """Number of texts that have each word or part of a word, by hash."""
+    hashes_of_words: dict[str, list[int]] = {}
     counts: Counter[int] = Counter()
     for text in texts:
-        words = set(_WORD.findall(text.lower()))
-        known |= {word: _hashes(word) for word in words if word not in known}
-        counts.update({key for word in words for key in known[word]})
+        hashes_of_text: set[int] = set()
+        for word in set(_WORD.findall(text.lower())):
+            if word not in hashes_of_words:
+                hashes_of_words[word] = _hashes(word)
+            hashes_of_text.update(hashes_of_words[word])
+        counts.update(hashes_of_text)
     return counts
 
 
 def _forms(word: str) -> Iterator[str]:
-    """A word, the same with all digits alike, and its parts of three and four letters, marked as such."""
+    """A word, the same with all digits alike, and its parts of three and four letters."""
     yield word
     if _DIGIT.search(word):
         yield "#" + _DIGIT.sub("0", word)
-    whole = f"<{word}>"
+    whole = f"<{word}>"  # parts at the start and at the end of a word are marked
     for n in PARTS:
-        yield from ("+" + whole[k : k + n] for k in range(len(whole) - n + 1))
+        for start in range(len(whole) - n + 1):
+            yield "+" + whole[start : start + n]
 
 
 def _directions(rows: sparse.csr_matrix) -> FloatArray:
@@ -163,9 +189,14 @@ def _directions(rows: sparse.csr_matrix) -> FloatArray:
 
 
 def _shape(text: str) -> list[float]:
-    """The logarithm of the length without spaces, and shares of digits, capitals and punctuation."""
-    tests = (str.isspace, str.isdigit, str.isupper, str.isalnum)
-    spaces, digits, capitals, letters = (sum(map(test, text)) for test in tests)
-    length = len(text) - spaces
-    others = (digits, capitals, length - letters)
-    return [math.log1p(length), *(n / max(1, length) for n in others)]
+    """Logarithm of the length without spaces, and shares of digits, capitals and punctuation."""
+    length = len(text) - _count(str.isspace, text)
+    digits = _count(str.isdigit, text)
+    capitals = _count(str.isupper, text)
+    punctuation = length - _count(str.isalnum, text)
+    divisor = max(1, length)
+    return [math.log1p(length), digits / divisor, capitals / divisor, punctuation / divisor]
+
+
+def _count(test: Callable[[str], bool], text: str) -> int:
+    return sum(map(test, text))

@@ -1,4 +1,4 @@
-"""Single values of a column: missing ones, numbers, dates, and names of levels; and columns with a type."""
+"""Single values of a column (missing, numbers, dates, names of levels), and columns with a type."""
 
 from __future__ import annotations
 
@@ -18,15 +18,18 @@ from drpu._arrays import as_numpy
 from drpu._typing import BoolArray, FloatArray, IntArray
 from drpu.exceptions import DataTypeError
 
-NUMBER, DATE, CATEGORY = "number", "date", "category"
+NUMBER = "number"
+DATE = "date"
+CATEGORY = "category"
 VALUES = "values"  # the type does not determine the kind of a column, so its values do
 
 # Words for a missing number or date in text; in a category they are levels.
 NULL_WORDS = (
-    "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A",
-    "NA", "NULL", "NaN", "None", "n/a", "nan", "null",
+    "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>",
+    "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null",
 )  # fmt: skip
 
+_NUMBERS = (bool, np.bool_, int, float, np.number, Decimal)
 _DAY = 86_400_000_000  # microseconds
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _TRUTH = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
@@ -35,25 +38,29 @@ _ISO_DATE = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d(:?\d\d.*)?)?")
 _ISO_TIME = re.compile(r"\d\d:\d\d(:\d\d(\.\d+)?)?")
 
 
-# -- missing values ----------------------------------------------------------------------------
+# -- missing values --
 
 
 def is_missing(value: Any) -> bool:
     """Whether a value is None, NaN, NaT or NA."""
-    if value is None or isinstance(value, str):
-        return value is None
+    if value is None:
+        return True
+    if isinstance(value, str):
+        return False
     try:
-        differs = (
-            value != value
-        )  # NaN and NaT differ from themselves; a comparison with NA gives NA
+        differs = value != value  # NaN and NaT differ from themselves
     except (TypeError, ValueError, ArithmeticError):
         return False
-    return bool(differs) if isinstance(differs, (bool, np.bool_)) else differs is value
+    if isinstance(differs, (bool, np.bool_)):
+        return bool(differs)
+    return differs is value  # a comparison with NA gives NA
 
 
 def is_missing_cell(value: Any) -> bool:
     """Whether a cell of a table is missing; a string of spaces is, too."""
-    return not value or value.isspace() if isinstance(value, str) else is_missing(value)
+    if isinstance(value, str):
+        return not value or value.isspace()
+    return is_missing(value)
 
 
 def as_series(values: Any) -> nw.Series[Any] | None:
@@ -69,12 +76,14 @@ def flat_values(name: str, values: Any) -> np.ndarray[Any, Any]:
     """One value per row; dates with a time zone are those of the clocks in that zone."""
     series = as_series(values)
     if series is not None:
-        zoned = isinstance(series.dtype, nw.Datetime) and series.dtype.time_zone
-        values = (series.dt.replace_time_zone(None) if zoned else series).to_native()
+        if isinstance(series.dtype, nw.Datetime) and series.dtype.time_zone:
+            series = series.dt.replace_time_zone(None)
+        values = series.to_native()
     try:
-        flat = np.asarray(
-            as_numpy(values) if not hasattr(values, "to_numpy") else values.to_numpy()
-        )
+        if hasattr(values, "to_numpy"):
+            flat = np.asarray(values.to_numpy())
+        else:
+            flat = np.asarray(as_numpy(values))
     except ValueError as error:
         raise DataTypeError(f"{name} must have one value per row: {error}") from error
     if flat.ndim != 1:
@@ -87,16 +96,19 @@ def flat_values(name: str, values: Any) -> np.ndarray[Any, Any]:
 def by_month(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """The values, with dates as calendar months, such as "2024-05", and None for missing ones."""
     if values.dtype.kind == "M":
-        found = values.astype("datetime64[M]").astype(str).astype(object)
-        found[np.isnat(values)] = None
-        return found
+        months = values.astype("datetime64[M]").astype(str).astype(object)
+        months[np.isnat(values)] = None
+        return months
     if values.dtype != object:
         return values
-    dates = [isinstance(value, dt.date) and not is_missing(value) for value in values.tolist()]
-    pairs = zip(values.tolist(), dates, strict=True)
-    return np.array(
-        [value.strftime("%Y-%m") if date else value for value, date in pairs], dtype=object
-    )
+    return np.array([_month_of(value) for value in values.tolist()], dtype=object)
+
+
+def _month_of(value: Any) -> Any:
+    """The month of a date; other values, and missing ones, as they are."""
+    if isinstance(value, dt.date) and not is_missing(value):
+        return value.strftime("%Y-%m")
+    return value
 
 
 def missing(values: np.ndarray[Any, Any]) -> BoolArray:
@@ -108,49 +120,64 @@ def missing(values: np.ndarray[Any, Any]) -> BoolArray:
     return np.array([is_missing(value) for value in values], dtype=bool)
 
 
-# -- the values of a column --------------------------------------------------------------------
+# -- the values of a column --
 
 
-def different(name: str, values: Sequence[Any]) -> tuple[list[Any], IntArray]:
-    """The different values of the column ``name``, and for each row the position of its value.
+def distinct_values(name: str, values: Sequence[Any]) -> tuple[list[Any], IntArray]:
+    """The distinct values of the column ``name``, and for each row the position of its value.
 
-    Values of different types are different: ``1 == True`` in Python, but they are different levels.
+    Values of different types are distinct: ``1 == True`` in Python, but they are different levels.
     """
-    known: dict[Any, int] = {}
+    positions: dict[tuple[type, Any], int] = {}
     try:
-        found = [known.setdefault((value.__class__, value), len(known)) for value in values]
+        rows = [positions.setdefault((value.__class__, value), len(positions)) for value in values]
     except TypeError:
-        odd = next(value for value in values if not _can_be_hashed(value))
-        raise unusable(name, odd) from None
-    return [value for _, value in known], np.array(found, dtype=np.int64)
+        unhashable = next(value for value in values if not _can_be_hashed(value))
+        raise unusable(name, unhashable) from None
+    distinct = [value for _, value in positions]
+    return distinct, np.array(rows, dtype=np.int64)
 
 
-def mapped(
-    name: str, values: Sequence[Any], read: Callable[[Any], float], gap: float
-) -> FloatArray:
-    """The number that ``read`` gives for each value; it is called once for each different value."""
-    found, rows = different(name, values)
-    numbers = [gap if is_missing_cell(value) else read(value) for value in found]
-    return np.array(numbers, dtype=np.float64)[rows]
+def _can_be_hashed(value: Any) -> bool:
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True
+
+
+def read_rows(name: str, values: Sequence[Any], read: Callable[[Any], float]) -> FloatArray:
+    """The number that ``read`` gives for the value of each row, NaN for missing ones."""
+    distinct, rows = distinct_values(name, values)
+    return read_distinct(distinct, read)[rows]
+
+
+def read_distinct(distinct: Sequence[Any], read: Callable[[Any], float]) -> FloatArray:
+    """The number that ``read`` gives for each value, NaN for missing ones."""
+    numbers = np.full(len(distinct), np.nan)
+    for position, value in enumerate(distinct):
+        if not is_missing_cell(value):
+            numbers[position] = read(value)
+    return numbers
 
 
 def unusable(name: str, value: Any) -> DataTypeError:
     """The error for a value of a column that is neither a string nor a number nor a date."""
     return DataTypeError(
-        f"column {name!r} holds a {type(value).__name__}: argument must be a string or a number. Turn it "
-        "into columns of numbers or strings first."
+        f"column {name!r} holds a {type(value).__name__}: argument must be a string or a number. "
+        "Turn it into columns of numbers or strings first."
     )
 
 
 def is_plain(value: Any) -> bool:
     """Whether a value is a string, a number, a date or a time."""
-    return isinstance(
-        value, (str, bool, np.bool_, int, float, np.number, Decimal, dt.date, dt.time)
-    ) and (not isinstance(value, (complex, np.complexfloating)))
+    if isinstance(value, np.complexfloating):  # a number of NumPy without an order
+        return False
+    return isinstance(value, (str, *_NUMBERS, dt.date, dt.time))
 
 
 def level_name(value: Any) -> str:
-    """The name of the level of a value: 1 and 1.0 are the same level, and so are a day and its midnight."""
+    """The name of the level of a value; 1.0 has that of 1, and a midnight that of its day."""
     if isinstance(value, (float, np.floating)) and float(value).is_integer():
         return str(int(value))
     if isinstance(value, dt.datetime) and value.tzinfo is None and value.time() == dt.time():
@@ -172,7 +199,7 @@ def common_name(value: Any) -> str:
         try:
             return level_name(read(text))
         except ValueError:
-            pass
+            continue
     return value
 
 
@@ -194,18 +221,20 @@ def is_whole(value: Any) -> bool:
 
 
 def _as_number(value: Any) -> float:
-    """The number in a value: its own, or that of a string which is a plain number or a truth value."""
+    """The value as a number; a string must be a plain number or a truth value."""
     if isinstance(value, str):
         text = value.strip()
         if text in NULL_WORDS:
             return math.nan
-        return float(_TRUTH[text]) if text in _TRUTH else _plain_number(text)
-    if isinstance(value, (bool, np.bool_, int, float, np.number, Decimal)) and is_plain(value):
-        try:
-            return float(value)
-        except OverflowError:  # an integer; a string or decimal with as many digits is infinite
-            return math.inf if value > 0 else -math.inf
-    raise TypeError(f"a value is of type {type(value).__name__}, not a number.")
+        if text in _TRUTH:
+            return float(_TRUTH[text])
+        return _plain_number(text)
+    if not isinstance(value, _NUMBERS) or not is_plain(value):
+        raise TypeError(f"a value is of type {type(value).__name__}, not a number.")
+    try:
+        return float(value)
+    except OverflowError:  # an integer; a string or decimal with as many digits is infinite
+        return math.inf if value > 0 else -math.inf
 
 
 def _plain_number(text: str) -> float:
@@ -215,17 +244,20 @@ def _plain_number(text: str) -> float:
 
 
 def _as_day(value: Any) -> float:
-    """Days since 1970-01-01, in UTC, or days of a time of the day; without a time zone a date is in UTC."""
+    """Days since 1970-01-01, or the time of the day in days; without a time zone in UTC."""
     if isinstance(value, str):
         text = value.strip()
         if text in NULL_WORDS:
             return math.nan
-        value = dt.time.fromisoformat(text) if _ISO_TIME.fullmatch(text) else _moment(text)
+        if _ISO_TIME.fullmatch(text):
+            return _time_of_day(dt.time.fromisoformat(text))
+        value = _moment(text)
     if isinstance(value, np.datetime64):
         return float(value.astype("datetime64[us]").astype(np.int64)) / _DAY
     if isinstance(value, dt.datetime):
-        moment = value if value.tzinfo is not None else value.replace(tzinfo=dt.UTC)
-        return float((moment - _EPOCH) // dt.timedelta(microseconds=1)) / _DAY
+        if value.tzinfo is None:
+            value = value.replace(tzinfo=dt.UTC)
+        return float((value - _EPOCH) // dt.timedelta(microseconds=1)) / _DAY
     if isinstance(value, dt.date):
         return float(value.toordinal() - _EPOCH.toordinal())
     if isinstance(value, dt.time):
@@ -239,31 +271,24 @@ def _moment(text: str) -> dt.datetime:
     return dt.datetime.fromisoformat(text)
 
 
-# Kinds of columns that are read value by value, with the function that gives the number of a value.
+# Kinds of columns that can be recognised value by value, with the function that reads a value.
 READERS: dict[str, Callable[[Any], float]] = {NUMBER: _as_number, DATE: _as_day}
 
 
-def _can_be_hashed(value: Any) -> bool:
-    try:
-        hash(value)
-    except TypeError:
-        return False
-    return True
-
-
-# -- columns with a type -----------------------------------------------------------------------
+# -- columns with a type --
 
 
 def declared_kind(dtype: Any) -> str:
-    """The kind of a column by its type: number, date or category; ``"values"`` for all other types."""
+    """The kind of a column by its type: number, date or category; ``"values"`` for other types."""
     if dtype.is_numeric() or dtype == nw.Boolean:
         return NUMBER
-    if isinstance(dtype, (nw.Date, nw.Datetime, nw.Duration, nw.Time)) or dtype in (
-        nw.Date,
-        nw.Time,
-    ):
+    if isinstance(dtype, (nw.Date, nw.Datetime, nw.Duration, nw.Time)):
         return DATE
-    return CATEGORY if dtype in (nw.Categorical, nw.Enum) else VALUES
+    if dtype in (nw.Date, nw.Time):
+        return DATE
+    if dtype in (nw.Categorical, nw.Enum):
+        return CATEGORY
+    return VALUES
 
 
 def numeric(series: nw.Series[Any]) -> FloatArray:
@@ -275,13 +300,11 @@ def numeric(series: nw.Series[Any]) -> FloatArray:
 
 def days(series: nw.Series[Any]) -> FloatArray:
     """Dates in days since 1970-01-01, durations and times of the day in days."""
+    if series.dtype == nw.Time:
+        return read_rows(series.name, series.to_list(), _time_of_day)
     if isinstance(series.dtype, nw.Duration):
-        microseconds = series.dt.total_microseconds()
-    elif series.dtype == nw.Time:
-        return mapped(series.name, series.to_list(), _time_of_day, math.nan)
-    else:
-        microseconds = series.dt.timestamp("us")
-    return numeric(microseconds) / _DAY
+        return numeric(series.dt.total_microseconds()) / _DAY
+    return numeric(series.dt.timestamp("us")) / _DAY
 
 
 def _time_of_day(value: dt.time) -> float:
