@@ -11,7 +11,7 @@ DIST_READY := $(DIST_VENV)/.ready
 # write them.
 PYTEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal
 
-.PHONY: help demo test test-all test-fast test-floor coverage fuzz lint docs links bench paper dist release-check release audit constraints clean
+.PHONY: help demo test test-all test-fast test-install test-floor coverage fuzz lint docs links bench paper dist release-check release audit constraints clean
 
 help:  ## list the targets (the default)
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1|/' | awk -F'|' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -25,6 +25,10 @@ test:  ## lint, types, import contracts, tests and doctests, without the tests m
 
 test-all: lint  ## the same with the tests marked "slow"
 	$(PYTEST)
+
+# Needs a package index. The tests themselves run in an environment that has every extra.
+test-install: $(READY)  ## README's example after README's install commands, each in an environment of its own
+	$(BIN)/python -m pytest -q -m slow tests/test_readme.py
 
 # One thread per worker, because the workers share the cores. Each starts with one half of the tests, so that
 # fixtures are made once, and takes from the other when it is done.

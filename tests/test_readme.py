@@ -1,10 +1,59 @@
+import re
+import subprocess
+import sys
+import venv
+from importlib.metadata import distribution, packages_distributions
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 from benchmarks.readme import filled
 
 README = Path(__file__).parent.parent / "README.md"
+
+# Modules of other packages are not found, as if they were not installed.
+ONLY_CORE = """
+import sys
+
+
+class NotInstalled:
+    names = {names!r}
+
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in self.names:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+
+sys.meta_path.insert(0, NotInstalled())
+"""
+
+
+def example():
+    """The Python code of README."""
+    (code,) = re.findall(r"```python\n(.*?)```", README.read_text(), flags=re.DOTALL)
+    return code
+
+
+def install_lines():
+    """README's own commands that install the package."""
+    return re.findall(r'^pip install "?([^"# ]+)"?', README.read_text(), flags=re.MULTILINE)
+
+
+def core_packages():
+    """The package and everything that it requires without an extra."""
+    waiting = ["drpu"]
+    names = set()
+    while waiting:
+        name = waiting.pop()
+        if name in names:
+            continue
+        names.add(name)
+        for line in distribution(name).requires or []:
+            requirement = Requirement(line)
+            if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
+                waiting.append(requirement.name.lower())
+    return names
 
 
 @pytest.mark.checkout
@@ -15,3 +64,29 @@ def test_the_readme_quotes_its_result_files():
 @pytest.mark.checkout
 def test_the_picture_is_there():
     assert (README.parent / "docs" / "images" / "shift.png").stat().st_size > 10_000
+
+
+def test_the_example_needs_the_core_dependencies_only(tmp_path):
+    core = core_packages()
+    assert {"numpy", "scikit-learn"} <= core
+    assert "pandas" not in core
+    others = {
+        module
+        for module, packages in packages_distributions().items()
+        if not core.intersection(package.lower() for package in packages)
+    }
+    code = ONLY_CORE.format(names=others) + example()
+    run = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    assert "training prior" in run.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("place", install_lines())
+def test_the_example_runs_after_the_install(place, tmp_path):
+    venv.create(tmp_path / "venv", with_pip=True)
+    python = tmp_path / "venv" / "bin" / "python"
+    install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    subprocess.run([*install, f"{README.parent}{place.removeprefix('.')}"], check=True)
+    run = subprocess.run([python, "-c", example()], cwd=tmp_path, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
