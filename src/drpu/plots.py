@@ -522,15 +522,13 @@ class PerformanceDisplay(Display):
         cost: float,
         points: int = 99,
         top: float = 1.0,
-        prepared: PreparedCounts | None = None,
         **drawn: Any,
     ) -> Self:
         """Performance at ``points`` priors below ``top``, that of ``at_prior(prior).at_cost(cost)``.
 
         ``drawn`` are the fields ``figure`` and ``prior``.
         """
-        if prepared is None:
-            prepared = prepared_counts(fitted)
+        prepared = prepared_counts(fitted)
         unlabeled_prior = fitted.unlabeled_prior
 
         def expected(threshold: float, prior: float) -> Performance:

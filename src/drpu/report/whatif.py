@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -42,9 +42,10 @@ FIGURES = ("accuracy", "precision", "recall", "false_positive_rate", "flagged", 
 _SAME = 1e-7  # log-ratios that differ by less belong to one jump
 
 
-def whatif_json(data: ReportData) -> str:
-    """The tables as JSON that is safe inside a script element."""
-    text = json.dumps(whatif_tables(data), separators=(",", ":"), allow_nan=False)
+def whatif_json(data: ReportData, marks: Sequence[Mapping[str, str | None]] = ()) -> str:
+    """The tables and the marks of figures as JSON that is safe inside a script element."""
+    tables = whatif_tables(data) | {"marks": marks}
+    text = json.dumps(tables, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c")
 
 
