@@ -46,7 +46,7 @@ class NewRows:
     level: float
     by: Any
     audit: Any
-    beside: Mapping[str, Any]
+    columns: Mapping[str, Any]  # the option ``beside``: values to show beside the rows
 
     @classmethod
     def of(
@@ -294,7 +294,7 @@ def _adapt(classifier: Any, new_rows: NewRows, budget: float | None) -> ReportDa
         groups=groups,
         warnings=warnings,
     )
-    data.row_list = _list_rows(data, scored, member, new_rows.beside)
+    data.row_list = _list_rows(data, scored, member, new_rows.columns)
     return data
 
 
@@ -312,10 +312,10 @@ def _last_warnings(issued: Iterable[DRPUWarning], *, of_each_kind: bool) -> tupl
 
 
 def _list_rows(
-    data: ReportData, scored: ScoredRows, member: IntArray | None, beside: Mapping[str, Any]
+    data: ReportData, scored: ScoredRows, member: IntArray | None, columns: Mapping[str, Any]
 ) -> RowList:
     """The rows with the highest scores, or those that the classifiers of the groups flag."""
-    _check_beside(beside, len(scored))
+    _check_columns(columns, len(scored))
     if data.groups is None or member is None:
         n = data.to_check
         to_check = np.ones(len(scored), dtype=bool)
@@ -331,19 +331,18 @@ def _list_rows(
     names = None
     if member is not None:
         names = [str(data.periods[k].name) for k in member[top]]
-    columns = {}
-    for name, values in beside.items():
-        columns[name] = [values[i] for i in top.tolist()]
+    values_of_top = {}
+    for name, values in columns.items():
+        values_of_top[name] = [values[i] for i in top.tolist()]
     reasons = _reasons(data.current, scored.take(top))
-    return RowList(n, top, probability[top], reasons, columns, names)
+    return RowList(n, top, probability[top], reasons, values_of_top, names)
 
 
-def _check_beside(beside: Any, n_rows: int) -> None:
-    if not isinstance(beside, Mapping):
-        raise DataTypeError(
-            f"beside must be a mapping such as {{'id': ids}}, got {type(beside).__name__}."
-        )
-    for name, values in beside.items():
+def _check_columns(columns: Any, n_rows: int) -> None:
+    if not isinstance(columns, Mapping):
+        kind = type(columns).__name__
+        raise DataTypeError(f"beside must be a mapping such as {{'id': ids}}, got {kind}.")
+    for name, values in columns.items():
         if len(values) != n_rows:
             raise DataError(
                 f"beside must have one value per row, {n_rows}, got {len(values)} in {name!r}."

@@ -37,7 +37,10 @@ SHIFTS = {
     "answers": "labels follow the answers",
     "none": "nothing was adapted",
 }
-UNTESTED = "untested: too few rows to tell; labels move as far as the rows determine the share of positives"
+UNTESTED = (
+    "untested: too few rows to tell; labels move as far as the rows determine the share of "
+    "positives"
+)
 ONLY_PRIOR = {
     "prior": "yes",
     "other": "no",
@@ -178,7 +181,8 @@ def period_sentences(data: ReportData) -> list[str]:
         low = round(prior.low * period.n)
         value = round(prior.value * period.n)
         high = round(prior.high * period.n)
-        text = f"{period.name}: about {value:,} of {period.n:,} rows are positive ({low:,} to {high:,})"
+        text = f"{period.name}: about {value:,} of {period.n:,} rows are positive"
+        text += f" ({low:,} to {high:,})"
         if period.shift == "other":
             text += f", by a rough reading: {SHIFTS['other']}"
         elif not prior.identified:
