@@ -6,8 +6,10 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
+from drpu import DRPUClassifier
 from drpu.report import render_report
 
 CHROMIUM = (
@@ -112,6 +114,24 @@ def full_page(classifier, data):
         )  # fmt: skip
 
 
+@pytest.fixture(scope="module")
+def months_page(data):
+    """A page with many periods, reasons, and values beside the rows."""
+    X, y = data.X_y()
+    clf = DRPUClassifier("boosted", random_state=0).fit(pd.DataFrame(X, columns=["amount_of_june", "km"]), y)
+    months = np.array([f"{2024 + k // 12}-{k % 12 + 1:02d}" for k in range(25)])[np.arange(600) % 25]
+    beside = {
+        "case": [f"2024-{k:05d}/1" for k in range(600)],
+        "amount": np.round(1e4 * np.abs(data.test[:, 0]), 2),
+        "client": ["Ermintrude Featherstonehaugh & Co."] * 600,
+        "date": ["2024-01-31"] * 600,
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        new = pd.DataFrame(data.test, columns=["amount_of_june", "km"])
+        return render_report(clf, new, by=months, by_name="month", beside=beside)
+
+
 def test_nothing_scrolls_sideways(open_page, full_page):
     tab = open_page(full_page)
     outside = "!e.closest('svg') && e.getBoundingClientRect().right > innerWidth"
@@ -121,6 +141,36 @@ def test_nothing_scrolls_sideways(open_page, full_page):
         assert tab.evaluate(f"{wide}.map(e => e.outerHTML.slice(0, 80))") == []
         assert tab.evaluate("document.documentElement.scrollWidth") <= width
     assert tab.complaints == []
+
+
+BROKEN_WORDS = """
+() => {
+  const broken = [];
+  for (const cell of document.querySelectorAll("td, th")) {
+    const walker = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT);
+    while (walker.nextNode()) {
+      for (const word of walker.currentNode.data.matchAll(/\\S+/g)) {
+        const range = document.createRange();
+        range.setStart(walker.currentNode, word.index);
+        range.setEnd(walker.currentNode, word.index + word[0].length);
+        const lines = new Set([...range.getClientRects()].map((box) => Math.round(box.top)));
+        if (lines.size > 1 && word[0].length <= 24) { broken.push(word[0]); }
+      }
+    }
+  }
+  return broken;
+}
+"""
+
+
+@pytest.mark.parametrize("width", [400, 700, 1000, 1300])
+def test_no_cell_breaks_a_number_or_a_name(open_page, full_page, months_page, width):
+    for html in (full_page, months_page):
+        tab = open_page(html)
+        tab.set_viewport_size({"width": width, "height": 800})
+        assert tab.evaluate(BROKEN_WORDS) == []
+        hidden = "[...document.querySelectorAll('.table')].filter(e => e.scrollWidth > e.clientWidth)"
+        assert tab.evaluate(f"{hidden}.length") == 0
 
 
 def test_choosing_a_period_changes_the_number_of_rows(open_page, full_page):

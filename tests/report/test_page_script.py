@@ -13,8 +13,10 @@ from numpy.testing import assert_allclose
 
 from drpu import Costs, DRPUClassifier, make_gaussian_pu
 from drpu.exceptions import ShiftWarning
+from drpu.priors.figures import WIDE_RANGE
 from drpu.report import page as page_module
 from drpu.report import render_report
+from drpu.report.texts import share
 from drpu.report.whatif import CLOSE, EXACT, FIGURES, LEVELS, whatif_json
 
 SCRIPT = files("drpu.report").joinpath("page.js").read_text()
@@ -118,9 +120,13 @@ class Script:
         return [float(x) for x in (value, *ends)]
 
     def words(self, name):
-        """The same as the page writes it, without signs."""
-        text = " to ".join((self.read(f"out-{name}"), self.read(f"range-{name}")))
-        return [float(part.strip("%").replace(",", "")) for part in text.split(" to ")]
+        """The text of a number of the page, and of its range."""
+        return self.read(f"out-{name}"), self.read(f"range-{name}")
+
+    def rows(self, name):
+        """A number of rows as the page writes it, and its range."""
+        rows, ends = self.words(name)
+        return [int(text.replace(",", "")) for text in (rows, *ends.split(" to "))]
 
     def assert_says(self, classifier):
         """The figures of the page are those of Python, with their limits."""
@@ -320,6 +326,7 @@ def test_marks_in_figures_move_with_the_numbers(tab):
     assert len(marks) == 6
     assert {tab.read(mark, "transform") for mark in marks} == {"translate(0 0)"}
     tab.act("prior", value="0.7")
+    tab.act("budget", value="40")
     assert all(tab.read(mark, "transform") != "translate(0 0)" for mark in marks)
     assert not any("NaN" in tab.read(mark, "transform") for mark in marks)
 
@@ -369,16 +376,31 @@ def test_a_share_below_one_percent_can_be_chosen(data):
 def test_the_confusion_table_holds_whole_rows_that_add_up(tab):
     for prior in ("0.2", "0.0031", "0.77"):
         tab.act("prior", value=prior)
-        cells = [tab.words(name) for name in CELLS]
+        cells = [tab.rows(name) for name in CELLS]
         assert sum(rows for rows, _, _ in cells) == 600
         for rows, low, high in cells:
             assert low <= rows <= high
 
 
+def test_where_a_range_is_wide_the_page_shows_the_range_alone(tab):
+    seen = set()
+    for prior in ("0.002", "0.01", "0.1", "0.5"):
+        tab.act("prior", value=prior)
+        for name in ("flagged", "precision", "recall", "accuracy", "budgetPrecision", "budgetRecall"):
+            value, low, high = tab.shown(name)
+            limits = f"{share(low)} to {share(high)}"
+            wide = high - low > WIDE_RANGE
+            assert tab.words(name) == ((limits, "") if wide else (share(value), limits))
+            seen.add(wide)
+            if name == "precision":
+                assert (f"; {limits if wide else share(value)} of them") in tab.read("said")
+    assert seen == {True, False}
+
+
 def test_every_range_contains_its_number(tab):
     tab.act("prior", value="0.5")
     for name in ("flagged", "precision", "recall", "accuracy", "cost", "bill", "budgetPrecision"):
-        value, low, high = tab.words(name)
+        value, low, high = tab.shown(name)
         assert low <= value <= high, name
 
 
@@ -409,7 +431,7 @@ def test_a_period_can_be_chosen(classifier, data):
         warnings.simplefilter("ignore")
         tab = Script.of_page(render_report(classifier, data.test, by=np.repeat(["may", "june"], 300)))
     tab.act("period", "change", "2")
-    assert sum(tab.words(name)[0] for name in CELLS) == 300
+    assert sum(tab.rows(name)[0] for name in CELLS) == 300
     assert tab.read("out-reallyFlagged") == "\N{EN DASH}"
     tab.act("prior-number", value="0.5")
     assert tab.read("period", "value") == ""

@@ -49,7 +49,8 @@ class Budget:
         depth = f"{self.share:.2%}"
         rows = f"{depth} of the rows" if self.rows is None else f"{self.rows:,} rows ({depth})"
         lift = f"lift {self.lift.value:.1f}"
-        return f"{rows}: precision {self.precision}, recall {self.recall}, {lift}"
+        precision = self.precision.as_expected()
+        return f"{rows}: precision {precision}, recall {self.recall.as_expected()}, {lift}"
 
 
 def budget_outlook(

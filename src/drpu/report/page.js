@@ -318,6 +318,11 @@ function startPage(data) {
   const whole = (x) => Math.round(x).toLocaleString("en");
   const amount = (x) => x >= 1000 ? whole(x) : number(x);
   const short = (x) => Number(x.toPrecision(4));
+  const rangeText = (figure, form) => form(figure[1]) + " to " + form(figure[2]);
+  const isWide = (figure, form) => form === percent && figure[2] - figure[1] > data.wideRange;
+  function shareText(figure) {
+    return isWide(figure, percent) ? rangeText(figure, percent) : percent(figure[0]);
+  }
   const times = (figure, factor) => figure.map((x) => factor * x);
 
   // Whole rows that add up: the largest remainders are rounded up.
@@ -343,16 +348,13 @@ function startPage(data) {
 
   function moveMarks(expected, checked) {
     const figures = expected.figures;
-    const precision = figures.precision[0];
     const markPlaces = {  // the numbers that a mark of a figure can follow
       score: expected.score,
       prior: now.prior,
       flagged: figures.flagged[0],
-      precision: isNaN(precision) ? 1 : precision,
       recall: figures.recall[0],
       false_positive_rate: figures.false_positive_rate[0],
-      checked: checked.share,
-      checkedRecall: checked.recall[0]
+      checked: checked.share
     };
     for (const mark of data.marks) {
       const id = mark.figure + "-" + mark.name;
@@ -371,11 +373,12 @@ function startPage(data) {
     byId("out-" + name).setAttribute("data-value", String(value));
   }
 
+  // A number and its range; where the range of a share is wide, the range alone.
   function fillRange(name, figure, form) {
     const [value, low, high] = figure;
     const range = byId("range-" + name);
-    fill(name, form(value), value);
-    range.textContent = isNaN(value) ? "" : form(low) + " to " + form(high);
+    fill(name, isWide(figure, form) ? rangeText(figure, form) : form(value), value);
+    range.textContent = isNaN(value) || isWide(figure, form) ? "" : rangeText(figure, form);
     range.setAttribute("data-low", String(low));
     range.setAttribute("data-high", String(high));
   }
@@ -415,13 +418,12 @@ function startPage(data) {
   }
 
   function showSentence(figures) {
-    const precision = figures.precision[0];
     let sentence = "With " + percent(now.prior) + " positives and cost " + number(now.cost) + ", "
-      + percent(figures.flagged[0]) + " of rows are flagged; ";
-    if (!isNaN(precision)) {
-      sentence += percent(precision) + " of them are expected to be positive, and ";
+      + shareText(figures.flagged) + " of rows are flagged; ";
+    if (!isNaN(figures.precision[0])) {
+      sentence += shareText(figures.precision) + " of them are expected to be positive, and ";
     }
-    sentence += percent(figures.recall[0]) + " of the positives are found.";
+    sentence += shareText(figures.recall) + " of the positives are found.";
     byId("said").textContent = sentence;
   }
 

@@ -245,7 +245,7 @@ def _gain(data: ReportData) -> PageFigure:
     flagged = (data.figure("flagged").value, data.figure("recall").value)
     checked = (depth, data.checking(depth).recall.value)
     display = plots.GainDisplay(data.gain, flagged, checked)
-    marks = (Mark("cut", "flagged", "recall"), Mark("checked", "checked", "checkedRecall"))
+    marks = (Mark("cut", "flagged"), Mark("checked", "checked"))
     title = "Positives found by checking rows"
     return PageFigure("gain", title, texts.lift_text(data), display, marks)
 
@@ -257,7 +257,7 @@ def _precision(data: ReportData) -> PageFigure:
     caption = (
         "For every threshold, with limits that include the interval of the share of positives."
     )
-    marks = (Mark("cut", "recall", "precision"),)
+    marks = (Mark("cut", "recall"),)
     return PageFigure("precision", "Precision and recall", caption, display, marks)
 
 
@@ -292,8 +292,9 @@ def _roc(data: ReportData) -> PageFigure:
 def _calibration(data: ReportData) -> PageFigure:
     display = plots.CalibrationDisplay.from_fitted(data.fitted)
     caption = (
-        "On the diagonal, predicted probabilities equal observed shares. From the rows that the "
-        "calibration was fitted to, with two standard errors."
+        "On the diagonal, predicted probabilities equal the shares of positives that the counts "
+        "lead to expect. From the rows that the calibration was fitted to, with two standard "
+        "errors."
     )
     return PageFigure("calibration", "Calibration in training", caption, display)
 
@@ -375,8 +376,7 @@ def as_svg(figure: PageFigure) -> str:
     matplotlib = require("matplotlib", extra="report", for_="the report page")
     module = require("matplotlib.figure", extra="report", for_="the report page")
     with matplotlib.rc_context(_STYLE):
-        drawing = module.Figure(figsize=(WIDTH, HEIGHT))
-        drawing.subplots_adjust(left=0.14, right=0.96, bottom=0.16, top=0.97)
+        drawing = module.Figure(figsize=(WIDTH, HEIGHT), layout="constrained")
         ax = figure.display.plot(drawing.subplots()).ax_
         text = io.StringIO()
         drawing.savefig(text, format="svg", transparent=True)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from drpu.decisions.gain import Budget
+    from drpu.periods.group_priors import GroupPrior
     from drpu.periods.moves import Backtest
     from drpu.priors.estimate import PriorEstimate
     from drpu.priors.figures import Figure
@@ -28,6 +29,8 @@ MEANINGS = {
     "accuracy": "rows labelled rightly",
     "cost": "mean cost of a row",
 }
+LONG_WORD = 24  # characters; longer words of a table may be broken
+MOST_SENTENCES = 4  # about single periods, and names in a sentence
 ROWS_ON_PAGE = 10  # of a list of rows; the file to download has more of them
 
 # What moved in new rows, as a sentence, and whether only the prior did.
@@ -97,16 +100,18 @@ def number(value: float) -> str:
     return f"{value:.3g}"
 
 
-def figure_text(figure: Any, form: Callable[[float], str] = share) -> str:
-    """A figure with its limits in brackets."""
-    return value_text(figure.value, figure.low, figure.high, form)
-
-
-def value_text(value: float, low: float, high: float, form: Callable[[float], str] = share) -> str:
-    """A value with its limits in brackets, or words if it is NaN."""
-    if math.isnan(value):
+def figure_text(figure: Figure, form: Callable[[float], str] = share) -> str:
+    """A figure with its limits in brackets, or words if it is NaN."""
+    if math.isnan(figure.value):
         return "cannot be computed"
-    return f"{form(value)} ({form(low)} to {form(high)})"
+    return f"{form(figure.value)} ({form(figure.low)} to {form(figure.high)})"
+
+
+def expected_text(figure: Figure) -> str:
+    """An expected share with its limits in brackets, or the range alone if it is wide."""
+    if figure.is_wide and not math.isnan(figure.value):
+        return share_range(figure.low, figure.high)
+    return figure_text(figure)
 
 
 def prior_text(prior: PriorEstimate) -> str:
@@ -173,22 +178,59 @@ def lead(data: ReportData) -> str:
 
 
 def period_sentences(data: ReportData) -> list[str]:
-    """The estimate of each period, and what to do there."""
+    """The estimates of the periods and what to do there; of many periods, a summary."""
+    if len(data.periods) > MOST_SENTENCES:
+        return _summary_of_periods(data)
+    return [_period_sentence(data, period) for period in data.periods]
+
+
+def _period_sentence(data: ReportData, period: GroupPrior) -> str:
+    prior = period.prior
+    low = round(prior.low * period.n)
+    value = round(prior.value * period.n)
+    high = round(prior.high * period.n)
+    text = f"{period.name}: about {value:,} of {period.n:,} rows are positive"
+    text += f" ({low:,} to {high:,})"
+    if period.shift == "other":
+        text += f", by a rough reading: {SHIFTS['other']}"
+    elif not prior.identified:
+        text += ", but the data do not determine the number"
     top = "" if data.budget is None else "the top "
-    sentences = []
+    return f"{text}. Check {top}{period.flagged:,} rows."
+
+
+def _summary_of_periods(data: ReportData) -> list[str]:
+    """The range of the estimates, and the periods that must be read with care."""
+    flagged = 0
+    estimates = []
+    shifted = []
+    undetermined = []
     for period in data.periods:
-        prior = period.prior
-        low = round(prior.low * period.n)
-        value = round(prior.value * period.n)
-        high = round(prior.high * period.n)
-        text = f"{period.name}: about {value:,} of {period.n:,} rows are positive"
-        text += f" ({low:,} to {high:,})"
+        flagged += period.flagged
+        estimates.append((period.prior.value, str(period.name)))
         if period.shift == "other":
-            text += f", by a rough reading: {SHIFTS['other']}"
-        elif not prior.identified:
-            text += ", but the data do not determine the number"
-        sentences.append(f"{text}. Check {top}{period.flagged:,} rows.")
+            shifted.append(str(period.name))
+        elif not period.prior.identified:
+            undetermined.append(str(period.name))
+    least, name_of_least = min(estimates)
+    most, name_of_most = max(estimates)
+    shares = f"between {share(least)} ({name_of_least}) and {share(most)} ({name_of_most})"
+    if share(least) == share(most):
+        shares = f"about {share(most)} in each"
+    sentences = [f"Share of positives by {data.by_name}: {shares}. Check {flagged:,} rows."]
+    if shifted:
+        sentences.append(f"{_some_names(shifted)}: {SHIFTS['other']}.")
+    if undetermined:
+        sentences.append(f"{_some_names(undetermined)}: the data do not determine the number.")
     return sentences
+
+
+def _some_names(names: list[str]) -> str:
+    """The first names of a list, and how many there are."""
+    text = ", ".join(names[:MOST_SENTENCES])
+    if len(names) <= MOST_SENTENCES:
+        return text
+    return f"{text} and {len(names) - MOST_SENTENCES:,} more"
 
 
 def cards(data: ReportData) -> list[tuple[str, str, str]]:
@@ -231,7 +273,7 @@ def _what_to_do(data: ReportData) -> tuple[str, str]:
         reason = "More than the share of positives has changed."
         return "check the data", f"{reason} Find out why before the labels are used."
     if data.row_list is not None and data.groups is not None:
-        sentence = "Each period has its own share, decision and budget: see the sentences above."
+        sentence = "Each period has its own share, decision and budget: see the table of them."
         return f"check {data.row_list.n:,} rows", sentence
     if data.budget is not None:
         return _check_budget(data, data.budget)
@@ -249,8 +291,8 @@ def _check_budget(data: ReportData, budget: Budget) -> tuple[str, str]:
     rows = "row" if data.to_check <= 1 else f"{data.to_check:,} rows"
     lift = budget.lift
     sentence = (
-        f"They have the highest scores. Expected to be positive: {figure_text(budget.precision)} "
-        f"of them. Share of all positives among them: {figure_text(budget.recall)}, which is "
+        f"They have the highest scores. Expected to be positive: {expected_text(budget.precision)} "
+        f"of them. Share of all positives among them: {expected_text(budget.recall)}, which is "
         f"{lift.value:.3g} times that of as many random rows ({lift.low:.3g} to {lift.high:.3g})."
     )
     return f"check the top {rows}{_of_all_rows(data)}", sentence
@@ -265,8 +307,8 @@ def _check_flagged(data: ReportData) -> tuple[str, str]:
         )
     rows = "1 row" if flagged == 1 else f"{flagged:,} rows"
     sentence = (
-        f"They are flagged. Expected to be positive: {figure_text(data.figure('precision'))} of "
-        f"them. Share of all positives among them: {figure_text(data.figure('recall'))}."
+        f"They are flagged. Expected to be positive: {expected_text(data.figure('precision'))} of "
+        f"them. Share of all positives among them: {expected_text(data.figure('recall'))}."
     )
     return f"check {rows}{_of_all_rows(data)}", sentence
 
@@ -325,6 +367,20 @@ class TextTable:
     rows: list[tuple[Any, ...]]
     numbers: tuple[int, ...] = ()  # the columns on the right
     hidden: tuple[int, ...] = ()  # the columns that a narrow screen leaves out
+    stacked: bool = False  # whether a narrow screen shows the cells of a row below each other
+
+
+def wrapping(cell: Any) -> str:
+    """The class of a cell in the style sheet: ``whole`` stays on a line, ``long`` breaks anywhere.
+
+    Other cells break between words only, so that no number and no name is cut.
+    """
+    text = str(cell)
+    if len(text) <= 16 or (len(text) <= LONG_WORD and " " not in text):
+        return "whole"
+    if max([len(word) for word in text.split()], default=0) > LONG_WORD:
+        return "long"
+    return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -367,7 +423,8 @@ def _suspicious_labels(data: ReportData) -> Section | None:
     for line in islice(lines, ROWS_ON_PAGE):
         rows.append(tuple([_cell(value) for value in line]))
     note = "Labels that may be wrong, the most suspicious first, and copies of labelled rows."
-    return Section("Suspicious labels", TextTable(tuple(data.suspects), rows), note)
+    table = TextTable(tuple(data.suspects), rows, stacked=True)
+    return Section("Suspicious labels", table, note)
 
 
 def _moved_columns(data: ReportData) -> Section | None:
@@ -452,18 +509,22 @@ def expectations(data: ReportData) -> TextTable:
     """Expected performance: each figure with its range, adapted and as trained."""
     rows: list[Any] = []
     for name, meaning in MEANINGS.items():
-        form = number if name == "cost" else share
-        adapted = _figure_cell(data.figure(name), form)
-        as_trained = _figure_cell(data.figure_as_trained(name), form)
+        adapted = _figure_cell(name, data.figure(name))
+        as_trained = _figure_cell(name, data.figure_as_trained(name))
         rows.append((name.replace("_", " "), meaning, adapted, as_trained))
     return TextTable(("figure", "meaning", "adapted", "as trained"), rows, (2, 3), (1,))
 
 
-def _figure_cell(figure: Figure, form: Callable[[float], str]) -> tuple[str, str]:
-    """A value and its range."""
+def _figure_cell(name: str, figure: Figure) -> tuple[str, str]:
+    """A value and its range; the range alone if it is wide."""
     if math.isnan(figure.value):
-        return form(figure.value), ""
-    return form(figure.value), f"{form(figure.low)} to {form(figure.high)}"
+        return share(figure.value), ""
+    if name == "cost":
+        return number(figure.value), f"{number(figure.low)} to {number(figure.high)}"
+    limits = share_range(figure.low, figure.high)
+    if figure.is_wide:
+        return limits, ""
+    return share(figure.value), limits
 
 
 def rows_table(row_list: RowList) -> TextTable:
@@ -475,7 +536,7 @@ def rows_table(row_list: RowList) -> TextTable:
     hidden = ()
     if row_list.reasons is not None:
         hidden = (head.index("against it"),)
-    return TextTable(tuple(head), lines, (1,), hidden)
+    return TextTable(tuple(head), lines, (1,), hidden, stacked=True)
 
 
 def rows_csv(row_list: RowList) -> str:
@@ -515,11 +576,10 @@ def lift_text(data: ReportData) -> str:
     """Positives found when as many rows are checked as there are positives."""
     depth = min(max(data.prior.value, 0.001), 1.0)
     checked = data.checking(depth)
-    recall = checked.recall
     return (
-        f"The {share(depth)} of the rows with the highest scores contain {share(recall.value)} of "
-        f"the positives ({share_range(recall.low, recall.high)}), {checked.lift.value:.3g} times "
-        "as many as random rows."
+        f"The {share(depth)} of the rows with the highest scores contain "
+        f"{expected_text(checked.recall)} of the positives, "
+        f"{figure_text(checked.lift, number)} times as many as random rows."
     )
 
 

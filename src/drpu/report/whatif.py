@@ -32,7 +32,7 @@ from drpu.decisions.gain import negative_survival
 from drpu.decisions.performance import LABEL_NOISE, decision_rates
 from drpu.models.learner import LOG_LIMIT
 from drpu.priors.estimate import PriorEstimate
-from drpu.priors.figures import exact_limits_of
+from drpu.priors.figures import WIDE_RANGE, exact_limits_of
 from drpu.report.data import ReportData
 
 LEVELS = 250
@@ -69,6 +69,7 @@ def whatif_tables(data: ReportData) -> dict[str, Any]:
         "rows": data.rows,
         "budget": data.to_check,
         "trainPrior": data.train.value,
+        "wideRange": WIDE_RANGE,
         "known": known,
         "labelNoise": None if current.findings.map is None else LABEL_NOISE,
         "found": _as_found(data),
