@@ -826,7 +826,7 @@ class BacktestDisplay(Display):
         readings = [self.backtest.reading(period) for period in periods]
         seen = _attribute(periods, "seen")
         read = _attribute(readings, "move")
-        used = _attribute(periods, "used")
+        used = np.array([period.used for period in periods])
         error_seen = 2 * np.sqrt(_attribute(periods, "noise"))
         error_read = 2 * self.backtest.spread
         places = np.arange(len(periods))

@@ -339,10 +339,10 @@ def page_figures(data: ReportData) -> list[PageFigure]:
 
 def marks_of(figures: Iterable[PageFigure]) -> list[dict[str, str | None]]:
     """The marks that the script moves."""
-    marks = []
+    marks: list[dict[str, str | None]] = []
     for figure in figures:
         for mark in figure.marks:
-            marks.append({"figure": figure.name} | mark._asdict())
+            marks.append({"figure": figure.name, "name": mark.name, "x": mark.x, "y": mark.y})
     return marks
 
 

@@ -206,7 +206,7 @@ def _summary_of_periods(data: ReportData) -> list[str]:
     shifted = []
     undetermined = []
     for period in data.periods:
-        flagged += period.flagged
+        flagged += period.flagged or 0
         estimates.append((period.prior.value, str(period.name)))
         if period.shift == "other":
             shifted.append(str(period.name))
@@ -533,7 +533,7 @@ def rows_table(row_list: RowList) -> TextTable:
     lines: list[Any] = []
     for position, probability, *cells in rows[:ROWS_ON_PAGE]:
         lines.append((position, share(probability), *[str(cell) for cell in cells]))
-    hidden = ()
+    hidden: tuple[int, ...] = ()
     if row_list.reasons is not None:
         hidden = (head.index("against it"),)
     return TextTable(tuple(head), lines, (1,), hidden, stacked=True)
