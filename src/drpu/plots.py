@@ -662,9 +662,8 @@ class GainDisplay(Display):
     ----------
     gain : Gain
         The curve with its limits.
-    flagged, checked : tuple of float, optional
-        Share of the rows, and share of the positives among them, for the rows that are flagged and
-        for those of a budget.
+    flagged, checked : float, optional
+        Shares of the rows that are flagged, and of those of a budget.
 
     Examples
     --------
@@ -679,15 +678,14 @@ class GainDisplay(Display):
     """
 
     gain: Gain
-    flagged: tuple[float, float] | None = None
-    checked: tuple[float, float] | None = None
+    flagged: float | None = None
+    checked: float | None = None
 
     @classmethod
     def from_classifier(cls, classifier: Any, X: Rows | None = None, *, ax: Any = None) -> Self:
         """The curve at the prior of the classifier; depths refer to new rows if they are given."""
         gain = _gain_of(classifier, X)
-        expected = classifier.expected_performance()
-        return cls(gain, (float(expected.flagged), float(expected.recall))).plot(ax)
+        return cls(gain, float(classifier.expected_performance().flagged)).plot(ax)
 
     def _draw(self, ax: Any) -> None:
         gain = self.gain
@@ -698,11 +696,11 @@ class GainDisplay(Display):
         nine_of_ten = int(np.searchsorted(gain.recall, 0.9))
         reach = max(float(gain.share[nine_of_ten]), 2 * gain.prior, 1e-4)
         if self.flagged is not None:
-            _mark_place(ax, self.flagged[0], DECISION, "cut", "the rows flagged")
-            reach = max(reach, 1.5 * self.flagged[0])
+            _mark_place(ax, self.flagged, DECISION, "cut", "the rows flagged")
+            reach = max(reach, 1.5 * self.flagged)
         if self.checked is not None:
-            _mark_place(ax, self.checked[0], NEW, "checked", "the rows to check")
-            reach = max(reach, 1.5 * self.checked[0])
+            _mark_place(ax, self.checked, NEW, "checked", "the rows to check")
+            reach = max(reach, 1.5 * self.checked)
         end = _round_top(min(1.0, reach))
         ax.set(xlabel="rows checked", ylabel="positives found", xlim=(0, end), ylim=(0, 1.02))
         _in_percent(ax.xaxis, ax.yaxis)

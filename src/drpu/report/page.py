@@ -241,10 +241,8 @@ def _priors(data: ReportData) -> PageFigure:
 
 
 def _gain(data: ReportData) -> PageFigure:
-    depth = data.to_check / data.rows
-    flagged = (data.figure("flagged").value, data.figure("recall").value)
-    checked = (depth, data.checking(depth).recall.value)
-    display = plots.GainDisplay(data.gain, flagged, checked)
+    checked = data.to_check / data.rows
+    display = plots.GainDisplay(data.gain, data.figure("flagged").value, checked)
     marks = (Mark("cut", "flagged"), Mark("checked", "checked"))
     title = "Positives found by checking rows"
     return PageFigure("gain", title, texts.lift_text(data), display, marks)
