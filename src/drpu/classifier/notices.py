@@ -25,6 +25,7 @@ from drpu.models.crossfit import FEWEST_KNOWN, Folds
 from drpu.periods.columns import OTHER_SHIFT, ColumnShift
 from drpu.periods.mixture_test import MixtureTest
 from drpu.priors.estimate import FEW_POSITIVES, PriorEstimate
+from drpu.priors.figures import Figure
 from drpu.priors.tails import ScoreTails
 from drpu.tables.notes import Note, list_of_notes
 
@@ -228,10 +229,13 @@ def _expected(classifier: Any) -> dict[str, str]:
     rows = {}
     for name in ("flagged", "precision", "recall"):
         value, least, most = (float(getattr(part, name)) for part in (now, low, high))
-        shown = f"{value:.1%} ({min(least, value):.1%} to {max(most, value):.1%})"
-        rows[f"expected {name}"] = (
-            "cannot be computed: no row is flagged" if math.isnan(value) else shown
-        )
+        figure = Figure(value, min(least, value), max(most, value))
+        text = f"{figure.low:.1%} to {figure.high:.1%}"
+        if math.isnan(value):
+            text = "cannot be computed: no row is flagged"
+        elif not figure.is_wide:
+            text = f"{value:.1%} ({text})"
+        rows[f"expected {name}"] = text
     return rows
 
 

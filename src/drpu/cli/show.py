@@ -17,10 +17,10 @@ from drpu.exceptions import DRPUError, DRPUWarning, ExtraColumnsWarning
 from drpu.report.texts import (
     ONLY_PRIOR,
     backtest_text,
+    expected_text,
     figure_text,
     only_prior_text,
     share,
-    value_text,
 )
 
 FIGURES = ("accuracy", "precision", "recall", "flagged", "cost")
@@ -156,8 +156,8 @@ def decision_lines(values: dict[str, Any]) -> dict[str, str]:
         lift = figure_text(found["lift"], "{:.3g}".format)
         lines["decided by"] = "the budget; the cost is used for expected costs only"
         lines["checking"] = (
-            f"{rows}{depth}: precision {figure_text(found['precision'])}, "
-            f"recall {figure_text(found['recall'])}, lift {lift}"
+            f"{rows}{depth}: precision {expected_text(found['precision'])}, "
+            f"recall {expected_text(found['recall'])}, lift {lift}"
         )
     else:
         lines["to expect"] = ", ".join(
@@ -175,8 +175,11 @@ def decision_lines(values: dict[str, Any]) -> dict[str, str]:
 
 
 def _expected(values: dict[str, Any], name: str) -> str:
+    from drpu.priors.figures import Figure  # which needs SciPy, unlike the parser of the commands
+
     value, (low, high) = values["expected"][name], values["expected_range"][name]
-    return f"{name} {value_text(value, min(low, value), max(high, value))}"
+    figure = Figure(value, min(low, value), max(high, value))
+    return f"{name} {expected_text(figure)}"
 
 
 def levels_line(levels: Mapping[str, int]) -> dict[str, str]:

@@ -62,7 +62,9 @@ class Budget(TableResult):
 
     def __str__(self) -> str:
         lift = f"lift {self.lift.value:.1f}"
-        return f"{self._depth()}: precision {self.precision}, recall {self.recall}, {lift}"
+        precision = self.precision.as_expected()
+        recall = self.recall.as_expected()
+        return f"{self._depth()}: precision {precision}, recall {recall}, {lift}"
 
 
 def budget_outlook(
