@@ -101,6 +101,11 @@ class Plan:
         """The columns that are encoded."""
         return [plan.name for plan in self.table.used]
 
+    @property
+    def hashed_columns(self) -> list[str]:
+        """The columns whose hash determines the fold of a row."""
+        return self.columns if self.key is None else [self.key]
+
 
 class RowsOnCluster(Protocol):
     """The encoded rows of a frame with their folds, in the memory of an engine such as Dask."""

@@ -260,13 +260,14 @@ class RivalRecord(Record):
     def classifier(self, module: Any = None) -> PURival:  # noqa: D102
         classifier = self._class()(**read_parameters(self.parameters))
         model = self.model if module is None else self.model.with_module(module)
-        vars(classifier).update(self.numbers | self.priors)
+        fitted = dict[str, Any](self.numbers | self.priors)
+        if self.generators is not None:
+            fitted["generators_"] = self.generators
+        classifier.__dict__.update(fitted)
         classifier.prior_ = self.prior
         classifier.model_ = model
         classifier.scenario_ = self.scenario
         classifier.classes_ = self.labels.classes()
-        if self.generators is not None:
-            vars(classifier)["generators_"] = self.generators
         classifier._keep_parameters()
         self.columns.set_on(classifier)
         return classifier

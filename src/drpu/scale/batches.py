@@ -51,15 +51,14 @@ class BatchReader:
             self.refuse_names("batches without column names")
             n = int(batch.shape[0]) if hasattr(batch, "shape") else len(batch)
             return BatchRows(batch, None, n)
-        is_arrow = hasattr(batch, "num_rows")
         names = self.features(column_names(batch))
+        is_arrow = hasattr(batch, "num_rows")
         rows = batch.select(names) if is_arrow else batch[names]
         if not self._has_names and getattr(self.classifier, "table_", None) is None:
             rows = np.asarray(rows)  # training had no names, so these are dropped
         weights = None
         if self.weight is not None:
-            values = batch.column(self.weight) if is_arrow else batch[self.weight]
-            weights = check_numbers("weight", values)
+            weights = check_numbers("weight", batch[self.weight])
         return BatchRows(rows, weights, int(batch.shape[0]))
 
     def refuse_names(self, batches: str) -> None:
@@ -105,8 +104,10 @@ class BatchReader:
 
     def _training_columns(self, available: Sequence[str]) -> list[str]:
         """The columns of training; one that it left out, such as an identifier, may be absent."""
+        optional: set[str] = set()
         table = getattr(self.classifier, "table_", None)
-        optional = () if table is None else set(table.left_out)
+        if table is not None:
+            optional.update(table.left_out)
         names = []
         for name in self.classifier.feature_names_in_:
             if name in available or name not in optional:
@@ -114,12 +115,16 @@ class BatchReader:
         return names
 
     def _with_weight(self, names: list[str]) -> list[str]:
-        return names if self.weight is None else [*names, self.weight]
+        if self.weight is None:
+            return names
+        return [*names, self.weight]
 
 
 def _first_of(names: Sequence[str]) -> str:
-    more = ", ..." if len(names) > 12 else ""
-    return ", ".join(str(name) for name in names[:12]) + more
+    first_names = [str(name) for name in names[:12]]
+    if len(names) > 12:
+        first_names.append("...")
+    return ", ".join(first_names)
 
 
 def is_table(batch: Any) -> bool:
@@ -129,7 +134,9 @@ def is_table(batch: Any) -> bool:
 
 def column_names(batch: Any) -> list[Any]:
     """Names of the columns of a batch that has them."""
-    return list(batch.column_names if hasattr(batch, "column_names") else batch.columns)
+    if hasattr(batch, "column_names"):
+        return list(batch.column_names)
+    return list(batch.columns)
 
 
 def count_batches(
@@ -291,8 +298,13 @@ def _batches(source: Any, size: int, reader: BatchReader) -> tuple[Iterable[Any]
 
 def _is_paths(source: Any) -> bool:
     """Whether the source is a path or a list of paths."""
-    paths = source if isinstance(source, (list, tuple)) else [source]
-    return len(paths) > 0 and all(isinstance(path, (str, os.PathLike)) for path in paths)
+    if isinstance(source, (list, tuple)):
+        return len(source) > 0 and all(_is_path(path) for path in source)
+    return _is_path(source)
+
+
+def _is_path(source: Any) -> bool:
+    return isinstance(source, (str, os.PathLike))
 
 
 def open_parquet(source: Any) -> Any:
@@ -302,9 +314,10 @@ def open_parquet(source: Any) -> Any:
     """
     dataset = require("pyarrow.dataset", extra="data", for_="reading Parquet")
     pa = require("pyarrow", extra="data", for_="reading Parquet")
-    patterns = [source] if isinstance(source, (str, os.PathLike)) else source
+    if _is_path(source):
+        source = [source]
     paths: list[str] = []
-    for pattern in patterns:
+    for pattern in source:
         paths += _matching(os.fspath(pattern))
     folder_or_files = paths[0] if len(paths) == 1 else paths
     try:
@@ -368,4 +381,6 @@ def _slices(source: Any, n: int, size: int) -> Iterator[Any]:
     rows = getattr(source, "iloc", source)
     for start in range(0, n, size):
         batch = rows[start : start + size]
-        yield np.asarray(batch) if isinstance(batch, np.memmap) else batch
+        if isinstance(batch, np.memmap):
+            batch = np.asarray(batch)
+        yield batch

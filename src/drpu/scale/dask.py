@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -284,6 +284,15 @@ def _worker_addresses(client: Any) -> set[str]:
     return set(client.nthreads())  # scheduler_info may return an older state, without workers
 
 
+class _Block(NamedTuple):
+    """A part of which rows are trained on: their number and type, and the worker that holds it."""
+
+    part: Any  # a future
+    n: int
+    dtype: np.dtype[Any]
+    worker: str  # an empty text if no worker holds it
+
+
 class _DaskRows:
     """Shuffled rows in the memory of the workers, one part on each."""
 
@@ -291,6 +300,7 @@ class _DaskRows:
         self.client = client
         self.plan = plan
         self.model = model
+        self.submit = partial(client.submit, pure=False)
         self.table = plan.table
         self.weighted = plan.weight is not None
         self.parts: list[Any] = []  # futures of Part
@@ -300,7 +310,7 @@ class _DaskRows:
         if not workers:
             raise ClusterError("the Dask cluster has no workers: start some first.")
         plan = self.plan
-        submit = partial(self.client.submit, pure=False)
+        submit = self.submit
         names = dict.fromkeys([*plan.columns, plan.label, plan.key, plan.weight])
         names.pop(None, None)  # no key, or no weight
         partitions = self.client.compute(frame[list(names)].to_delayed())
@@ -311,10 +321,9 @@ class _DaskRows:
             self.parts.append(part)
 
     def totals(self, folds: int) -> tuple[IntArray, FloatArray]:
-        totals = self._for_parts(Part.totals, folds)
-        self.sizes = np.array([sizes for sizes, _ in totals])
-        mass = np.array([mass_of_part for _, mass_of_part in totals])
-        return self.sizes.sum(axis=0), mass.sum(axis=0)
+        sizes, mass = zip(*self._gather(self.parts, Part.totals, folds), strict=True)
+        self.sizes = np.array(sizes)
+        return self.sizes.sum(axis=0), np.sum(mass, axis=0)
 
     def train(self, without: int, mass: tuple[float, float]) -> Trees:
         require("lightgbm", extra="dask", for_="DaskBoosted")
@@ -322,12 +331,12 @@ class _DaskRows:
         settings = self.model.settings(self.plan.salt) | category_settings(categories)
         error = None
         for _ in range(ATTEMPTS):
-            parts = self._training_parts(without)
-            workers = self._workers_of(parts)
+            blocks = self._training_blocks(without)
+            workers = [block.worker for block in blocks]
             if "" in workers:  # a worker was lost
                 continue
             attempt = _TreeTraining(self.client, workers, settings, list(categories))
-            text = attempt.run(*self._training_arrays(parts, without, mass))
+            text = attempt.run(*self._training_arrays(blocks, without, mass))
             if text is not None:
                 return Trees.from_lightgbm(text, self.table.width)
             error = attempt.error
@@ -336,40 +345,38 @@ class _DaskRows:
             f"{error or 'workers were lost'}. Check the memory limits of the workers."
         ) from error
 
-    def _training_parts(self, without: int) -> list[tuple[Any, int]]:
-        """The parts that have rows to train on, with the numbers of these rows."""
+    def _training_blocks(self, without: int) -> list[_Block]:
+        """The parts that have rows to train on."""
         n_rows = np.delete(self.sizes, without, axis=1).sum(axis=(1, 2))
-        pairs = zip(self.parts, n_rows.tolist(), strict=True)
-        return [(part, n) for part, n in pairs if n > 0]
-
-    def _workers_of(self, parts: list[tuple[Any, int]]) -> list[str]:
-        """The worker that holds each part; an empty text if none does."""
-        # The parts of a lost worker are made again before this task can run on all of them.
-        is_ready = [self.client.submit(Part.dtype, part, pure=False) for part, _ in parts]
-        self.client.gather(is_ready)
-        holders = self.client.who_has([part for part, _ in parts])
-        return [next(iter(holders[part.key]), "") for part, _ in parts]
+        parts = [self.parts[k] for k in np.flatnonzero(n_rows)]
+        # The parts of a lost worker are made again before the dtypes of all parts are known.
+        dtypes = self._gather(parts, Part.dtype)
+        holders = self.client.who_has(parts)
+        blocks = []
+        for part, n, dtype in zip(parts, n_rows[n_rows > 0].tolist(), dtypes, strict=True):
+            worker = next(iter(holders[part.key]), "")
+            blocks.append(_Block(part, n, dtype, worker))
+        return blocks
 
     def _training_arrays(
-        self, parts: list[tuple[Any, int]], without: int, mass: tuple[float, float]
+        self, blocks: list[_Block], without: int, mass: tuple[float, float]
     ) -> tuple[Any, Any, Any]:
-        """Rows, flags and weights to train on as Dask arrays, with one block for each part."""
+        """Rows, flags and weights to train on as Dask arrays, with one chunk for each part."""
         dask = require("dask", extra="dask", for_="DaskBoosted")
         array = require("dask.array", extra="dask", for_="DaskBoosted")
-
-        def blocks(task: Any, *arguments: Any, width: tuple[int, ...], dtype: Any) -> Any:
-            arrays = []
-            for part, n in parts:
-                block = dask.delayed(task)(part, *arguments)
-                arrays.append(array.from_delayed(block, (n, *width), dtype=dtype))
-            return array.concatenate(arrays)
-
-        first_part, _ = parts[0]
-        dtype = self.client.submit(Part.dtype, first_part, pure=False).result()
-        rows = blocks(Part.training_rows, without, width=(self.table.width,), dtype=dtype)
-        flags = blocks(Part.training_flags, without, width=(), dtype=np.float64)
-        weights = blocks(Part.training_weights, without, mass, width=(), dtype=np.float64)
-        return rows, flags, weights
+        rows = []
+        flags = []
+        weights = []
+        for block in blocks:
+            part = block.part
+            n = block.n
+            chunk = dask.delayed(Part.training_rows)(part, without)
+            rows.append(array.from_delayed(chunk, (n, self.table.width), dtype=block.dtype))
+            chunk = dask.delayed(Part.training_flags)(part, without)
+            flags.append(array.from_delayed(chunk, (n,), dtype=np.float64))
+            chunk = dask.delayed(Part.training_weights)(part, without, mass)
+            weights.append(array.from_delayed(chunk, (n,), dtype=np.float64))
+        return array.concatenate(rows), array.concatenate(flags), array.concatenate(weights)
 
     def positive_scores(
         self, function: BoostedFunction, fold: int, most: int
@@ -380,44 +387,39 @@ class _DaskRows:
         futures = []
         for k, part in enumerate(self.parts):
             seed = self.plan.salt + k
-            futures.append(
-                self.client.submit(Part.positive_scores, part, shared, fold, share, seed)
-            )
-        results = self.client.gather(futures)
-        scores = np.concatenate([scores_of_part for scores_of_part, _ in results])
-        weights = np.concatenate([weights_of_part for _, weights_of_part in results])
-        return scores, weights
+            futures.append(self.submit(Part.positive_scores, part, shared, fold, share, seed))
+        scores, weights = zip(*self.client.gather(futures), strict=True)
+        return np.concatenate(scores), np.concatenate(weights)
 
     def count(self, function: BoostedFunction, fold: int, empty: ScoreTails) -> ScoreTails:
         shared_function = self.client.scatter(function, broadcast=True, hash=False)
         shared_tails = self.client.scatter(empty, broadcast=True, hash=False)
-        submit = self.client.submit
-        counts = [
-            submit(Part.count, part, shared_function, fold, shared_tails) for part in self.parts
-        ]
-        total: ScoreTails = _add_in_tree(counts, partial(submit, _add)).result()
+        counts = []
+        for part in self.parts:
+            counts.append(self.submit(Part.count, part, shared_function, fold, shared_tails))
+        total: ScoreTails = _add_in_tree(counts, partial(self.submit, _add)).result()
         return total
 
     def quantiles(self) -> tuple[FloatArray, FloatArray]:
-        unlabeled = _mean_quantiles(self._for_parts(Part.quantiles, False))
-        positive = _mean_quantiles(self._for_parts(Part.quantiles, True))
+        unlabeled = _mean_quantiles(self._gather(self.parts, Part.quantiles, False))
+        positive = _mean_quantiles(self._gather(self.parts, Part.quantiles, True))
         return unlabeled, positive
 
     def ranges(self, cells: list[Cells]) -> tuple[IntArray, IntArray]:
-        unlabeled, positive = np.sum(self._for_parts(Part.ranges, cells), axis=0)
+        unlabeled, positive = np.sum(self._gather(self.parts, Part.ranges, cells), axis=0)
         return unlabeled, positive
 
-    def _for_parts(self, task: Callable[..., Any], *arguments: Any) -> Any:
+    def _gather(self, parts: list[Any], task: Callable[..., Any], *arguments: Any) -> Any:
         """Results of a task for each part, in the order of the parts."""
-        futures = [self.client.submit(task, part, *arguments) for part in self.parts]
+        futures = [self.submit(task, part, *arguments) for part in parts]
         return self.client.gather(futures)
 
 
 def _mean_quantiles(parts: list[tuple[int, FloatArray]]) -> FloatArray:
     """Mean of the quantiles of shuffled parts, weighted by their rows; ignores missing values."""
-    n_rows = np.array([n for n, _ in parts])
-    values = np.array([quantiles for _, quantiles in parts])
-    weight = np.where(np.isnan(values), 0.0, n_rows[:, None, None])
+    n_rows, quantiles = zip(*parts, strict=True)
+    values = np.array(quantiles)
+    weight = np.where(np.isnan(values), 0.0, np.array(n_rows)[:, None, None])
     with np.errstate(invalid="ignore"):
         return np.asarray((weight * np.nan_to_num(values)).sum(axis=0) / weight.sum(axis=0))
 
@@ -429,9 +431,8 @@ def pieces_for_workers(plan: Plan, partition: Any, n_workers: int) -> list[Part]
     """The rows of a partition, grouped by the worker that their hash assigns them to."""
     pd = require("pandas", extra="dask", for_="DaskBoosted")
     rows = plan.table.transform(read_frame(partition[plan.columns]), warn=False)
-    hashed_columns = plan.columns if plan.key is None else [plan.key]
     hashes = pd.util.hash_pandas_object(
-        partition[hashed_columns], index=False, hash_key=f"{plan.salt:016d}"
+        partition[plan.hashed_columns], index=False, hash_key=f"{plan.salt:016d}"
     )
     mixed = hashes.to_numpy() * np.uint64(0x9E3779B97F4A7C15) + np.uint64(plan.salt)
     worker = (mixed >> np.uint64(40)) % np.uint64(n_workers)
@@ -502,7 +503,9 @@ class Part:
         training = self.take(self.fold != without)
         unlabeled_mass, positive_mass = mass
         weight = np.where(training.positive, positive_mass, unlabeled_mass)
-        return weight if training.weight is None else weight * training.weight
+        if training.weight is None:
+            return weight
+        return weight * training.weight
 
     def positive_scores(
         self, function: BoostedFunction, fold: int, share: float, seed: int
@@ -521,7 +524,9 @@ class Part:
         return empty.empty().update(held_out._scores(function), held_out.weight)
 
     def _scores(self, function: BoostedFunction) -> FloatArray:
-        return function.score(self.rows) if len(self.rows) else np.empty(0)
+        if len(self.rows) == 0:
+            return np.empty(0)
+        return function.score(self.rows)
 
     def quantiles(self, positive: bool) -> tuple[int, FloatArray]:
         """Number of rows of a kind and quantiles of their columns; of many rows from a sample."""

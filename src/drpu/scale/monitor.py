@@ -223,8 +223,9 @@ class PriorMonitor:
         batches, tails = self._pushed(batch)
         alarm = self.alarm.updated(batch.counts)
         n_seen = self._seen + 1
-        name = n_seen if when is None else when
-        reading = self._read(name, tails, _labels(batches), alarm)
+        if when is None:
+            when = n_seen
+        reading = self._read(when, tails, _labels(batches), alarm)
         readings = deque([*self.readings, reading], maxlen=self.readings.maxlen)
         # One assignment: an interrupted update has counted nothing and may be repeated.
         vars(self).update(
@@ -237,7 +238,9 @@ class PriorMonitor:
     ) -> PriorReading:
         fitted = self.classifier.fitted_
         matched = fitted.prior_of(tails, level=self.level)
-        arrived = None if labels is None else beside_training(fitted, labels)
+        arrived = None
+        if labels is not None:
+            arrived = beside_training(fitted, labels)
         test, columns, decision = read_counts(fitted, tails, matched, arrived)
         prior = decision.prior
         return PriorReading(
@@ -316,7 +319,9 @@ class PriorMonitor:
         return monitor
 
     def __repr__(self) -> str:
-        latest = str(self.readings[-1]) if self.readings else "nothing read yet"
+        latest = "nothing read yet"
+        if self.readings:
+            latest = str(self.readings[-1])
         return f"PriorMonitor(window={self.window}, {latest})"
 
     def _pushed(self, batch: Batch) -> tuple[deque[Batch], ScoreTails]:

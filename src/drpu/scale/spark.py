@@ -105,9 +105,10 @@ def score(classifier: RatioClassifier, frame: Any, columns: Sequence[str] | None
                 yield from table.to_batches()
 
     schema = types.StructType(list(frame.schema.fields))
-    label_type = LABEL_TYPES.get(classifier.classes_.dtype.kind, "string")
-    for name in OUTPUTS:
-        schema = schema.add(name, label_type if name == "label" else "double")
+    label, *numbers = OUTPUTS
+    schema.add(label, LABEL_TYPES.get(classifier.classes_.dtype.kind, "string"))
+    for name in numbers:
+        schema.add(name, "double")
     return frame.mapInArrow(scored, schema)
 
 
@@ -165,7 +166,9 @@ def _add_up(frame: Any, summarize: Callable[[Iterator[Any]], Iterator[Any]], not
         total = sums.rdd.map(_unpickled).treeReduce(_plus, DEPTH)
     else:
         total = functools.reduce(_plus, [_unpickled(line) for line in sums.collect()])
-    return nothing if total is None else nothing + total
+    if total is None:
+        return nothing
+    return nothing + total
 
 
 def _unpickled(line: Any) -> Any:
@@ -192,8 +195,9 @@ def wall_clock(batch: Any) -> Any:
 
     columns = []
     for column in batch.columns:
-        has_zone = getattr(column.type, "tz", None) is not None
-        columns.append(compute.local_timestamp(column) if has_zone else column)
+        if getattr(column.type, "tz", None) is not None:
+            column = compute.local_timestamp(column)
+        columns.append(column)
     return pa.Table.from_arrays(columns, names=batch.schema.names)
 
 
@@ -387,8 +391,7 @@ class _SparkRows:
                     yield pa.RecordBatch.from_pydict({"score": scores, "weight": weights})
 
         lines = held_out.mapInArrow(scored, "score double, weight double").collect()
-        scores = np.array([line["score"] for line in lines])
-        weights = np.array([line["weight"] for line in lines])
+        scores, weights = np.array(lines, dtype=np.float64).reshape(-1, 2).T
         return scores, weights
 
     def count(self, function: BoostedFunction, fold: int, empty: ScoreTails) -> ScoreTails:
@@ -520,7 +523,9 @@ def _summarized(frame: Any) -> TableSummary:
 
     def summaries(batches: Iterator[Any]) -> Iterator[TableSummary]:
         context = TaskContext.get()
-        partition = 0 if context is None else context.partitionId()
+        partition = 0
+        if context is not None:
+            partition = context.partitionId()
         for k, batch in enumerate(batches):
             if batch.num_rows:
                 yield TableSummary.of(read_frame(wall_clock(batch)), (partition, k))
@@ -533,8 +538,7 @@ def _summarized(frame: Any) -> TableSummary:
 def _with_folds(frame: Any, plan: Plan) -> Any:
     """The features, and the flag, the fold and the weight of each row."""
     F = _functions()
-    hashed_columns = plan.columns if plan.key is None else [plan.key]
-    hashes = F.xxhash64(F.lit(plan.salt), *[F.col(name) for name in hashed_columns])
+    hashes = F.xxhash64(F.lit(plan.salt), *[F.col(name) for name in plan.hashed_columns])
     unit = F.pmod(hashes, F.lit(UNITS)) / F.lit(float(UNITS))
     if isinstance(plan.held, float):
         fold = F.when(unit < plan.held, 0).otherwise(-1)
