@@ -41,8 +41,8 @@ from .rivals.risk import UPUClassifier as UPUClassifier
 from .rivals.variational import VPUClassifier as VPUClassifier
 from .scale.batches import count_batches as count_batches
 from .scale.batches import score_batches as score_batches
-from .scale.fit_dask import DaskBoosted as DaskBoosted
-from .scale.fit_spark import SparkBoosted as SparkBoosted
+from .scale.dask import DaskBoosted as DaskBoosted
+from .scale.spark import SparkBoosted as SparkBoosted
 from .scale.monitor import PriorMonitor as PriorMonitor
 
 __version__: str

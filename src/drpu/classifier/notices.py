@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from html import escape
-from importlib import import_module
 from typing import Any
 
 from drpu.exceptions import (
@@ -239,24 +238,13 @@ def _expected(classifier: Any) -> dict[str, str]:
     return rows
 
 
-# By name, because these modules import the estimators, and are needed for such frames only.
-_COUNTERS = {"DaskBoosted": "drpu.scale.dask", "SparkBoosted": "drpu.scale.spark"}
-
-
-def module_there(frame: Any) -> Any:
-    """The module whose workers count and score a Dask or Spark collection; None for rows in memory."""
-    engine = engine_of(frame)
-    return None if engine is None else import_module(_COUNTERS[engine])
-
-
 def count_there(classifier: Any, frame: Any, weight: Any) -> ScoreTails | None:
     """Counts of a Dask or Spark collection, made by its workers; None for rows in memory."""
-    there = module_there(frame)
-    if there is None:
+    engine = engine_of(frame)
+    if engine is None:
         return None
     if weight is not None and not isinstance(weight, str):
         raise ParameterError(
             f"sample_weight must be the name of a column for rows on a cluster, got {type(weight).__name__}."
         )
-    counted: ScoreTails = there.count(classifier, frame, None, weight)
-    return counted
+    return engine.count(classifier, frame, None, weight)
