@@ -360,6 +360,15 @@ def test_no_call_on_finite_rows_ends_in_an_untyped_error(name, X, y, model, tmp_
                 call()
 
 
+def test_many_levels_are_read():
+    pd = pytest.importorskip("pandas")
+    n = 100_000
+    frame = pd.DataFrame({"a": np.arange(n) % 7 * 1.0, "level": [f"l{i}" for i in range(n)]})
+    clf = DRPUClassifier(BoostedRatio(n_rounds=2), holdout=2, random_state=0)
+    clf.fit(frame, np.arange(n) % 10 == 0)
+    assert len(clf.predict(frame[:10])) == 10
+
+
 CELLS = {
     "integers of hundreds of digits": [10**400, -(10**400), 1],
     "integers beyond 2**53": [2**63, 2**64 - 1, 3],

@@ -336,6 +336,15 @@ def test_a_classifier_that_cannot_score_two_rows_is_refused(path, monkeypatch):
         load(path)
 
 
+def test_a_record_that_makes_no_classifier_is_an_artifact_error(kernel, path, monkeypatch):
+    def damaged(*_):
+        raise ValueError("parts do not fit")
+
+    monkeypatch.setattr(type(kernel.record()), "classifier", damaged)
+    with pytest.raises(ArtifactError, match="cannot be read as a drpu artifact: parts do not fit"):
+        load(path)
+
+
 def test_a_package_that_is_missing_is_named(toy, tmp_path, monkeypatch):
     save(fit(toy, NetworkRatio(hidden=(2,), epochs=1)), tmp_path / "net.drpu")
     monkeypatch.setitem(sys.modules, "torch", None)
