@@ -4,11 +4,8 @@ import numpy as np
 import pytest
 from class_samples import draw
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy import sparse
 from scipy.stats import norm
 
-from codec_laws import check_kept
-from drpu._codec import encode
 from drpu.exceptions import DataError
 from drpu.models.features import Scaling, make_basis
 from drpu.models.kernel import KernelRatio
@@ -66,19 +63,6 @@ def test_random_features_have_the_inner_products_of_the_gaussian_kernel(rows):
     assert_allclose(phi @ phi.T, kernel, atol=5 / np.sqrt(20_000))
 
 
-@pytest.mark.parametrize("kind", ["features", "rows", "centroids"])
-def test_sparse_rows_score_as_dense_ones(kind):
-    rng = np.random.default_rng(0)
-    positive, unlabeled = (rng.poisson(m, (n, 6)) * (rng.random((n, 6)) < 0.4) * 1.0
-                           for m, n in ((3, 50), (1, 150)))  # fmt: skip
-    settings = {"n_centres": 10, "width": 2.0, "ridge": 0.1, "random_state": 0}
-    dense = KernelRatio(kind, **settings).fit_ratio(positive, unlabeled)
-    thin = KernelRatio(kind, **settings).fit_ratio(sparse.csr_matrix(positive), sparse.csc_array(unlabeled))
-    assert_allclose(
-        thin.log_ratio(sparse.csr_array(unlabeled)), dense.log_ratio(unlabeled), rtol=1e-8, atol=1e-8
-    )
-
-
 def test_integer_weights_are_repeated_rows(rows):
     positive, unlabeled = rows
     rng = np.random.default_rng(2)
@@ -134,18 +118,6 @@ def test_fits_below_zero_keep_their_order():
     assert_allclose(model.ratio(X), np.maximum(raw, 0), atol=0.004)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_constant_columns_and_equal_rows_are_no_obstacle(kind):
-    positive, unlabeled = np.ones((30, 2)), np.ones((60, 2))
-    ratio = KernelRatio(kind, random_state=0).fit_ratio(positive, unlabeled).ratio(unlabeled)
-    assert_allclose(ratio, 1, atol=1e-6)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_no_edit_of_a_file_gives_another_error(kind, rows):
-    check_kept(KernelRatio(kind, n_centres=3, width=1.0, ridge=1.0, random_state=0).fit_ratio(*rows))
-
-
 def test_parts_that_do_not_fit_together_are_refused(rows):
     function = KernelRatio(random_state=0).fit_ratio(*rows)
     with pytest.raises(DataError, match="coef"):
@@ -154,20 +126,6 @@ def test_parts_that_do_not_fit_together_are_refused(rows):
         replace(function.basis, phase=np.zeros(3))
     with pytest.raises(DataError, match="one shape"):
         Scaling(np.zeros(3), np.ones(2))
-
-
-@pytest.mark.parametrize("kind", ["centroids", "features"])
-@pytest.mark.parametrize("n", [1, 4, 7, 200])
-def test_a_file_holds_no_training_row(kind, n):
-    rng = np.random.default_rng(0)
-    positive, unlabeled = rng.normal(size=(n, 3)), rng.normal(size=(n, 3))
-    function = KernelRatio(kind, random_state=0).fit_ratio(positive, unlabeled)
-    arrays, scaling = encode(function).arrays.values(), function.basis.scaling
-    for X in (positive, unlabeled):
-        for form in (X, (X - scaling.shift) / scaling.scale):
-            for dtype in (np.float64, np.float32):
-                held = b"".join(a.astype(dtype).tobytes() for a in arrays)
-                assert not any(row.astype(dtype).tobytes() in held for row in form)
 
 
 def test_centroids_are_means_of_at_least_five_rows():
