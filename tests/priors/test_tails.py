@@ -6,15 +6,12 @@ import threading
 from dataclasses import replace
 
 import numpy as np
-import pandas as pd
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from drpu.exceptions import DataError, DataTypeError, ParameterError
-from drpu.priors import tails as tails_module
 from drpu.priors.tails import ScoreTails, remembered
 from tails_data import POSITIVE, weighted_tails
 
@@ -90,21 +87,14 @@ def test_weights_add_up_in_any_sharding(data, positive, scores):
     assert_allclose(merged.n, whole.n, rtol=1e-11)
 
 
-@given(positive=positives, scores=samples, chunk=st.integers(1, 7))
-def test_the_size_of_a_chunk_does_not_matter(positive, scores, chunk):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tails_module, "_CHUNK", chunk)
-        chunked = ScoreTails(positive).update(scores)
-    assert chunked == ScoreTails(positive).update(scores)
-
-
 def test_few_and_many_scores_are_counted_alike():
-    # Scores are looked up in the levels or the levels in the scores, whichever is cheaper.
+    # Scores are looked up in the levels or the levels in the scores, whichever is cheaper, and a part of
+    # many scores at a time.
     rng = np.random.default_rng(0)
-    positive, scores = rng.normal(size=50).round(1), rng.normal(size=5000).round(1)
+    positive, scores = rng.normal(size=20).round(1), rng.normal(size=2**20 + 5).round(1)
     whole = ScoreTails(positive).update(scores)
     piecewise = whole.empty()
-    for piece in np.array_split(scores, 100):
+    for piece in np.array_split(scores, 1000):
         piecewise.update(piece)
     assert piecewise == whole
     assert np.array_equal(whole.counts, brute_force(positive, scores))
@@ -117,27 +107,6 @@ def test_scores_are_compared_in_float64_whatever_their_type():
     assert ScoreTails(np.array([tenth])).update(np.array([tenth])).counts.tolist() == [0, 1]
     half = np.float16(0.1)  # a little below
     assert ScoreTails([0.1]).update(np.array([half])).counts.tolist() == [1, 0]
-
-
-@pytest.mark.parametrize(
-    "kind",
-    [
-        list,
-        tuple,
-        np.asarray,
-        lambda x: np.asarray(x, dtype=np.float32),
-        lambda x: np.asarray(x, dtype=np.float16),
-        pd.Series,
-        lambda x: torch.tensor(x, requires_grad=True),
-        lambda x: torch.tensor(x, dtype=torch.bfloat16),
-        lambda x: np.asarray(x)[::-1][::-1],
-    ],
-)
-def test_scores_of_every_kind_are_taken(kind):
-    scores = [0.125, 0.5, 0.75, 2.0]  # exact in every type
-    expected = ScoreTails([0.5, 1.0]).update(scores)
-    assert ScoreTails(kind([0.5, 1.0])).update(kind(scores)) == expected
-    assert expected.counts.tolist() == [1, 2, 1]
 
 
 def test_update_works_in_place_and_returns_self():
@@ -215,11 +184,6 @@ def test_a_batch_of_weight_zero_changes_nothing():
     assert tails.copy().update([0.3, 0.7], [0.0, 0.0]) == tails
     assert tails.copy().update([], []) == tails
     assert tails.empty().update([0.3], [0.0]).n == 0.0
-
-
-def test_positives_of_weight_zero_are_refused():
-    with pytest.raises(DataError, match="weight must not be zero for every row"):
-        ScoreTails([1.0], [0.0])
 
 
 def test_copies_divide_the_size_and_nothing_else():
@@ -312,23 +276,10 @@ def test_tails_print_their_sizes():
     ("make", "error", "words"),
     [
         (lambda: ScoreTails([]), DataError, "positive_scores must hold at least one score, got none"),
-        (lambda: ScoreTails([0.1, np.nan]), DataError, "positive_scores must not hold NaN"),
-        (
-            lambda: ScoreTails([[0.1]]),
-            DataError,
-            r"positive_scores must have one dimension, got shape \(1, 1\)",
-        ),
-        (lambda: ScoreTails(["high"]), DataTypeError, "positive_scores must hold numbers"),
         (lambda: ScoreTails([0.1], copies=0), ParameterError, "copies must be at least 1, got 0"),
         (lambda: ScoreTails([0.1]).empty(copies=0.5), ParameterError, r"copies must be an integer, got 0\.5"),
-        (lambda: ScoreTails([0.1], [-1.0]), DataError, "weight must be finite and not negative"),
+        (lambda: ScoreTails([0.1], [0.0]), DataError, "weight must not be zero for every row"),
         (lambda: ScoreTails([0.1]).update([np.nan]), DataError, "scores must not hold NaN"),
-        (lambda: ScoreTails([0.1]).update([1.0], [np.inf]), DataError, "weight must be finite"),
-        (
-            lambda: ScoreTails([0.1]).update([1.0], [1, 2]),
-            DataError,
-            r"weight must have shape \(1,\).*got \(2,\)",
-        ),
         (lambda: ScoreTails([0.1]).update([1.0], ["much"]), DataTypeError, "weight must hold numbers"),
     ],
 )

@@ -47,13 +47,6 @@ def test_a_record_does_not_change_when_counting_goes_on():
     assert restored.n == record.tails().n == 1
 
 
-def test_integers_of_any_width_are_counts():
-    record = weighted_tails().empty().update([0.3]).record()
-    restored = replace(record, counts=record.counts.astype(np.int32)).tails()
-    assert not restored.weighted
-    assert restored.n == 1
-
-
 @pytest.mark.parametrize(
     ("damage", "words"),
     [
