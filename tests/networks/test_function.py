@@ -95,15 +95,6 @@ def test_functions_hold_no_row(function):
     assert function.keeps == {}
 
 
-def test_functions_say_what_they_accept(function):
-    assert hasattr(function, "onnx")
-    assert function.accepts_nd
-    assert not function.accepts_sparse
-    assert function.row_shape == rows_of(function).shape[1:]
-    with pytest.raises(DataError, match="as in training"):
-        function.log_ratio(rows_of(function)[:, :1])
-
-
 def test_fast_scores_are_scores_up_to_rounding(function):
     assert_allclose(
         function.fast_score(rows_of(function)), function.score(rows_of(function)), rtol=1e-4, atol=1e-5

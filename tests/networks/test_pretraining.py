@@ -204,14 +204,6 @@ def bar(monkeypatch):
 
 
 @pytest.mark.parametrize("teachers", [0, 1])
-def test_the_bar_moves_by_the_share_of_pretraining(teachers, bar):
-    """An epoch without labels counts as two others: two of these, and two of each network."""
-    NetworkRatio(pretrain=2, teachers=teachers, **SMALL).fit_ratio(blobs(40, 0), blobs(120, 1))
-    assert bar.before[0] == pytest.approx(2 / (2 + 1 + teachers))
-    assert bar.done == pytest.approx(1)
-
-
-@pytest.mark.parametrize("teachers", [0, 1])
 @pytest.mark.parametrize("negative", [None, blobs(30, 2)], ids=["two samples", "negatives"])
 def test_the_bar_of_several_fits_includes_their_pretraining(negative, teachers, bar):
     """Two fits, or four with negatives, which are as long as one epoch without labels per network."""
@@ -221,19 +213,6 @@ def test_the_bar_of_several_fits_includes_their_pretraining(negative, teachers, 
     networks = (2 if negative is None else 4) * (1 + teachers)
     assert bar.before == pytest.approx([(2 + k) / (2 + networks) for k in range(networks)])
     assert bar.done == pytest.approx(1)
-
-
-def test_the_bar_of_suspects_includes_their_pretraining(bar):
-    X, y = blobs(160, 0), np.repeat([1, 0], [20, 140])
-    clf = DRPUClassifier(
-        NetworkRatio(pretrain=2, **SMALL), prior=0.5, holdout=2, scenario="case-control", random_state=0
-    )
-    with pytest.warns(FewPositivesWarning):
-        clf.fit(X, y)
-    bar.done, bar.before[:] = 0.0, []
-    Step.current.set(Step(bar, 1.0))
-    suspects(clf, X, y, repeats=2)
-    assert bar.before == pytest.approx([(2 + k) / (2 + 20) for k in range(20)])
 
 
 def test_pretraining_needs_the_residual_network_and_a_ratio():

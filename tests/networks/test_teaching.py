@@ -12,12 +12,12 @@ pytest.importorskip("torch")
 
 from sklearn.metrics import roc_auc_score
 
-from drpu import NetworkRatio, make_gaussian_pu
+from drpu import NetworkRatio, ScoreTails, make_gaussian_pu
 from drpu._samples import Sample, SamplePair
 from drpu.exceptions import FewPositivesWarning, ParameterError
 from drpu.models.splits import hold_out
 from drpu.networks import teaching
-from drpu.networks.teaching import student_weights
+from drpu.networks.teaching import mean_log_ratio, student_weights, teaching_weights
 
 DATA = make_gaussian_pu(
     200, 1000, prior=0.4, test_prior=0.4, n_test=1000, separation=2.5, dimensions=20, random_state=0
@@ -118,18 +118,6 @@ def test_rows_held_out_by_the_user_and_weights_are_used():
     assert not np.allclose(plain.log_ratio(DATA.test), weighted.log_ratio(DATA.test))
     other = taught(2, epochs=2).fit_ratio(DATA.positive[50:], DATA.unlabeled[200:])
     assert not np.allclose(plain.log_ratio(DATA.test), other.log_ratio(DATA.test))
-
-
-def test_teachers_work_with_few_rows():
-    model = taught(2, epochs=2).fit_ratio(DATA.positive[:4], DATA.unlabeled[:20])
-    assert np.isfinite(model.ratio(DATA.test)).all()
-
-
-def test_options_that_exclude_teachers_raise():
-    from drpu import NNPUClassifier
-
-    with pytest.raises(ParameterError, match="teachers must be left at its default"):
-        NNPUClassifier(taught(), prior=0.4).fit_pu(DATA.positive, DATA.unlabeled)
 
 
 def test_the_students_of_a_round_teach_the_next_and_the_last_ones_score():
@@ -265,14 +253,36 @@ def test_labelled_rows_have_at_least_their_share_of_the_positive_sample(share, m
     assert found >= share - 1e-12
 
 
-WRONG = {
-    "teachers": [-1, 1.5, "many"], "rounds": [0, 1.5], "students": [0, 1.5], "refresh": [-1, 0.5],
-    "labelled_share": [-0.1, 1.0, "half"],
-}  # fmt: skip
+# -- weighted unlabeled rows in place of positives --------------------------------------------------
 
 
-@pytest.mark.parametrize("name", WRONG)
-def test_parameters_that_break_their_rule_are_named(name):
-    for value in WRONG[name]:
-        with pytest.raises(ParameterError, match=name):
-            taught(**{name: value}).fit_ratio(DATA.positive, DATA.unlabeled)
+def test_weighted_unlabeled_rows_have_the_means_of_positives():
+    """E_U[r f] = E_+[f], exactly, on five points."""
+    positive, negative = np.array([0.4, 0.3, 0.2, 0.1, 0.0]), np.array([0.0, 0.1, 0.2, 0.3, 0.4])
+    mixture = 0.3 * positive + 0.7 * negative
+    with np.errstate(divide="ignore"):
+        weights, ceiling = teaching_weights(np.log(positive / mixture))
+    for f in np.random.default_rng(0).normal(size=(5, 5)):
+        assert mixture @ (weights * f) == pytest.approx(positive @ f, abs=1e-5)
+    assert ceiling == pytest.approx(1 / 0.3)
+
+
+def test_calibrated_weights_repair_the_scale_of_scores():
+    """Scores that only rank become ratios: means of positives are recovered."""
+    rng = np.random.default_rng(0)
+
+    def draw(n, prior):
+        return rng.normal(0, 1, n) + 3 * (rng.random(n) < prior)
+
+    held, unlabeled = draw(4000, 1.0), draw(20_000, 0.4)
+    tails = ScoreTails(5 * held + 1).update(5 * draw(20_000, 0.4) + 1)
+    weights, ceiling = teaching_weights(5 * unlabeled + 1, tails)
+    assert ceiling == pytest.approx(1 / 0.4, rel=0.05)
+    assert 0 < weights.min() <= weights.max() <= ceiling
+    assert (np.diff(weights[np.argsort(unlabeled)]) >= -1e-12).all()
+    assert np.average(unlabeled, weights=weights) == pytest.approx(3, abs=0.1)
+    assert np.average(unlabeled**2, weights=weights) == pytest.approx(10, abs=0.5)
+
+
+def test_mean_ratios_are_means_of_ratios():
+    assert_allclose(mean_log_ratio([np.log([1.0, 2.0]), np.log([3.0, 4.0])]), np.log([2.0, 3.0]))
