@@ -11,8 +11,7 @@ from drpu.exceptions import ArtifactError, DataTypeError, ParameterError, ShiftW
 from drpu.files.export import export_onnx
 
 pytest.importorskip("onnx", reason="part of the onnx extra")
-# The samples are small, so drpu warns that the prior is not identified; this is not tested here.
-pytestmark = pytest.mark.filterwarnings("ignore::drpu.exceptions.SeparationWarning")
+
 runtime = pytest.importorskip("onnxruntime", reason="runs the exported graphs")
 
 MODELS = {

@@ -42,10 +42,7 @@ from drpu.files.store import KIND_MODULES, inspect_file
 from drpu.models.crossfit import Folds
 
 # Networks trained for a few seconds separate weakly; the warning is not tested here.
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::drpu.exceptions.SeparationWarning"),
-    pytest.mark.filterwarnings("ignore::drpu.exceptions.PriorBoundaryWarning"),
-]
+pytestmark = pytest.mark.filterwarnings("ignore::drpu.exceptions.PriorBoundaryWarning")
 
 
 @pytest.fixture(scope="module")

@@ -19,9 +19,6 @@ from codec_laws import same
 from drpu import DRPUClassifier, load, save
 from drpu.exceptions import ArtifactError, DataTypeError
 
-# The samples are small, so drpu warns that the prior is not identified; this is not tested here.
-pytestmark = pytest.mark.filterwarnings("ignore::drpu.exceptions.SeparationWarning")
-
 
 def visits(n, share, seed):
     rng = np.random.default_rng(seed)

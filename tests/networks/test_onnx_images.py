@@ -21,8 +21,6 @@ from drpu.models.learner import LOG_LIMIT
 from drpu.networks.modules import Ensemble, ResNet9
 
 runtime = pytest.importorskip("onnxruntime")
-# The samples are small, so the prior may not be identified.
-pytestmark = pytest.mark.filterwarnings("ignore::drpu.exceptions.SeparationWarning")
 
 NETWORK = {"hidden": (2,), "epochs": 3, "batch_size": 50, "alpha": 0.3, "device": "cpu", "random_state": 0}
 

@@ -145,9 +145,7 @@ def estimated(method, samples, *, change=lambda scores: scores, weights=(None,) 
     positive, before, now = (change(sample) for sample in samples)
     reference = ScoreTails(positive, weights[0], copies=copies).update(np.repeat(before, copies), weights[1])
     tails = reference.empty().update(np.repeat(now, copies), weights[2])
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SeparationWarning)
-        prior = tails.estimate(method, reference=reference)
+    prior = tails.estimate(method, reference=reference)
     return prior.value, prior.low, prior.high
 
 
@@ -321,7 +319,6 @@ def test_strong_scores_are_not_warned_of(sample):
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("truth", [0.0, 1.0])
-@pytest.mark.filterwarnings("ignore::drpu.exceptions.SeparationWarning")  # there is only one class
 def test_samples_of_one_class_have_priors_at_the_edge(method, truth):
     rng = np.random.default_rng(3)
     positive = rng.normal(4, 1, 500)
@@ -335,8 +332,6 @@ def test_samples_of_one_class_have_priors_at_the_edge(method, truth):
 
 
 def test_integers_and_booleans_are_scores():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SeparationWarning)
-        as_bool = estimate_prior([True] * 50, [True] * 30 + [False] * 70)
-        assert as_bool == estimate_prior([1] * 50, [1] * 30 + [0] * 70)
+    as_bool = estimate_prior([True] * 50, [True] * 30 + [False] * 70)
+    assert as_bool == estimate_prior([1] * 50, [1] * 30 + [0] * 70)
     assert abs(as_bool.value - 0.3) < 0.1
