@@ -56,6 +56,23 @@ def test_few_rows_still_give_a_finite_ratio(make, n_positive, n_unlabeled, d, ca
     assert capfd.readouterr() == ("", "")
 
 
+@pytest.mark.parametrize("name", [name for name in SEEDED if name not in ("auto", "trees of others")])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_a_row_has_the_same_score_however_the_rows_are_divided(name, dtype):
+    rng = np.random.default_rng(1)
+    positive, unlabeled, new = (
+        rng.normal(shift, 1, (n, 7)).astype(dtype) for shift, n in ((1, 100), (0.3, 400), (0.4, 3001))
+    )
+    model = SEEDED[name]().fit_ratio(positive, unlabeled)
+    whole = model.log_ratio(new)
+    for size in (1, 3, 64, 1000):
+        starts = range(0, min(len(new), 40 * size), size)
+        scores = np.concatenate([model.log_ratio(new[start : start + size]) for start in starts])
+        assert_array_equal(scores, whole[: len(scores)])
+    assert_array_equal(model.log_ratio(new[::-1])[::-1], whole)
+    assert_array_equal(model.log_ratio(np.asfortranarray(new)), whole)  # as data frames store them
+
+
 @every_learner
 def test_a_function_comes_back_from_a_file(make, rows):
     function = make().fit_ratio(*rows)

@@ -3,11 +3,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from class_samples import draw
+from hypothesis import given
+from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import norm
 
 from drpu.exceptions import DataError
-from drpu.models.features import Scaling, make_basis
+from drpu.models.features import Scaling, exact_product, make_basis, rounded_factor, row_step
 from drpu.models.kernel import KernelRatio
 from drpu.models.risks import bregman_risk
 
@@ -129,3 +131,23 @@ def test_centroids_are_means_of_at_least_five_rows():
     for centre in centres:
         assert np.linalg.norm(unlabeled - centre, axis=1).min() > 1e-9
     assert not (np.abs(centres) > 40).any()
+
+
+# -- sums that do not depend on the batch --------------------------------------------------
+
+
+def by_rounded_factor(A, B):
+    step = row_step(A.shape[1], np.abs(A).max())
+    return (np.rint(A / step) * step) @ rounded_factor(B)
+
+
+@pytest.mark.parametrize(("product", "digits"), [(exact_product, 2.0**-40), (by_rounded_factor, 2.0**-19)])
+@given(seed=st.integers(0, 2**32 - 1), d=st.integers(1, 300), scale=st.floats(-200, 200))
+def test_products_do_not_depend_on_the_order_of_the_terms(product, digits, seed, d, scale):
+    rng = np.random.default_rng(seed)
+    A, B = rng.standard_t(2, (5, d)) * 2.0**scale, rng.standard_t(2, (d, 4))
+    order = rng.permutation(d)
+    found = product(A, B)
+    assert_array_equal(product(A[:, order], B[order]), found)
+    largest = np.abs(A).max() * np.abs(B).max(axis=0)
+    assert (np.abs(found - A @ B) <= d * largest * digits).all()

@@ -20,8 +20,7 @@ from drpu.exceptions import DataError, ParameterError
 from drpu.networks.augment import AUGMENTATIONS, fixed_views, make_augment
 from drpu.networks.device import private_random
 from drpu.networks.fit import Network, fit_networks
-from drpu.networks.learner import NetworkScore
-from drpu.networks.loop import Batch, Pool, TrainingRows, as_floats, rows_at_once
+from drpu.networks.loop import Batch, Pool, as_floats, rows_at_once
 from drpu.networks.modules import ResNet9
 from drpu.networks.options import EFFORTS, PLAIN, check_options, with_effort
 
@@ -61,12 +60,6 @@ def test_images_get_a_residual_network_and_other_rows_a_perceptron(residual):
 def test_the_residual_network_ranks_images(residual):
     scores = residual.log_ratio(TEST)
     assert scores[LABELS].mean() > scores[~LABELS].mean() + 3 * scores.std() / np.sqrt(60)
-
-
-def test_its_output_starts_where_the_ratio_is_one():
-    module = ResNet9((3, 16, 16), 2, start=0.54)
-    assert module.last.bias.item() == pytest.approx(0.54)
-    assert module(torch.rand(5, 3, 16, 16)).shape == (5, 1)
 
 
 def test_named_resnet9_has_six_million_weights():
@@ -204,19 +197,6 @@ def test_scores_are_averaged_over_views():
         fitted(average_views=True)
 
 
-def test_shared_rows_are_taken_once_with_both_weights():
-    weights = torch.tensor([1.0, 2, 0, 4]), torch.tensor([0.0, 1, 1, 1])
-    positive, unlabeled = (Pool(torch.arange(4.0)[:, None], weight) for weight in weights)
-    rows = TrainingRows(positive, unlabeled, shared=True)
-    parts = list(rows.epoch(2, [torch.Generator().manual_seed(0)]))
-    assert sorted(torch.cat([own[0] for _, own in parts]).tolist()) == [0, 1, 2, 3]
-    batch = rows.batch(*parts[0])
-    assert batch.shared
-    chosen = parts[0][0]
-    assert torch.equal(batch.positive_weight, weights[0][chosen])
-    assert torch.equal(batch.unlabeled_weight, weights[1][chosen])
-
-
 def test_shared_rows_fit_what_pairs_of_batches_fit():
     """With one batch an epoch the two are the same risk, up to the statistics of batch norm."""
     rng = np.random.default_rng(0)
@@ -242,26 +222,6 @@ def test_mixed_rows_are_averages_with_averaged_weights():
     assert ((share > -1e-5) & (share < 1 + 1e-5)).all()
     wide = share[..., None, None]
     assert_allclose(mixed.unlabeled, wide * rows + (1 - wide) * rows.roll(1, 1), atol=1e-5)
-
-
-def test_scores_have_the_same_options():
-    from drpu.models.risks import ShiftedRisk
-
-    model = NetworkScore(
-        network="resnet9",
-        hidden=(2,),
-        augment="flip",
-        average_views=True,
-        epochs=1,
-        device="cpu",
-        random_state=0,
-    )
-    pair = SamplePair(Sample(POSITIVE), Sample(UNLABELED))
-    score = model.fit_score(pair, ShiftedRisk(0.4, 0.4, corrected=True))
-    assert isinstance(score.torch_module, ResNet9)
-    assert (score.head, score.alpha, score.views) == ("score", None, "flip")
-    mirrored = np.ascontiguousarray(TEST[:, :, ::-1])
-    assert_allclose(score.score(mirrored), score.score(TEST), rtol=1e-9)
 
 
 TINY = {"hidden": (2,), "epochs": 2, "device": "cpu", "random_state": 0}

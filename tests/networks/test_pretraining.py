@@ -224,9 +224,5 @@ def test_pretraining_needs_the_residual_network_and_a_ratio():
     ):
         with pytest.raises(ParameterError, match="pretrain must be 0 except for network='resnet9', got 1"):
             learner.fit_ratio(rows[:20], rows[20:])
-    with pytest.raises(ParameterError, match="pretrain must be at least 0, got -1"):
-        NetworkRatio(pretrain=-1, **SMALL).fit_ratio(X[:20], X[20:])
-    with pytest.raises(ParameterError, match="batch_size must be at least 2 with teachers or pretrain"):
-        NetworkRatio(pretrain=1, batch_size=1, **SMALL).fit_ratio(X[:20], X[20:])
     with pytest.raises(ParameterError, match="pretrain must be left at its default in this model"):
         NNPUClassifier(prior=0.5, model=NetworkRatio(pretrain=1), scenario="case-control").fit(X, y)
