@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from class_samples import draw
 from numpy.testing import assert_allclose
-from scipy import sparse
 from scipy.special import logit
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.calibration import CalibratedClassifierCV
@@ -31,7 +30,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from codec_laws import check_edits, round_trip
 from drpu._codec import encode
-from drpu.exceptions import ArtifactError, DataError, DataTypeError, ParameterError
+from drpu.exceptions import ArtifactError, ParameterError
 from drpu.models.estimators import ClassifierRatio, write_estimators
 
 MADE_OF_ROWS = [
@@ -102,18 +101,6 @@ def test_certain_probabilities_are_smoothed_in_order(classifier, rows):
     assert model.smoothed
     smooth = (120 * p + 0.5) / 121
     assert_allclose(model.log_ratio(rows[1]), logit(smooth) + np.log(90 / 30), rtol=1e-9)
-
-
-def test_classifiers_decide_whether_gaps_and_sparse_rows_are_welcome(rows):
-    gaps = rows[0].copy()
-    gaps[0, 0] = np.nan
-    assert np.isfinite(
-        ClassifierRatio(HistGradientBoostingClassifier(max_iter=3)).fit_ratio(gaps, rows[1]).log_ratio(gaps)
-    ).all()
-    with pytest.raises(DataError, match="NaN"):
-        ClassifierRatio().fit_ratio(gaps, rows[1])
-    with pytest.raises(DataTypeError, match="sparse"):
-        ClassifierRatio(GaussianNB()).fit_ratio(sparse.csr_array(rows[0]), sparse.csr_array(rows[1]))
 
 
 def test_weights_reach_the_last_step_of_a_pipeline(rows):

@@ -131,16 +131,6 @@ def test_the_score_is_the_mean_over_the_models(folded):
     assert_allclose(folded.log_ratio(X), scores.mean(axis=1), rtol=1e-12)
 
 
-def test_rows_are_judged_as_the_models_judge_them(folded):
-    assert folded.accepts_sparse
-    assert not folded.accepts_nan
-    assert folded.keeps == {}
-    with pytest.raises(DataError, match="X must have 3 columns"):
-        folded.log_ratio([[1.0]])
-    with pytest.raises(DataError, match="NaN"):
-        folded.log_ratio([[1.0, np.nan, 2.0]])
-
-
 def test_functions_of_folds_are_of_one_kind_and_have_the_same_columns(folded):
     rng = np.random.default_rng(0)
     samples = rng.normal(size=(20, 3)), rng.normal(size=(20, 3))

@@ -10,6 +10,7 @@ import pytest
 pytest.importorskip("torch")
 
 import torch
+from image_data import pictures
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from torch import nn
@@ -25,14 +26,6 @@ from drpu.networks.modules import ResNet9
 from drpu.networks.options import EFFORTS, PLAIN, check_options, with_effort
 
 SMALL = {"hidden": (2,), "epochs": 2, "batch_size": 50, "alpha": 0.3, "device": "cpu", "random_state": 0}
-
-
-def pictures(n: int, positive, seed: int = 0, side: int = 16) -> np.ndarray:
-    """Noise of eight bits, with a bright square in the positive images."""
-    rng = np.random.default_rng(seed)
-    images = rng.integers(0, 120, (n, side, side)).astype(np.uint8)
-    images[np.broadcast_to(positive, n), 4:9, 4:9] += 100
-    return images
 
 
 POSITIVE, UNLABELED = pictures(40, True), pictures(150, np.arange(150) < 60, seed=1)

@@ -252,8 +252,3 @@ def test_rows_that_cannot_be_used_are_refused():
         light().fit_ratio(POSITIVE[:, :1], UNLABELED)
     with pytest.raises(DataError, match="2 columns"):
         light().fit_ratio(POSITIVE, UNLABELED).log_ratio(POSITIVE[:, :1])
-
-
-def test_nothing_is_printed_unless_there_is_a_terminal(capsys):
-    light(verbose=1).fit_ratio(POSITIVE, UNLABELED)
-    assert capsys.readouterr() == ("", "")

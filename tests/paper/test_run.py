@@ -62,8 +62,9 @@ def test_results_have_the_published_keys(flavour, tmp_path, monkeypatch):
         assert set(result) >= KEYS
         assert result["flavour"] == flavour
         assert [line["test_prior"] for line in result["tests"]] == list(TEST_PRIORS)
-        last = [1 - line["accuracy"] for line in result["tests"]]
-        np.testing.assert_allclose(result["curve"][-1]["errors"], last, atol=1e-4)
+        if flavour == "as-run":  # the others keep their best epoch
+            last = [1 - line["accuracy"] for line in result["tests"]]
+            np.testing.assert_allclose(result["curve"][-1]["errors"], last, atol=1e-4)
         for line in result["tests"]:
             assert set(line) == {"test_prior", "accuracy", "auc", "estimated_prior"}
             assert 0 <= line["accuracy"] <= 1

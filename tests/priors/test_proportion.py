@@ -7,6 +7,7 @@ from scipy.stats import norm
 from drpu.exceptions import FewPositivesWarning, ParameterError
 from drpu.priors.readings import PROPORTIONS, adaptive, best_bin, combined, dedpul, infimum, plateau
 from drpu.priors.tails import ScoreTails
+from tails_data import drawn
 
 grades = st.integers(-3, 3).map(float)
 
@@ -165,27 +166,21 @@ def test_plateau_is_right_for_true_log_ratios():
     assert abs(plateau(tails_of(log_ratio(positive), log_ratio(unlabeled))) - 0.4) < 0.1
 
 
-def overlapping(seed, prior, separation):
-    rng = np.random.default_rng(seed)
-    label = rng.random(4000) < prior
-    return ScoreTails(rng.normal(separation, 1, 400)).update(rng.normal(separation * label, 1))
-
-
 def test_adaptive_is_the_plateau_where_classes_overlap_and_few_rows_are_positive():
-    tails = overlapping(0, 0.2, 1.2)
+    tails = drawn(0, 400, 4000, 0.2, 1.2)
     assert combined(tails) < 0.65
     assert adaptive(tails) == plateau(tails)
 
 
 def test_adaptive_reads_the_tails_where_most_rows_are_positive():
-    tails = overlapping(1, 0.95, 3.0)
+    tails = drawn(1, 400, 4000, 0.95, 3.0)
     assert combined(tails) > 0.85
     assert adaptive(tails) == combined(tails)
 
 
 @pytest.mark.parametrize("prior", [0.3, 0.7, 0.8])
 def test_adaptive_lies_between_its_two_readings(prior):
-    tails = overlapping(2, prior, 3.0)
+    tails = drawn(2, 400, 4000, prior, 3.0)
     ends = sorted([combined(tails), plateau(tails)])
     assert ends[0] <= adaptive(tails) <= ends[1]
 

@@ -7,7 +7,6 @@ from typing import ClassVar
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,7 +17,6 @@ from codec_laws import check_kept
 from drpu._codec import decode, encode, kept
 from drpu.exceptions import (
     ArtifactError,
-    CollectedWarning,
     DataError,
     DataTypeError,
     ExtraColumnsWarning,
@@ -221,13 +219,6 @@ def test_frames_without_names_count_by_position():
     ]
     with pytest.raises(DataError, match="3 unnamed features, but training had 2"):
         encoder.transform(read_frame(pd.DataFrame([["a", 1.0, 2.0]])))
-
-
-def test_lazy_frames_are_collected_with_a_warning():
-    lazy = pl.LazyFrame({"a": [1.0, 2.0]})
-    assert is_frame(lazy)
-    with pytest.warns(CollectedWarning, match="collected"):
-        assert len(read_frame(lazy)) == 2
 
 
 def test_arrays_and_sparse_frames_are_no_tables():
