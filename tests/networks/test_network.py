@@ -183,14 +183,6 @@ def test_integer_weights_are_repeated_rows():
     assert_allclose(weighted.log_ratio(UNLABELED), repeated.log_ratio(UNLABELED), rtol=1e-9)
 
 
-def test_torch_tensors_are_rows_too():
-    tensors = torch.as_tensor(POSITIVE), torch.as_tensor(UNLABELED)
-    assert_array_equal(
-        light().fit_ratio(*tensors).log_ratio(tensors[1]),
-        light().fit_ratio(POSITIVE, UNLABELED).log_ratio(UNLABELED),
-    )
-
-
 # A value that breaks the rule of each parameter; what the checks say is tested with them.
 WRONG = {
     "generator": "kl", "head": "sigmoid", "alpha": 1.2, "hidden": (0,), "epochs": 0, "batch_size": 2.5,
