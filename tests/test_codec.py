@@ -209,7 +209,6 @@ def test_any_json_in_a_field_is_refused_or_gives_a_valid_object(name, value):
     ("edit", "message"),
     [
         (lambda tree: tree["folds"][1]["fields"].update(rows=9), "folds[1].rows: must be of length 2"),
-        (lambda tree: tree["folds"][0]["fields"].update(value=True), "folds[0].value: must be float"),
         (
             lambda tree: tree["folds"][0].update(kind="x"),
             "folds[0]: must be an object of ['Leaf', 'Constant']",
@@ -222,15 +221,7 @@ def test_any_json_in_a_field_is_refused_or_gives_a_valid_object(name, value):
             lambda tree: tree["plain"]["fields"]["pair"].append(1),
             "plain.pair (number of items): must be from 2 to 2",
         ),
-        (
-            lambda tree: tree["plain"]["fields"].update(way="u"),
-            "plain.way: must be a text of at most 100000 letters like 'up|down'",
-        ),
         (lambda tree: tree["plain"]["fields"]["shares"]["items"].update(k=2), "plain.shares['k']: must be"),
-        (
-            lambda tree: tree["values"]["items"].update({"ä": {"array": "values.0"}}),
-            "values['\\xe4']: must be ndarray",
-        ),
         (lambda tree: tree.update(low=1, high=0.5), "the object: low must be at most high"),
         (lambda tree: tree.update(archive={"bytes": "x"}), "archive: must be bytes"),
     ],

@@ -1,7 +1,6 @@
 """Code blocks run, every page is in the navigation, and pages agree with the code."""
 
 import ast
-import importlib.util
 import inspect
 import re
 from pathlib import Path
@@ -10,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from benchmarks import rivals
+from scripts import load_script
 
 ROOT = Path(__file__).parents[1]
 GALLERY = ROOT / "docs" / "gallery.md"
@@ -17,10 +17,7 @@ PAGES = sorted((ROOT / "docs").rglob("*.md"))
 
 
 def load_file(name):
-    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_script(ROOT / "docs" / f"{name}.py")
 
 
 runner = load_file("run_blocks")

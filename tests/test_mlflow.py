@@ -1,20 +1,13 @@
 """Classifiers as MLflow models: the pyfunc and the scikit-learn mlflow.sklearn."""
 
-import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_array_equal
 
-from drpu import DRPUClassifier, load, save
+from drpu import load, save
+from fraud_data import fraud_classifier, payments
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of MLflow and its dependencies
-
-
-def rows(n, share, seed):
-    rng = np.random.default_rng(seed)
-    fraud = rng.random(n) < share
-    country = np.where(rng.random(n) < 0.6 * fraud, "XX", rng.choice(["FR", "DE"], n))
-    return pd.DataFrame({"amount": rng.normal(50 + 60 * fraud, 20), "country": country})
 
 
 @pytest.fixture
@@ -44,12 +37,12 @@ def outputs(clf, X):
 
 @pytest.fixture(scope="module")
 def clf():
-    return DRPUClassifier("kernel", holdout=2, random_state=0).fit_pu(rows(150, 1, 0), rows(500, 0.3, 1))
+    return fraud_classifier()
 
 
 def test_a_file_of_drpu_is_served_by_pyfunc(mlflow, clf, tmp_path):
     save(clf, tmp_path / "fraud.drpu")
-    new = rows(50, 0.2, 2)
+    new = payments(50, 0.2, 2)
     given = {"prior": 0.05, "cost": 0.8}
     signature = mlflow.models.infer_signature(new, outputs(clf, new), given)
     mlflow.pyfunc.save_model(
@@ -73,7 +66,7 @@ def test_the_scikit_learn_flavour_takes_a_classifier(mlflow, clf, tmp_path):
         pip_requirements=["drpu"],
         serialization_format=mlflow.sklearn.SERIALIZATION_FORMAT_CLOUDPICKLE,
     )
-    new = rows(50, 0.2, 3)
+    new = payments(50, 0.2, 3)
     again = mlflow.sklearn.load_model(str(tmp_path / "model"))
     assert again.adapt(new).prior_ == clf.adapt(new).prior_
     served = mlflow.pyfunc.load_model(str(tmp_path / "model"))

@@ -84,13 +84,6 @@ def test_names_are_sorted_and_told_once():
     assert list(drpu.__all__) == sorted(set(drpu.__all__))
 
 
-def test_a_second_look_finds_the_same_thing():
-    assert drpu.ScoreTails is drpu.ScoreTails
-    from drpu import ScoreTails
-
-    assert ScoreTails is drpu.ScoreTails
-
-
 @pytest.mark.parametrize("name", ["DRPUClasifier", "core_", "_hidden"])
 def test_unknown_names_are_attribute_errors(name):
     with pytest.raises(AttributeError, match=f"module 'drpu' has no attribute '{name}'"):

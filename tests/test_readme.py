@@ -8,8 +8,6 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-from benchmarks.readme import filled
-
 README = Path(__file__).parent.parent / "README.md"
 
 # Modules of other packages are not found, as if they were not installed.
@@ -54,16 +52,6 @@ def core_packages():
             if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
                 waiting.append(requirement.name.lower())
     return names
-
-
-@pytest.mark.checkout
-def test_the_readme_quotes_its_result_files():
-    assert filled(README.read_text()) == README.read_text()
-
-
-@pytest.mark.checkout
-def test_the_picture_is_there():
-    assert (README.parent / "docs" / "images" / "shift.png").stat().st_size > 10_000
 
 
 def test_the_example_needs_the_core_dependencies_only(tmp_path):

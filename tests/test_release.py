@@ -1,6 +1,5 @@
 """Workflows, recipe, metadata and the release command agree with each other."""
 
-import importlib.util
 import re
 import tomllib
 from pathlib import Path
@@ -8,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import drpu
+from scripts import load_script
 
 yaml = pytest.importorskip("yaml", reason="the workflows are YAML")
 
@@ -17,14 +17,7 @@ WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 DIGEST = re.compile(r"^\s+-? ?uses: [\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$")
 
 
-def load_tool(name):
-    spec = importlib.util.spec_from_file_location(name, ROOT / "tools" / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-release = load_tool("release")
+release = load_script(ROOT / "tools" / "release.py")
 
 
 def jobs_of(name):
@@ -154,5 +147,5 @@ def test_a_release_without_its_date_in_the_citation_is_refused(tmp_path):
 def test_addresses_are_read_without_the_punctuation_around_them(tmp_path):
     text = "See <https://a.org/x>, [b](https://b.org/y?z=1) and https://c.org. Not https://example.org.\n"
     (tmp_path / "page.md").write_text(text)
-    addresses = load_tool("links").all_addresses(tmp_path)
+    addresses = load_script(ROOT / "tools" / "links.py").all_addresses(tmp_path)
     assert sorted(addresses) == ["https://a.org/x", "https://b.org/y?z=1", "https://c.org"]

@@ -3,7 +3,10 @@
 import re
 from pathlib import Path
 
+import pytest
+
 import drpu
+from benchmarks.readme import filled
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "drpu"
@@ -37,3 +40,10 @@ def test_pre_commit_and_the_constraints_have_one_version_of_ruff():
     pinned = re.search(r"^ruff==\S+$", (ROOT / "constraints.txt").read_text(), re.M).group()
     used = re.findall(r"ruff==[\d.]+", (ROOT / ".pre-commit-config.yaml").read_text())
     assert set(used) == {pinned}
+
+
+@pytest.mark.checkout
+def test_the_readme_quotes_its_result_files_and_has_its_picture():
+    readme = (ROOT / "README.md").read_text()
+    assert filled(readme) == readme
+    assert (ROOT / "docs" / "images" / "shift.png").stat().st_size > 10_000

@@ -9,32 +9,19 @@ from functools import partial
 from pathlib import Path
 from wsgiref.simple_server import WSGIRequestHandler, make_server
 
-import numpy as np
-import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 
-from drpu import DRPUClassifier, load, save
-
-# The samples are small, so drpu warns that the prior is not identified; this is not tested here.
-pytestmark = pytest.mark.filterwarnings("ignore::drpu.exceptions.SeparationWarning")
-
+from drpu import load, save
+from fraud_data import fraud_classifier, payments
 
 SOURCE = Path(__file__).parents[1] / "examples" / "service.py"
-
-
-def rows(n, share, seed):
-    rng = np.random.default_rng(seed)
-    fraud = rng.random(n) < share
-    country = np.where(rng.random(n) < 0.6 * fraud, "XX", rng.choice(["FR", "DE"], n))
-    return pd.DataFrame({"amount": rng.normal(50 + 60 * fraud, 20), "country": country})
 
 
 @pytest.fixture(scope="module")
 def classifier(tmp_path_factory):
     path = tmp_path_factory.mktemp("service") / "fraud.drpu"
-    clf = DRPUClassifier("kernel", holdout=2, random_state=0).fit_pu(rows(150, 1, 0), rows(500, 0.3, 1))
-    save(clf, path)
+    save(fraud_classifier(), path)
     return load(path)
 
 
@@ -61,7 +48,7 @@ def ask(address, content):
 
 
 def test_answers_are_those_of_the_classifier_at_the_prior_and_cost_asked_for(classifier, address):
-    new = rows(20, 0.2, 2)
+    new = payments(20, 0.2, 2)
     at = classifier.at_prior(0.05).at_cost(0.8)
     found = ask(f"{address}?prior=0.05&cost=0.8", new.to_dict(orient="records"))
     assert_allclose(found["probability"], at.predict_proba(new)[:, 1])

@@ -1,6 +1,5 @@
 """The comparison with other libraries, run on substitutes: none of the libraries is needed."""
 
-import importlib.util
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +9,7 @@ from benchmarks import _peer_methods, peers
 from benchmarks._peer_methods import Contender, Outcome, Sample, classifier, mixture
 from benchmarks.peers import compete, draw, summary
 from benchmarks.shift import PRIORS
+from scripts import load_script
 
 
 class Sign:
@@ -101,10 +101,7 @@ def test_naming_the_contenders_of_a_peer_imports_nothing(library, monkeypatch):
 
 @pytest.mark.checkout
 def test_the_page_names_every_contender_of_the_file():
-    path = Path(__file__).parents[2] / "docs" / "results.py"
-    spec = importlib.util.spec_from_file_location("results", path)
-    results = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(results)
+    results = load_script(Path(__file__).parents[2] / "docs" / "results.py")
     page = results.TABLES["peers"]() + results.TABLES["peer_priors"]()
     for part in results._read("peers")["sets"].values():
         for line in part["summary"]:

@@ -11,8 +11,7 @@ from drpu.exceptions import ArtifactError, DataTypeError, ParameterError, ShiftW
 from drpu.files.export import export_onnx
 
 pytest.importorskip("onnx", reason="part of the onnx extra")
-# The samples are small, so drpu warns that the prior is not identified; this is not tested here.
-pytestmark = pytest.mark.filterwarnings("ignore::drpu.exceptions.SeparationWarning")
+
 runtime = pytest.importorskip("onnxruntime", reason="runs the exported graphs")
 
 MODELS = {
@@ -29,6 +28,11 @@ def data():
     return make_gaussian_pu(
         150, 500, prior=0.4, test_prior=0.2, n_test=400, separation=3, dimensions=3, random_state=1
     )
+
+
+@pytest.fixture(scope="module")
+def kernel(data):
+    return DRPUClassifier(MODELS["kernel"], holdout=2, random_state=0).fit(*data.X_y())
 
 
 def answers(classifier, X, prior, cost, folder):
@@ -77,10 +81,9 @@ def test_scenarios_folds_and_calibration_are_followed(options, data, tmp_path):
 
 
 @pytest.mark.parametrize("prior", [None, 0.6, 0.0])
-def test_the_map_of_an_audit_is_followed(prior, data, tmp_path):
-    clf = DRPUClassifier(MODELS["kernel"], holdout=2, random_state=0).fit(*data.X_y())
-    plan = clf.plan_audit(data.test, n=60, random_state=0)
-    june = clf.adapt(data.test, audit=plan.answer(data.test_labels[plan.rows]))
+def test_the_map_of_an_audit_is_followed(kernel, prior, data, tmp_path):
+    plan = kernel.plan_audit(data.test, n=60, random_state=0)
+    june = kernel.adapt(data.test, audit=plan.answer(data.test_labels[plan.rows]))
     assert june.map_ is not None
     assert_same(june, data.test, june.prior_.value if prior is None else prior, 0.7, tmp_path)
 
@@ -93,11 +96,10 @@ def test_the_map_of_an_audit_is_clipped(data, tmp_path):
     np.testing.assert_array_equal(label == 1, probability > 0.5)
 
 
-def test_labels_that_stayed_as_trained_are_those_of_the_prior_in_the_metadata(data, tmp_path):
-    clf = DRPUClassifier(MODELS["kernel"], holdout=2, random_state=0).fit(*data.X_y())
+def test_labels_that_stayed_as_trained_are_those_of_the_prior_in_the_metadata(kernel, data, tmp_path):
     moved = np.add(data.test, [2.0, -2.0, 3.0])
     with pytest.warns(ShiftWarning):
-        june = clf.adapt(moved)
+        june = kernel.adapt(moved)
     assert june.shift_ == "other"
     _, facts = answers(june, moved, 0.5, 0.5, tmp_path)
     (_, probability, label), _ = answers(june, moved, float(facts["drpu.prior"]), 0.5, tmp_path)
@@ -112,9 +114,8 @@ def test_known_negatives_are_in_the_graph(data, tmp_path):
 
 
 @pytest.mark.parametrize("prior", [0.0, 1.0])
-def test_one_class_left_is_met(prior, data, tmp_path):
-    clf = DRPUClassifier(MODELS["kernel"], holdout=2, random_state=0).fit(*data.X_y())
-    assert_same(clf, data.test, prior, 0.5, tmp_path)
+def test_one_class_left_is_met(kernel, prior, data, tmp_path):
+    assert_same(kernel, data.test, prior, 0.5, tmp_path)
 
 
 @pytest.mark.parametrize("model", [BoostedRatio(n_rounds=10), "auto"])

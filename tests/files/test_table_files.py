@@ -16,11 +16,8 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import drpu
 from codec_laws import same
-from drpu import DRPUClassifier, count_batches, load, save, score_batches
+from drpu import DRPUClassifier, load, save
 from drpu.exceptions import ArtifactError, DataTypeError
-
-# The samples are small, so drpu warns that the prior is not identified; this is not tested here.
-pytestmark = pytest.mark.filterwarnings("ignore::drpu.exceptions.SeparationWarning")
 
 
 def visits(n, share, seed):
@@ -107,34 +104,6 @@ def test_a_graph_takes_the_columns_of_a_table(model, tmp_path):
     }
     (probability,) = session.run(["probability"], feed)
     assert_allclose(probability, clf.at_prior(0.2).predict_proba(new)[:, 1], atol=1e-5)
-
-
-# -- batches ------------------------------------------------------------------------------------------
-
-
-def sources(folder):
-    import polars as pl
-    import pyarrow as pa
-
-    JUNE.to_parquet(folder / "june.parquet")
-    yield JUNE
-    yield (JUNE.iloc[i : i + 70] for i in range(0, 300, 70))
-    yield pl.from_pandas(JUNE)
-    yield pa.Table.from_pandas(JUNE.drop(columns="visit"))
-    yield folder / "june.parquet"
-
-
-def test_counts_of_mixed_tables_are_those_of_one_pass(clf, tmp_path):
-    expected = clf.count(JUNE)
-    for source in sources(tmp_path):
-        assert count_batches(clf, source, batch_size=70) == expected
-    labels = np.concatenate([part["label"] for part in score_batches(clf, tmp_path / "june.parquet")])
-    assert_array_equal(labels, clf.predict(JUNE))
-
-
-def test_dask_counts_mixed_tables(clf):
-    frame = pytest.importorskip("dask.dataframe", reason="part of the dask extra")
-    assert count_batches(clf, frame.from_pandas(JUNE, npartitions=3)) == clf.count(JUNE)
 
 
 # -- pipelines ------------------------------------------------------------------------------------------

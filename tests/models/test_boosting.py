@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 from class_samples import draw
 from numpy.testing import assert_allclose
-from scipy import sparse
 from scipy.stats import norm
 
 from drpu._samples import Sample, SamplePair
@@ -69,14 +68,6 @@ def test_few_positives_do_not_stop_the_trees(rows):
     model = BoostedRatio(random_state=0).fit_ratio(*rows)
     assert model.n_rounds == 150
     assert np.isnan(model.holdout_risk)
-
-
-def test_sparse_rows_score_as_dense_ones(rows):
-    positive, unlabeled = (np.where(np.abs(X) < 0.7, 0, X) for X in rows)
-    dense = BoostedRatio(random_state=0).fit_ratio(positive, unlabeled)
-    learner = BoostedRatio(random_state=0)
-    thin = learner.fit_ratio(sparse.csr_array(positive), sparse.csc_matrix(unlabeled))
-    assert_allclose(thin.log_ratio(sparse.csr_array(unlabeled)), dense.log_ratio(unlabeled), atol=1e-9)
 
 
 def test_missing_values_are_learnt_from(rows):

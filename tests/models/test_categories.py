@@ -10,10 +10,6 @@ from drpu.exceptions import ParameterError
 from drpu.models.auto import AutoRatio
 from drpu.models.forest import ForestRatio
 
-# The samples are small, so drpu warns that the prior is not identified; this is not tested here.
-pytestmark = pytest.mark.filterwarnings("ignore::drpu.exceptions.SeparationWarning")
-
-
 MODELS = [AutoRatio, BoostedRatio, ForestRatio]
 
 

@@ -3,8 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from class_samples import draw
-from numpy.testing import assert_allclose, assert_array_equal
-from scipy import sparse
+from numpy.testing import assert_allclose
 from scipy.special import logit
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.calibration import CalibratedClassifierCV
@@ -25,13 +24,13 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import RobustScaler, StandardScaler
 from sklearn.svm import SVC, LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
 from codec_laws import check_edits, round_trip
 from drpu._codec import encode
-from drpu.exceptions import ArtifactError, DataError, DataTypeError, ParameterError
+from drpu.exceptions import ArtifactError, ParameterError
 from drpu.models.estimators import ClassifierRatio, write_estimators
 
 MADE_OF_ROWS = [
@@ -41,6 +40,7 @@ MADE_OF_ROWS = [
     make_pipeline(StandardScaler(), Nystroem(n_components=10), LogisticRegression()),
     make_pipeline(KNNImputer(), LogisticRegression()),
     make_pipeline(SimpleImputer(), LogisticRegression()),  # medians are values of rows
+    make_pipeline(RobustScaler(), LogisticRegression()),
     HistGradientBoostingClassifier(max_iter=3),  # and so are the limits of its bins
     BaggingClassifier(KNeighborsClassifier(), n_estimators=2),
     VotingClassifier([("a", LogisticRegression()), ("b", KNeighborsClassifier())], voting="soft"),
@@ -76,11 +76,6 @@ def test_ratio_is_the_odds_times_the_sizes(rows, weighted):
     assert_allclose(model.ratio(rows[1]), odds * w_u.sum() / w_p.sum(), rtol=1e-9)
 
 
-def test_ratio_of_equal_samples_is_one():
-    X = np.random.default_rng(0).normal(size=(50, 2))
-    assert_allclose(ClassifierRatio().fit_ratio(X, np.vstack([X, X, X])).ratio(X), 1, rtol=1e-3)
-
-
 def test_default_is_a_logistic_regression_on_standardised_columns(rows):
     positive, unlabeled = (X * [1.0, 1e6, 1e-6] for X in rows)
     scaled = ClassifierRatio().fit_ratio(positive, unlabeled)
@@ -106,41 +101,6 @@ def test_certain_probabilities_are_smoothed_in_order(classifier, rows):
     assert model.smoothed
     smooth = (120 * p + 0.5) / 121
     assert_allclose(model.log_ratio(rows[1]), logit(smooth) + np.log(90 / 30), rtol=1e-9)
-
-
-def test_user_s_classifier_is_not_touched(rows):
-    classifier = RandomForestClassifier(3)
-    ClassifierRatio(classifier, random_state=0).fit_ratio(*rows)
-    assert not hasattr(classifier, "estimators_")
-    assert classifier.random_state is None
-
-
-def test_equal_seeds_give_equal_models(rows):
-    nested = make_pipeline(StandardScaler(), RandomForestClassifier(5))
-    first, second, third = (
-        ClassifierRatio(nested, random_state=s).fit_ratio(*rows).log_ratio(rows[1]) for s in (3, 3, 4)
-    )
-    assert_array_equal(first, second)
-    assert not np.array_equal(first, third)
-
-
-def test_sparse_rows_score_as_dense_ones(rows):
-    positive, unlabeled = (np.where(np.abs(X) < 0.7, 0, X) for X in rows)
-    thin = ClassifierRatio().fit_ratio(sparse.csr_array(positive), sparse.csc_matrix(unlabeled))
-    dense = ClassifierRatio().fit_ratio(positive, unlabeled)
-    assert_allclose(thin.log_ratio(sparse.csr_matrix(unlabeled)), dense.log_ratio(unlabeled), atol=2e-3)
-
-
-def test_classifiers_decide_whether_gaps_and_sparse_rows_are_welcome(rows):
-    gaps = rows[0].copy()
-    gaps[0, 0] = np.nan
-    assert np.isfinite(
-        ClassifierRatio(HistGradientBoostingClassifier(max_iter=3)).fit_ratio(gaps, rows[1]).log_ratio(gaps)
-    ).all()
-    with pytest.raises(DataError, match="NaN"):
-        ClassifierRatio().fit_ratio(gaps, rows[1])
-    with pytest.raises(DataTypeError, match="sparse"):
-        ClassifierRatio(GaussianNB()).fit_ratio(sparse.csr_array(rows[0]), sparse.csr_array(rows[1]))
 
 
 def test_weights_reach_the_last_step_of_a_pipeline(rows):
@@ -222,13 +182,6 @@ def test_an_archive_is_opened_when_rows_are_scored_and_not_before(rows):
     check_edits(model)
 
 
-def test_what_was_read_uses_one_job(rows):
-    forest = RandomForestClassifier(3, n_jobs=2, random_state=0)
-    model = ClassifierRatio(make_pipeline(StandardScaler(), forest)).fit_ratio(*rows)
-    assert model.estimator[-1].n_jobs == 2
-    assert round_trip(model).estimator[-1].n_jobs is None
-
-
 def test_what_skops_cannot_write_is_refused_by_name(rows):
     model = ClassifierRatio(Unwritable()).fit_ratio(*rows)
     with pytest.raises(ArtifactError, match="Unwritable"):
@@ -236,25 +189,14 @@ def test_what_skops_cannot_write_is_refused_by_name(rows):
 
 
 @pytest.mark.parametrize(
-    "classifier",
+    ("classifier", "message"),
     [
-        LinearSVC(),
-        SVC(),
-        "forest",
-        RandomForestClassifier,
-        StackingClassifier([("a", GaussianNB())], final_estimator=LinearSVC(), cv=2),
+        (LinearSVC(), r"classifier must .*CalibratedClassifierCV\(LinearSVC\(\)\)"),
+        ("forest", "classifier must"),
+        (RandomForestClassifier, "classifier must"),
+        (StackingClassifier([("a", GaussianNB())], final_estimator=LinearSVC(), cv=2), "classifier must"),
     ],
 )
-def test_what_has_no_probabilities_is_refused(classifier, rows):
-    with pytest.raises(ParameterError, match="classifier must"):
+def test_what_has_no_probabilities_is_refused(classifier, message, rows):
+    with pytest.raises(ParameterError, match=message):
         ClassifierRatio(classifier).fit_ratio(*rows)
-
-
-def test_way_out_for_a_decision_function_is_calibration(rows):
-    with pytest.raises(ParameterError, match=r"CalibratedClassifierCV\(LinearSVC\(\)\)"):
-        ClassifierRatio(LinearSVC()).fit_ratio(*rows)
-
-
-def test_holdout_rows_are_refused(rows):
-    with pytest.raises(ParameterError, match="holdout"):
-        ClassifierRatio().fit_ratio(*rows, holdout=rows)

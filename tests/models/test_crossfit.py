@@ -4,10 +4,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from joblib import parallel_config
 from numpy.testing import assert_allclose, assert_array_equal
 
-from codec_laws import round_trip
 from drpu._samples import Sample, SamplePair
 from drpu.exceptions import DataError, FewPositivesWarning, ImputationWarning, ParameterError, warn
 from drpu.models.crossfit import FEWEST_TO_SPLIT, MOST_TO_FOLD, Folds, cross_fit, resolve_holdout
@@ -105,12 +103,6 @@ def test_weights_follow_their_rows(holdout):
             assert_array_equal(weight, rows + 1)
 
 
-def test_without_weights_there_are_none():
-    model, held = cross_fit(Spy(), numbered(6, 6), holdout=2, random_state=0)
-    assert held.positive.weight is held.unlabeled.weight is None
-    assert model.functions[0].weights == (None, None)
-
-
 @pytest.mark.parametrize("holdout", [3, 0.4])
 def test_equal_seeds_give_equal_splits(holdout):
     def seen(seed):
@@ -119,21 +111,6 @@ def test_equal_seeds_give_equal_splits(holdout):
 
     assert seen(0) == seen(0) == seen(np.random.RandomState(0))
     assert seen(0) != seen(1)
-
-
-def test_two_workers_give_what_one_gives():
-    rng = np.random.default_rng(0)
-    pair = SamplePair(Sample(rng.normal(1, 1, (20, 2))), Sample(rng.normal(0, 1, (60, 2))))
-    with parallel_config("threading"):
-        one, two = (cross_fit(LinearRatio(), pair, holdout=2, random_state=0, n_jobs=n)[1] for n in (1, 2))
-    assert_array_equal(one.positive.rows, two.positive.rows)
-    assert_array_equal(one.unlabeled.rows, two.unlabeled.rows)
-
-
-def test_the_learner_handed_in_stays_as_it_is():
-    spy = Spy()
-    cross_fit(spy, numbered(6, 6), holdout=2, random_state=0)
-    assert vars(spy) == vars(Spy())
 
 
 # -- the models together -------------------------------------------------------------------
@@ -152,23 +129,6 @@ def test_the_score_is_the_mean_over_the_models(folded):
     assert scores.shape == (10, 3)
     assert_array_equal(scores[:, 1], folded.functions[1].log_ratio(X))
     assert_allclose(folded.log_ratio(X), scores.mean(axis=1), rtol=1e-12)
-
-
-def test_folds_come_back_from_a_file(folded):
-    X = np.random.default_rng(3).normal(size=(10, 3))
-    again = round_trip(folded)
-    assert_array_equal(again.fold_scores(X), folded.fold_scores(X))
-    assert again.n_columns == 3
-
-
-def test_rows_are_judged_as_the_models_judge_them(folded):
-    assert folded.accepts_sparse
-    assert not folded.accepts_nan
-    assert folded.keeps == {}
-    with pytest.raises(DataError, match="X must have 3 columns"):
-        folded.log_ratio([[1.0]])
-    with pytest.raises(DataError, match="NaN"):
-        folded.log_ratio([[1.0, np.nan, 2.0]])
 
 
 def test_functions_of_folds_are_of_one_kind_and_have_the_same_columns(folded):
@@ -229,15 +189,10 @@ def test_a_share_with_few_rows_on_one_side_is_a_warning(share, sizes, message):
     ("holdout", "message"),
     [
         (1, "holdout must be at least 2"),
-        (0, "holdout must be at least 2"),
-        (-3, "holdout must be at least 2"),
         (11, "more folds than there are"),
         (0.0, "strictly between 0 and 1"),
-        (1.0, "strictly between 0 and 1"),
         (np.nan, "holdout must be a number"),
         (True, "holdout must be 'auto', a share"),
-        ("some", "holdout must be 'auto', a share"),
-        (None, "holdout must be 'auto', a share"),
     ],
 )
 def test_what_is_no_split_is_refused(holdout, message):

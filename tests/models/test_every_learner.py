@@ -3,12 +3,14 @@
 import numpy as np
 import pytest
 from class_samples import draw
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from sklearn.ensemble import RandomForestClassifier
 
-from codec_laws import round_trip
+from codec_laws import check_kept, round_trip
 from drpu import make_gaussian_pu
 from drpu._codec import encode
-from drpu.exceptions import DataError, ParameterError
+from drpu.exceptions import DataError, DataTypeError, ParameterError
 from drpu.models.auto import AutoRatio
 from drpu.models.boosted import BoostedRatio
 from drpu.models.estimators import ClassifierRatio
@@ -24,6 +26,7 @@ SEEDED = {
     "centroids": lambda seed=0: KernelRatio("centroids", random_state=seed),
     "features": lambda seed=0: KernelRatio("features", random_state=seed),
     "rows": lambda seed=0: KernelRatio("rows", random_state=seed),
+    "trees of others": lambda seed=0: ClassifierRatio(RandomForestClassifier(5), random_state=seed),
 }
 LEARNERS = SEEDED | {"linear": LinearRatio, "classifier": ClassifierRatio}
 every_learner = pytest.mark.parametrize("make", LEARNERS.values(), ids=LEARNERS)
@@ -53,6 +56,23 @@ def test_few_rows_still_give_a_finite_ratio(make, n_positive, n_unlabeled, d, ca
     assert capfd.readouterr() == ("", "")
 
 
+@pytest.mark.parametrize("name", [name for name in SEEDED if name not in ("auto", "trees of others")])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_a_row_has_the_same_score_however_the_rows_are_divided(name, dtype):
+    rng = np.random.default_rng(1)
+    positive, unlabeled, new = (
+        rng.normal(shift, 1, (n, 7)).astype(dtype) for shift, n in ((1, 100), (0.3, 400), (0.4, 3001))
+    )
+    model = SEEDED[name]().fit_ratio(positive, unlabeled)
+    whole = model.log_ratio(new)
+    for size in (1, 3, 64, 1000):
+        starts = range(0, min(len(new), 40 * size), size)
+        scores = np.concatenate([model.log_ratio(new[start : start + size]) for start in starts])
+        assert_array_equal(scores, whole[: len(scores)])
+    assert_array_equal(model.log_ratio(new[::-1])[::-1], whole)
+    assert_array_equal(model.log_ratio(np.asfortranarray(new)), whole)  # as data frames store them
+
+
 @every_learner
 def test_a_function_comes_back_from_a_file(make, rows):
     function = make().fit_ratio(*rows)
@@ -60,6 +80,59 @@ def test_a_function_comes_back_from_a_file(make, rows):
     assert_array_equal(again.log_ratio(rows[1]), function.log_ratio(rows[1]))
     assert again.n_columns == 3
     assert again.keeps == function.keeps
+
+
+KERNEL = {"n_centres": 3, "width": 1.0, "ridge": 1.0, "random_state": 0}
+SMALL = {
+    "boosted": BoostedRatio(n_rounds=2, leaves=3, random_state=0),
+    "fourier": FourierRatio(3, linear=True, random_state=0),
+    "linear": LinearRatio(),
+    "centroids": KernelRatio("centroids", **KERNEL),
+    "features": KernelRatio("features", **KERNEL),
+    "rows": KernelRatio("rows", **KERNEL),
+}
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_no_edit_of_a_file_gives_another_error(name, rows):
+    check_kept(SMALL[name].fit_ratio(*rows))
+
+
+@pytest.mark.parametrize("name", [*SMALL, "classifier"])
+def test_sparse_rows_are_learnt_and_scored_as_dense_ones(name, rows):
+    learner = SMALL.get(name, ClassifierRatio())
+    if name == "fourier":
+        with pytest.raises(DataTypeError, match="sparse"):
+            learner.fit_ratio(*map(sparse.csr_array, rows))
+        return
+    positive, unlabeled = (np.where(np.abs(X) < 0.7, 0, X) for X in rows)
+    dense = learner.fit_ratio(positive, unlabeled)
+    thin = learner.fit_ratio(sparse.csr_array(positive), sparse.csc_matrix(unlabeled))
+    scores = thin.log_ratio(sparse.csr_matrix(unlabeled))
+    # Logistic regressions on columns of another centre end elsewhere within their tolerance.
+    most = 2e-3 if name in ("linear", "classifier") else 1e-8
+    assert_allclose(scores, dense.log_ratio(unlabeled), atol=most)
+
+
+OVERFITTING = ("auto", "boosted", "trees of others")  # their trees tell copies of a row apart
+
+
+@pytest.mark.parametrize("name", [name for name in LEARNERS if name not in OVERFITTING])
+def test_the_ratio_of_equal_samples_is_one(name):
+    learner = ForestRatio(min_leaf=100, random_state=0) if name == "forest" else LEARNERS[name]()
+    same = draw(np.random.default_rng(0), 1, 600)[1]
+    # Trees that see other rows differ by chance: 100 rows a leaf are odds with a standard error of 0.14.
+    most = 0.35 if name == "forest" else 0.02
+    assert np.abs(learner.fit_ratio(same, same).log_ratio(same)).max() < most
+    if name != "forest":  # a tree that cannot split says nothing
+        constant = np.ones((30, 2))
+        assert_allclose(learner.fit_ratio(constant, constant).ratio(constant), 1, atol=0.05)
+
+
+@pytest.mark.parametrize("name", ["forest", "classifier"])
+def test_learners_that_do_not_stop_early_refuse_held_out_rows(name, rows):
+    with pytest.raises(ParameterError, match="holdout must be None"):
+        LEARNERS[name]().fit_ratio(*rows, holdout=rows)
 
 
 def in_all_forms(function, X):
@@ -70,8 +143,10 @@ def in_all_forms(function, X):
     return [X, (X - basis.scaling.shift) / basis.scaling.scale]
 
 
+@pytest.mark.parametrize("sizes", [(60, 200), (7, 7), (4, 4)])
 @pytest.mark.parametrize("name", [name for name in LEARNERS if name != "rows"])
-def test_a_file_holds_no_training_row(name, rows):
+def test_a_file_holds_no_training_row(name, sizes):
+    rows = draw(np.random.default_rng(0), *sizes)
     function = LEARNERS[name]().fit_ratio(*rows)
     assert function.keeps == {}
     _, arrays, blobs = encode(function)

@@ -4,7 +4,6 @@ from numpy.testing import assert_allclose
 from scipy import sparse
 
 from drpu import make_gaussian_pu
-from drpu.exceptions import ParameterError
 from drpu.models.forest import ForestRatio
 
 
@@ -16,11 +15,6 @@ def data():
 @pytest.fixture(scope="module")
 def model(data):
     return ForestRatio(random_state=0).fit_ratio(data.positive, data.unlabeled)
-
-
-def test_ratio_of_equal_samples_is_near_one(data):
-    model = ForestRatio(min_leaf=100, random_state=0).fit_ratio(data.unlabeled, data.unlabeled)
-    assert np.abs(model.log_ratio(data.unlabeled)).max() < 0.3
 
 
 def test_odds_do_not_depend_on_the_size_of_the_unlabeled_sample(data):
@@ -96,8 +90,3 @@ def test_trees_have_at_most_the_leaves_asked_for(most, data):
     model = ForestRatio(3, most_leaves=most, random_state=0).fit_ratio(data.positive, data.unlabeled)
     leaves = model.trees.booster.predict(data.unlabeled, pred_leaf=True).reshape(len(data.unlabeled), -1)
     assert {len(np.unique(tree)) for tree in leaves.T} <= set(range(2, most + 1))
-
-
-def test_held_out_rows_are_refused(data):
-    with pytest.raises(ParameterError, match="holdout must be None for ForestRatio"):
-        ForestRatio().fit_ratio(data.positive, data.unlabeled, holdout=(data.positive, data.unlabeled))

@@ -7,9 +7,8 @@ from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
-from codec_laws import check_kept, round_trip
+from codec_laws import round_trip
 from drpu import make_gaussian_pu
-from drpu.exceptions import DataError, DataTypeError
 from drpu.models import fourier
 from drpu.models.fourier import FourierRatio, LinearRatio
 
@@ -51,11 +50,6 @@ def test_many_columns_have_no_linear_part():
     assert_array_equal(round_trip(wide).log_ratio(samples[1]), wide.log_ratio(samples[1]))
 
 
-def test_ratio_of_equal_samples_is_one(data):
-    model = FourierRatio(100, random_state=0).fit_ratio(data.unlabeled, data.unlabeled)
-    assert_allclose(model.ratio(data.unlabeled), 1, atol=1e-2)
-
-
 def test_units_and_origins_of_columns_do_not_matter(data, model):
     scale, shift = np.array([1e-6, 1.0, 1e3, 1e6]), np.array([5.0, -1.0, 0.0, 1e7])
     moved = FourierRatio(200, linear=True, random_state=0).fit_ratio(
@@ -68,11 +62,6 @@ def test_units_and_origins_of_columns_do_not_matter(data, model):
 
 def test_outliers_are_no_further_than_the_edge(model):
     assert_array_equal(model.log_ratio(np.full((1, 4), 1e3)), model.log_ratio(np.full((1, 4), 1e12)))
-
-
-def test_no_edit_of_a_file_gives_another_error(data):
-    check_kept(FourierRatio(3, linear=True, random_state=0).fit_ratio(data.positive, data.unlabeled))
-    check_kept(LinearRatio().fit_ratio(thin(data.positive), thin(data.unlabeled)))
 
 
 def test_fast_cosines_are_good_cosines(data, model):
@@ -122,13 +111,6 @@ def test_constant_columns_say_nothing(data, model):
     assert_allclose(FourierRatio(20, random_state=0).fit_ratio(same, same).ratio(same), 1, atol=0.05)
 
 
-def test_gaps_and_sparse_rows_are_refused(data, model):
-    with pytest.raises(DataError, match="NaN"):
-        model.log_ratio(np.full((1, 4), np.nan))
-    with pytest.raises(DataTypeError, match="sparse"):
-        model.log_ratio(sparse.csr_array(data.unlabeled))
-
-
 # -- the linear fit of sparse rows ----------------------------------------------------------------
 
 
@@ -146,11 +128,3 @@ def test_the_linear_fit_is_a_logistic_regression_on_scaled_columns(data):
     odds = plain.decision_function(scaler.transform(unlabeled)) + np.log(3)
     assert_allclose(function.log_ratio(unlabeled), odds, atol=1e-3)
     assert_allclose(function.log_ratio(unlabeled.toarray()), function.log_ratio(unlabeled), atol=1e-12)
-
-
-def test_rows_of_a_linear_fit_have_one_score_in_any_batch(data):
-    rows = thin(data.unlabeled)
-    function = LinearRatio().fit_ratio(thin(data.positive), rows)
-    whole = function.log_ratio(rows)
-    parts = [function.log_ratio(rows[i : i + 7]) for i in range(0, 600, 7)]
-    assert_array_equal(np.concatenate(parts), whole)

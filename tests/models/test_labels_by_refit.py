@@ -8,7 +8,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
-from drpu import DRPUClassifier, load, make_gaussian_pu, save
+from drpu import DRPUClassifier, make_gaussian_pu
 from drpu._codec import decode, encode
 from drpu._samples import Sample, SamplePair
 from drpu.exceptions import ArtifactError
@@ -16,7 +16,6 @@ from drpu.models import auto
 from drpu.models.auto import AutoRatio, Size
 from drpu.models.crossfit import Folds, cross_fit
 from drpu.models.learner import Function, RatioLearner
-from drpu.state.fitted import score_once
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,31 +154,12 @@ def test_the_ratio_is_a_mean_over_the_variation_of_fold_models(clf, data):
     assert_array_equal(plain.label_offsets, [0.0])
 
 
-def test_rows_that_are_scored_once_have_the_same_labels_and_counts(clf, data):
-    X = data.unlabeled
-    scored = score_once(clf, X)
-    assert scored.scores.shape == (len(X), 3)
-    assert_array_equal(clf.decision_function(scored), clf.decision_function(X))
-    assert_array_equal(scored.counts.counts, clf.count(X).counts)
-    assert scored.counts.n == len(X)
-    adapted, labels = clf.adapt_predict(X)
-    assert_array_equal(labels, adapted.predict(X))
-    assert adapted.prior_ == clf.adapt(X).prior_
-
-
 def test_true_labels_are_compared_with_the_labels_that_are_predicted(clf, data):
     X, y = data.unlabeled, data.unlabeled_labels
     assert_allclose(clf.evaluate(X, y).accuracy.value, np.mean(clf.predict(X) == y), rtol=1e-9)
     plan = clf.plan_audit(X, n=len(X), population="new", random_state=0)
     found = clf.evaluate(plan.answer(y[plan.rows]))
     assert_allclose(found.accuracy.value, np.mean(clf.predict(X) == y), rtol=1e-9)
-
-
-def test_files_contain_both(clf, data, tmp_path):
-    save(clf, tmp_path / "both.drpu")
-    again = load(tmp_path / "both.drpu")
-    assert len(again.model_.functions) == 2
-    assert_allclose(again.model_.scores(data.unlabeled), clf.model_.scores(data.unlabeled), rtol=1e-12)
 
 
 def test_a_file_needs_a_function_that_counts(clf):

@@ -99,27 +99,19 @@ def test_a_file_keeps_the_weights(weighted):
         decode(tree, arrays | {"weights": np.ones(7)}, blobs, Average)
 
 
-def test_members_see_all_rows_again_where_rows_are_few(weighted, monkeypatch):
-    data, model = weighted
-    monkeypatch.setattr(auto, "AUTO", replace(auto.AUTO, enough_positives=300))
-    monkeypatch.setattr(auto, "AUTO", replace(auto.AUTO, refit_rows=0))
-    once = AutoRatio(random_state=0).fit_ratio(data.positive, data.unlabeled)
-    assert_allclose(once.weights, model.weights)
-    assert not np.array_equal(once.log_ratio(data.unlabeled), model.log_ratio(data.unlabeled))
-
-
-def test_boosting_alone_sees_all_rows_again_where_rows_are_many(weighted, monkeypatch):
-    data, _ = weighted
-    monkeypatch.setattr(auto, "AUTO", replace(auto.AUTO, enough_positives=300))
-    monkeypatch.setattr(auto, "AUTO", replace(auto.AUTO, refit_rows=0))
-    fits = []
-    for most in (10_000, 0):
-        monkeypatch.setattr(auto, "AUTO", replace(auto.AUTO, regrow_rows=most))
+def test_the_fewer_the_rows_the_more_members_see_all_of_them_again(weighted, monkeypatch):
+    data, refitted = weighted
+    fits = [refitted]
+    for regrown in (10_000, 0):  # where rows are many, boosting alone is fitted again, or nothing
+        choices = replace(auto.AUTO, enough_positives=300, refit_rows=0, regrow_rows=regrown)
+        monkeypatch.setattr(auto, "AUTO", choices)
         fits.append(AutoRatio(random_state=0).fit_ratio(data.positive, data.unlabeled))
-    assert_allclose(fits[0].weights, fits[1].weights)
-    for member, other in zip(fits[0].members, fits[1].members, strict=True):
-        same = np.array_equal(member.log_ratio(data.unlabeled), other.log_ratio(data.unlabeled))
-        assert same != isinstance(member, BoostedFunction)
+    for fit in fits[1:]:
+        assert_allclose(fit.weights, refitted.weights)
+    for members in zip(*(fit.members for fit in fits), strict=True):
+        all_rows, boosting_alone, once = (member.log_ratio(data.unlabeled) for member in members)
+        assert not np.array_equal(all_rows, once)
+        assert np.array_equal(boosting_alone, once) != isinstance(members[0], BoostedFunction)
 
 
 def test_a_smooth_fit_of_several_samples_is_nearer_to_the_truth(monkeypatch):
@@ -142,8 +134,7 @@ def test_a_smooth_fit_of_several_samples_is_nearer_to_the_truth(monkeypatch):
 def test_the_smooth_member_is_also_linear_with_many_rows(weighted, monkeypatch):
     data, model = weighted
     assert model.members[-1].linear is None
-    monkeypatch.setattr(auto, "AUTO", replace(auto.AUTO, enough_positives=300))
-    monkeypatch.setattr(auto, "AUTO", replace(auto.AUTO, linear_rows=900))
+    monkeypatch.setattr(auto, "AUTO", replace(auto.AUTO, enough_positives=300, linear_rows=900))
     large = AutoRatio(random_state=0).fit_ratio(data.positive, data.unlabeled)
     assert large.members[-1].linear.shape == (3,)
     assert_array_equal(round_trip(large).log_ratio(data.unlabeled), large.log_ratio(data.unlabeled))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import pickle
-import warnings
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -84,15 +83,6 @@ def test_far_values_have_the_same_scores_in_any_batch(fitted):
     assert_array_equal(in_batches(fitted.model_, X, 1), each_alone(fitted.model_, X))
 
 
-def test_categories_have_the_same_scores_in_any_batch():
-    pd = pytest.importorskip("pandas")
-    X, y = labelled()
-    frame = pd.DataFrame(X[:, :2], columns=["a", "b"]).assign(c=np.array(list("wxyz"))[X[:, -1].astype(int)])
-    clf = DRPUClassifier(random_state=0).fit(frame, y)
-    together = clf.ratio(frame[:60])
-    assert_array_equal(np.concatenate([clf.ratio(frame[i : i + 1]) for i in range(60)]), together)
-
-
 def test_sparse_rows_have_the_same_scores_in_any_batch():
     X, y = labelled()
     X = sparse.csr_matrix(np.where(np.abs(X) > 0.8, X, 0.0))
@@ -150,17 +140,6 @@ def test_what_is_prepared_for_scoring_is_not_pickled(fitted):
     before = len(pickle.dumps(again))
     assert_array_equal(again.ratio(X), fitted.ratio(X))
     assert len(pickle.dumps(again)) == before
-
-
-def test_labels_and_probabilities_of_a_row_do_not_depend_on_the_batch(fitted):
-    X = rows(60, seed=8)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        adapted = fitted.adapt(X)
-    for classifier in (fitted, adapted):
-        for method in ("predict", "predict_proba", "ratio", "decision_function"):
-            whole = getattr(classifier, method)(X)
-            assert_array_equal(np.concatenate([getattr(classifier, method)(row[None]) for row in X]), whole)
 
 
 def chosen_learners(folds, weighted=False):

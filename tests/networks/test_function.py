@@ -20,7 +20,6 @@ from drpu import NetworkRatio
 from drpu._codec import decode, encode
 from drpu._samples import Sample, SamplePair
 from drpu.exceptions import ArtifactError, DataError
-from drpu.models.crossfit import Folds
 from drpu.models.learner import Function
 from drpu.networks.adversarial import Generator
 from drpu.networks.function import NetworkFunction, weight_shapes
@@ -93,15 +92,6 @@ def test_functions_hold_no_row(function):
         assert row.tobytes() not in kept
         assert row.astype(np.float32).tobytes() not in kept
     assert function.keeps == {}
-
-
-def test_functions_say_what_they_accept(function):
-    assert hasattr(function, "onnx")
-    assert function.accepts_nd
-    assert not function.accepts_sparse
-    assert function.row_shape == rows_of(function).shape[1:]
-    with pytest.raises(DataError, match="as in training"):
-        function.log_ratio(rows_of(function)[:, :1])
 
 
 def test_fast_scores_are_scores_up_to_rounding(function):
@@ -193,13 +183,8 @@ def test_a_network_of_the_user_is_needed_after_reading(students):
         assert_array_equal(found.log_ratio(UNLABELED), function.log_ratio(UNLABELED))
     with pytest.raises(ArtifactError, match="must be the network that was fitted"):
         again.with_module(lambda: nn.Linear(3, 1)).log_ratio(UNLABELED)
-
-
-def test_a_module_reaches_the_functions_of_all_folds():
-    ours, theirs = fitted(), written(fitted(module=user_net, hidden=None))
-    folds = Folds((theirs, theirs), theirs).with_module(user_net)
-    assert all(one.module is user_net for one in folds.all_functions)
-    assert ours.with_module(user_net) is ours
+    named = fitted()
+    assert named.with_module(user_net) is named
 
 
 def test_generators_keep_their_rows(tmp_path):

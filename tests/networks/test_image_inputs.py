@@ -194,6 +194,8 @@ def test_pixels_in_columns_and_tiny_images_are_refused():
     tiny = [rows[:, 0, :4, :4] for rows in (POSITIVE, UNLABELED)]
     with pytest.raises(DataError, match="at least 8"):
         NetworkRatio(**SMALL, network="resnet9").fit_ratio(*tiny)
+    with pytest.raises(ParameterError, match="one number"):
+        NetworkRatio(**SMALL | {"hidden": (3, 3)}).fit_ratio(POSITIVE, UNLABELED)
     with pytest.raises(ParameterError, match=r"for rows of shape \(864,\).*images of shape"):
         NetworkRatio(**SMALL, effort="low").fit_ratio(*flat)
 

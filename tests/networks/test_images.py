@@ -10,6 +10,7 @@ import pytest
 pytest.importorskip("torch")
 
 import torch
+from image_data import pictures
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from torch import nn
@@ -20,20 +21,11 @@ from drpu.exceptions import DataError, ParameterError
 from drpu.networks.augment import AUGMENTATIONS, fixed_views, make_augment
 from drpu.networks.device import private_random
 from drpu.networks.fit import Network, fit_networks
-from drpu.networks.learner import NetworkScore
-from drpu.networks.loop import Batch, Pool, TrainingRows, as_floats, rows_at_once
+from drpu.networks.loop import Batch, Pool, as_floats, rows_at_once
 from drpu.networks.modules import ResNet9
 from drpu.networks.options import EFFORTS, PLAIN, check_options, with_effort
 
 SMALL = {"hidden": (2,), "epochs": 2, "batch_size": 50, "alpha": 0.3, "device": "cpu", "random_state": 0}
-
-
-def pictures(n: int, positive, seed: int = 0, side: int = 16) -> np.ndarray:
-    """Noise of eight bits, with a bright square in the positive images."""
-    rng = np.random.default_rng(seed)
-    images = rng.integers(0, 120, (n, side, side)).astype(np.uint8)
-    images[np.broadcast_to(positive, n), 4:9, 4:9] += 100
-    return images
 
 
 POSITIVE, UNLABELED = pictures(40, True), pictures(150, np.arange(150) < 60, seed=1)
@@ -61,12 +53,6 @@ def test_images_get_a_residual_network_and_other_rows_a_perceptron(residual):
 def test_the_residual_network_ranks_images(residual):
     scores = residual.log_ratio(TEST)
     assert scores[LABELS].mean() > scores[~LABELS].mean() + 3 * scores.std() / np.sqrt(60)
-
-
-def test_its_output_starts_where_the_ratio_is_one():
-    module = ResNet9((3, 16, 16), 2, start=0.54)
-    assert module.last.bias.item() == pytest.approx(0.54)
-    assert module(torch.rand(5, 3, 16, 16)).shape == (5, 1)
 
 
 def test_named_resnet9_has_six_million_weights():
@@ -112,20 +98,6 @@ def test_eight_bits_stay_so_until_a_batch_is_taken():
 def test_a_row_has_one_score_in_any_batch(residual):
     alone = np.concatenate([residual.log_ratio(TEST[i : i + 1]) for i in range(10)])
     assert_allclose(alone, residual.log_ratio(TEST)[:10], rtol=1e-10)
-
-
-def test_a_classifier_of_images_saves_and_adapts(tmp_path):
-    from drpu import DRPUClassifier, load, save
-
-    images = np.concatenate([pictures(120, True, seed=3), UNLABELED])
-    labels = np.arange(len(images)) < 120
-    clf = DRPUClassifier(
-        NetworkRatio(**SMALL), prior=0.4, holdout=0.3, scenario="case-control", random_state=0
-    ).fit(images, labels)
-    save(clf, tmp_path / "images.drpu")
-    again = load(tmp_path / "images.drpu")
-    assert_array_equal(again.predict(TEST), clf.predict(TEST))
-    assert again.at_prior(0.5).predict(TEST).shape == (60,)
 
 
 @pytest.mark.parametrize("name", AUGMENTATIONS)
@@ -201,14 +173,6 @@ def test_augmentation_changes_training_rows_alone():
     assert max(seen) < 100  # batches, not all rows
 
 
-def test_equal_seeds_augment_equally():
-    first, second, other = (
-        fitted(augment="crop-flip", random_state=seed).log_ratio(TEST) for seed in (0, 0, 1)
-    )
-    assert_array_equal(first, second)
-    assert not np.allclose(first, other)
-
-
 def test_scores_are_averaged_over_views():
     model = fitted(augment="shift-flip", average_views=True)
     views = fixed_views("shift-flip")
@@ -224,37 +188,6 @@ def test_scores_are_averaged_over_views():
     assert_allclose(mirrored, averaged, rtol=1e-9)
     with pytest.raises(ParameterError, match="average_views must be False"):
         fitted(average_views=True)
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"network": "vgg"}, "network must be one of"),
-        ({"module": "resnet9", "hidden": None}, "named by network"),
-        ({"module": nn.Linear(2, 1), "hidden": None, "network": "resnet9"}, "network must be 'auto'"),
-        ({"hidden": (3, 3)}, "one number"),
-        ({"rounds": 2}, "without teachers"),
-        ({"students": 2}, "without teachers"),
-        ({"mixup": True}, "without teachers"),
-        ({"labelled_share": 0.3}, "without teachers"),
-    ],
-)
-def test_parameters_that_cannot_be_are_refused(changes, message):
-    with pytest.raises(ParameterError, match=message):
-        fitted(**changes)
-
-
-def test_shared_rows_are_taken_once_with_both_weights():
-    weights = torch.tensor([1.0, 2, 0, 4]), torch.tensor([0.0, 1, 1, 1])
-    positive, unlabeled = (Pool(torch.arange(4.0)[:, None], weight) for weight in weights)
-    rows = TrainingRows(positive, unlabeled, shared=True)
-    parts = list(rows.epoch(2, [torch.Generator().manual_seed(0)]))
-    assert sorted(torch.cat([own[0] for _, own in parts]).tolist()) == [0, 1, 2, 3]
-    batch = rows.batch(*parts[0])
-    assert batch.shared
-    chosen = parts[0][0]
-    assert torch.equal(batch.positive_weight, weights[0][chosen])
-    assert torch.equal(batch.unlabeled_weight, weights[1][chosen])
 
 
 def test_shared_rows_fit_what_pairs_of_batches_fit():
@@ -282,26 +215,6 @@ def test_mixed_rows_are_averages_with_averaged_weights():
     assert ((share > -1e-5) & (share < 1 + 1e-5)).all()
     wide = share[..., None, None]
     assert_allclose(mixed.unlabeled, wide * rows + (1 - wide) * rows.roll(1, 1), atol=1e-5)
-
-
-def test_scores_have_the_same_options():
-    from drpu.models.risks import ShiftedRisk
-
-    model = NetworkScore(
-        network="resnet9",
-        hidden=(2,),
-        augment="flip",
-        average_views=True,
-        epochs=1,
-        device="cpu",
-        random_state=0,
-    )
-    pair = SamplePair(Sample(POSITIVE), Sample(UNLABELED))
-    score = model.fit_score(pair, ShiftedRisk(0.4, 0.4, corrected=True))
-    assert isinstance(score.torch_module, ResNet9)
-    assert (score.head, score.alpha, score.views) == ("score", None, "flip")
-    mirrored = np.ascontiguousarray(TEST[:, :, ::-1])
-    assert_allclose(score.score(mirrored), score.score(TEST), rtol=1e-9)
 
 
 TINY = {"hidden": (2,), "epochs": 2, "device": "cpu", "random_state": 0}

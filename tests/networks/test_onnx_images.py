@@ -12,6 +12,7 @@ pytest.importorskip("torch")
 pytest.importorskip("onnx")
 
 import torch
+from image_data import pictures
 from torch import nn
 
 from drpu import NetworkRatio
@@ -21,18 +22,8 @@ from drpu.models.learner import LOG_LIMIT
 from drpu.networks.modules import Ensemble, ResNet9
 
 runtime = pytest.importorskip("onnxruntime")
-# The samples are small, so the prior may not be identified.
-pytestmark = pytest.mark.filterwarnings("ignore::drpu.exceptions.SeparationWarning")
 
 NETWORK = {"hidden": (2,), "epochs": 3, "batch_size": 50, "alpha": 0.3, "device": "cpu", "random_state": 0}
-
-
-def pictures(n: int, positive, seed: int, shape=(16, 18)) -> np.ndarray:
-    """Noise of eight bits, with a bright square in the positive images."""
-    rng = np.random.default_rng(seed)
-    images = rng.integers(0, 120, (n, *shape)).astype(np.uint8)
-    images[np.broadcast_to(positive, n), ..., 4:9, 4:9] += 100
-    return images
 
 
 def fitted(shape=(16, 18), prior=0.4, **changes):
@@ -83,7 +74,7 @@ def test_a_classifier_of_images_is_exported_with_its_calibration(tmp_path):
     export_onnx(clf, tmp_path / "images.onnx")
     session = runtime.InferenceSession(tmp_path / "images.onnx", providers=["CPUExecutionProvider"])
     assert session.get_inputs()[0].shape == ["rows", 16, 18]
-    test = pictures(60, np.arange(60) < 30, 2)
+    test = pictures(60, np.arange(60) < 30, 2, (16, 18))
     feed = {"X": test / 255, "prior": np.array([0.6]), "cost": np.array([0.5])}
     ratio, probability, label = session.run(["ratio", "probability", "label"], feed)
     at = clf.at_prior(0.6)

@@ -204,14 +204,6 @@ def bar(monkeypatch):
 
 
 @pytest.mark.parametrize("teachers", [0, 1])
-def test_the_bar_moves_by_the_share_of_pretraining(teachers, bar):
-    """An epoch without labels counts as two others: two of these, and two of each network."""
-    NetworkRatio(pretrain=2, teachers=teachers, **SMALL).fit_ratio(blobs(40, 0), blobs(120, 1))
-    assert bar.before[0] == pytest.approx(2 / (2 + 1 + teachers))
-    assert bar.done == pytest.approx(1)
-
-
-@pytest.mark.parametrize("teachers", [0, 1])
 @pytest.mark.parametrize("negative", [None, blobs(30, 2)], ids=["two samples", "negatives"])
 def test_the_bar_of_several_fits_includes_their_pretraining(negative, teachers, bar):
     """Two fits, or four with negatives, which are as long as one epoch without labels per network."""
@@ -223,19 +215,6 @@ def test_the_bar_of_several_fits_includes_their_pretraining(negative, teachers, 
     assert bar.done == pytest.approx(1)
 
 
-def test_the_bar_of_suspects_includes_their_pretraining(bar):
-    X, y = blobs(160, 0), np.repeat([1, 0], [20, 140])
-    clf = DRPUClassifier(
-        NetworkRatio(pretrain=2, **SMALL), prior=0.5, holdout=2, scenario="case-control", random_state=0
-    )
-    with pytest.warns(FewPositivesWarning):
-        clf.fit(X, y)
-    bar.done, bar.before[:] = 0.0, []
-    Step.current.set(Step(bar, 1.0))
-    suspects(clf, X, y, repeats=2)
-    assert bar.before == pytest.approx([(2 + k) / (2 + 20) for k in range(20)])
-
-
 def test_pretraining_needs_the_residual_network_and_a_ratio():
     X, y = blobs(60, 0), np.repeat([1, 0], [20, 40])
     flat = np.random.default_rng(0).normal(size=(60, 3))
@@ -245,9 +224,5 @@ def test_pretraining_needs_the_residual_network_and_a_ratio():
     ):
         with pytest.raises(ParameterError, match="pretrain must be 0 except for network='resnet9', got 1"):
             learner.fit_ratio(rows[:20], rows[20:])
-    with pytest.raises(ParameterError, match="pretrain must be at least 0, got -1"):
-        NetworkRatio(pretrain=-1, **SMALL).fit_ratio(X[:20], X[20:])
-    with pytest.raises(ParameterError, match="batch_size must be at least 2 with teachers or pretrain"):
-        NetworkRatio(pretrain=1, batch_size=1, **SMALL).fit_ratio(X[:20], X[20:])
     with pytest.raises(ParameterError, match="pretrain must be left at its default in this model"):
         NNPUClassifier(prior=0.5, model=NetworkRatio(pretrain=1), scenario="case-control").fit(X, y)

@@ -12,12 +12,12 @@ pytest.importorskip("torch")
 
 from sklearn.metrics import roc_auc_score
 
-from drpu import NetworkRatio, make_gaussian_pu
+from drpu import NetworkRatio, ScoreTails, make_gaussian_pu
 from drpu._samples import Sample, SamplePair
 from drpu.exceptions import FewPositivesWarning, ParameterError
 from drpu.models.splits import hold_out
 from drpu.networks import teaching
-from drpu.networks.teaching import student_weights
+from drpu.networks.teaching import mean_log_ratio, student_weights, teaching_weights
 
 DATA = make_gaussian_pu(
     200, 1000, prior=0.4, test_prior=0.4, n_test=1000, separation=2.5, dimensions=20, random_state=0
@@ -32,6 +32,35 @@ def taught(teachers=3, **options):
 def scored(model, split):
     parts = split.train.unlabeled, split.held.positive, split.held.unlabeled
     return [model.log_ratio(part.rows) for part in parts]
+
+
+@pytest.fixture
+def fits(monkeypatch):
+    """The sample and the networks of each training."""
+    seen = []
+    real = teaching.fit_networks
+
+    def fit_networks(options, sample, held, networks, **how):
+        seen.append((sample, networks))
+        return real(options, sample, held, networks, **how)
+
+    monkeypatch.setattr(teaching, "fit_networks", fit_networks)
+    return seen
+
+
+@pytest.fixture
+def weightings(monkeypatch):
+    """The scores of teachers that were turned into weights, and the weights."""
+    seen = []
+    real = teaching.student_weights
+
+    def weights_of(split, *scores):
+        weights = real(split, *scores)
+        seen.append((scores[0], weights[1]))
+        return weights
+
+    monkeypatch.setattr(teaching, "student_weights", weights_of)
+    return seen
 
 
 @pytest.fixture(scope="module")
@@ -91,19 +120,16 @@ def test_too_few_held_out_positives_calibrate_nothing():
     assert_allclose(unlabeled, teacher.ratio(split.train.unlabeled.rows), rtol=1e-6)
 
 
-def test_teachers_share_what_the_model_says_of_alpha(monkeypatch):
-    seen = []
-    real = teaching.fit_networks
-
-    def spy(options, sample, held, networks, **how):
-        seen.append([network.alpha for network in networks])
-        return real(options, sample, held, networks, **how)
-
-    monkeypatch.setattr(teaching, "fit_networks", spy)
-    taught(6, epochs=1).fit_ratio(DATA.positive, DATA.unlabeled)
-    taught(2, epochs=1, alpha=0.2).fit_ratio(DATA.positive, DATA.unlabeled)
-    flat = [[a for stack in group for a in stack] for group in (seen[:-3], seen[-3:])]
-    assert flat == [[0.3, 0.45, 0.15, 0.6, 0.05, 0.3, 0.0], [0.2, 0.2, 0.0]]
+@pytest.mark.parametrize(
+    ("options", "alphas"),
+    [
+        ({"teachers": 6}, [0.3, 0.45, 0.15, 0.6, 0.05, 0.3, 0.0]),
+        ({"teachers": 2, "alpha": 0.2}, [0.2, 0.2, 0.0]),
+    ],
+)
+def test_teachers_share_what_the_model_says_of_alpha(options, alphas, fits):
+    taught(epochs=1, **options).fit_ratio(DATA.positive, DATA.unlabeled)
+    assert [network.alpha for _, networks in fits for network in networks] == alphas
 
 
 def test_rows_held_out_by_the_user_and_weights_are_used():
@@ -120,31 +146,10 @@ def test_rows_held_out_by_the_user_and_weights_are_used():
     assert not np.allclose(plain.log_ratio(DATA.test), other.log_ratio(DATA.test))
 
 
-def test_teachers_work_with_few_rows():
-    model = taught(2, epochs=2).fit_ratio(DATA.positive[:4], DATA.unlabeled[:20])
-    assert np.isfinite(model.ratio(DATA.test)).all()
-
-
-def test_options_that_exclude_teachers_raise():
-    from drpu import NNPUClassifier
-
-    with pytest.raises(ParameterError, match="teachers must be left at its default"):
-        NNPUClassifier(taught(), prior=0.4).fit_pu(DATA.positive, DATA.unlabeled)
-
-
-def test_the_students_of_a_round_teach_the_next_and_the_last_ones_score():
-    learner = taught(2, rounds=3, students=2, epochs=2)
-    seen, real = [], teaching.student_weights
-
-    def spy(split, *scores):
-        seen.append(scores[0])
-        return real(split, *scores)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(teaching, "student_weights", spy)
-        student = learner.fit_ratio(DATA.positive, DATA.unlabeled)
-    assert len(seen) == 3
-    assert not np.allclose(seen[0], seen[1])
+def test_the_students_of_a_round_teach_the_next_and_the_last_ones_score(weightings):
+    student = taught(2, rounds=3, students=2, epochs=2).fit_ratio(DATA.positive, DATA.unlabeled)
+    first, second, _ = (scores for scores, _ in weightings)
+    assert not np.allclose(first, second)
     assert student.members == 2
     outputs = [_member(student, i).log_ratio(DATA.test) for i in range(2)]
     together = student.log_ratio(DATA.test)
@@ -164,33 +169,14 @@ def test_three_students_of_few_positives_share_their_holdout_rows():
     assert student.members == 3
 
 
-def test_every_network_moves_the_bar(monkeypatch):
-    shown = []
-    monkeypatch.setattr("drpu._progress._place", lambda: shown.append)
-    monkeypatch.setattr("drpu._progress._PAUSE", 0)
-    taught(2, rounds=2, students=2, epochs=1, verbose=1).fit_ratio(DATA.positive, DATA.unlabeled)
-    assert {text.split()[0] for text in shown if text} == {"networks"}
-    found = [int(text.partition("%")[0].split()[-1]) for text in shown if text]
-    assert found == sorted(found)
-    assert {0, 17, 50, 67, 100} <= set(found)  # two teachers and four students, of which some train together
-
-
-def test_refresh_weights_the_rows_by_the_students_in_training(monkeypatch):
+def test_refresh_weights_the_rows_by_the_students_in_training(weightings):
     """The weights change after the given epochs, and not after the last one."""
-    seen = []
-    real = teaching.student_weights
-
-    def spy(split, *scores):
-        found = real(split, *scores)
-        seen.append(found[1])
-        return found
-
-    monkeypatch.setattr(teaching, "student_weights", spy)
     fitted = taught(2, students=2, refresh=2, epochs=6).fit_ratio(DATA.positive, DATA.unlabeled)
     assert fitted.members == 2
-    assert len(seen) == 3  # by the teachers, and after epochs 2 and 4
-    assert all(np.mean(weights) == pytest.approx(1, abs=0.2) for weights in seen)
-    assert not np.allclose(seen[0], seen[1])
+    by_teachers, after_two, after_four = (weights for _, weights in weightings)
+    for weights in (by_teachers, after_two, after_four):
+        assert np.mean(weights) == pytest.approx(1, abs=0.2)
+    assert not np.allclose(by_teachers, after_two)
 
 
 def test_refreshed_weights_reach_the_next_steps():
@@ -248,31 +234,46 @@ def test_a_refresh_that_cannot_happen_is_told():
 
 
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.5])
-def test_labelled_rows_have_at_least_their_share_of_the_positive_sample(share, monkeypatch):
-    seen = []
-    real = teaching.fit_networks
-
-    def spy(options, sample, held, networks, **how):
-        seen.append((sample.positive.weight, sample.unlabeled.weight == 0))
-        return real(options, sample, held, networks, **how)
-
-    monkeypatch.setattr(teaching, "fit_networks", spy)
+def test_labelled_rows_have_at_least_their_share_of_the_positive_sample(share, fits):
     taught(1, epochs=1, labelled_share=share).fit_ratio(DATA.positive, DATA.unlabeled)
-    weight, labelled = seen[-1]  # of the student; labelled rows are not in its unlabeled sample
+    sample, _ = fits[-1]  # of the student; labelled rows are not in its unlabeled sample
+    weight, labelled = sample.positive.weight, sample.unlabeled.weight == 0
     found = weight[labelled].sum() / weight.sum()
     # 160 rows with the largest weight, about 1 / 0.4, and 800 rows with a mean weight of about 1
     assert found == pytest.approx(max(share, 1 / 3), abs=1e-12 if share == 0.5 else 0.1)
     assert found >= share - 1e-12
 
 
-WRONG = {
-    "teachers": [-1, 1.5, "many"], "rounds": [0, 1.5], "students": [0, 1.5], "refresh": [-1, 0.5],
-    "labelled_share": [-0.1, 1.0, "half"],
-}  # fmt: skip
+# -- weighted unlabeled rows in place of positives --------------------------------------------------
 
 
-@pytest.mark.parametrize("name", WRONG)
-def test_parameters_that_break_their_rule_are_named(name):
-    for value in WRONG[name]:
-        with pytest.raises(ParameterError, match=name):
-            taught(**{name: value}).fit_ratio(DATA.positive, DATA.unlabeled)
+def test_weighted_unlabeled_rows_have_the_means_of_positives():
+    """E_U[r f] = E_+[f], exactly, on five points."""
+    positive, negative = np.array([0.4, 0.3, 0.2, 0.1, 0.0]), np.array([0.0, 0.1, 0.2, 0.3, 0.4])
+    mixture = 0.3 * positive + 0.7 * negative
+    with np.errstate(divide="ignore"):
+        weights, ceiling = teaching_weights(np.log(positive / mixture))
+    for f in np.random.default_rng(0).normal(size=(5, 5)):
+        assert mixture @ (weights * f) == pytest.approx(positive @ f, abs=1e-5)
+    assert ceiling == pytest.approx(1 / 0.3)
+
+
+def test_calibrated_weights_repair_the_scale_of_scores():
+    """Scores that only rank become ratios: means of positives are recovered."""
+    rng = np.random.default_rng(0)
+
+    def draw(n, prior):
+        return rng.normal(0, 1, n) + 3 * (rng.random(n) < prior)
+
+    held, unlabeled = draw(4000, 1.0), draw(20_000, 0.4)
+    tails = ScoreTails(5 * held + 1).update(5 * draw(20_000, 0.4) + 1)
+    weights, ceiling = teaching_weights(5 * unlabeled + 1, tails)
+    assert ceiling == pytest.approx(1 / 0.4, rel=0.05)
+    assert 0 < weights.min() <= weights.max() <= ceiling
+    assert (np.diff(weights[np.argsort(unlabeled)]) >= -1e-12).all()
+    assert np.average(unlabeled, weights=weights) == pytest.approx(3, abs=0.1)
+    assert np.average(unlabeled**2, weights=weights) == pytest.approx(10, abs=0.5)
+
+
+def test_mean_ratios_are_means_of_ratios():
+    assert_allclose(mean_log_ratio([np.log([1.0, 2.0]), np.log([3.0, 4.0])]), np.log([2.0, 3.0]))

@@ -267,26 +267,6 @@ def test_a_stacked_run_equals_the_runs_alone(ema):
         assert together.best_epoch[i] == alone.best_epoch[0]
 
 
-@pytest.mark.parametrize("ema", [None, 0.9])
-def test_the_epoch_with_the_lowest_holdout_risk_is_kept(ema):
-    stack = Stack([small_net(seed) for seed in range(3)], device=CPU, dtype=torch.float64)
-    run = training(stack, epochs=25, alpha=0.0, learning_rate=0.05, holdout=True, ema=ema)
-    outcome = run.run()
-    assert_array_equal(outcome.best_epoch, outcome.holdout_risk.argmin(axis=0) + 1)
-    assert (outcome.best_epoch < 25).all()  # without a correction they overfit: the choice matters
-
-    run.current = lambda: (outcome.weights, outcome.fixed)
-    assert_allclose(run.measure(), outcome.holdout_risk.min(axis=0), rtol=1e-10)
-
-
-def test_without_a_holdout_the_last_epoch_stands():
-    stack = Stack([small_net()], device=CPU, dtype=torch.float64)
-    outcome = training(stack, epochs=3).run()
-    assert outcome.holdout_risk is None
-    assert_array_equal(outcome.best_epoch, [3])
-    assert torch.equal(outcome.weights, stack.weights)
-
-
 @pytest.mark.parametrize("head", ["softplus", "exp"])
 def test_heads_agree_on_ratio_and_logarithm(head):
     output = torch.linspace(-700, 30, 200, dtype=torch.float64)

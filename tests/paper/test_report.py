@@ -39,6 +39,11 @@ def trials(dataset, flavour, method, mean, n=10, experiment="benchmark", **more)
     ]
 
 
+def write_all(results, folder):
+    for content in results:
+        write_result(Key(**{name: content[name] for name in Key.__slots__}), content, folder)
+
+
 def test_published_averages_are_those_of_the_paper():
     averages = {("mnist", "drpu"): 95.30, ("fashion_mnist", "vpu"): 90.46, ("kmnist", "nnpu"): 86.67}
     averages |= {("cifar10", "pua"): 86.16}
@@ -78,9 +83,7 @@ def test_tables_hold_means_beside_the_published_ones():
 
 
 def test_tables_are_markdown_and_latex(tmp_path):
-    for key_result in trials("mnist", "as-run", "drpu", 0.95, n=3):
-        key = Key(**{name: key_result[name] for name in Key.__slots__})
-        write_result(key, key_result, tmp_path / "results")
+    write_all(trials("mnist", "as-run", "drpu", 0.95, n=3), tmp_path / "results")
     write_tables(tmp_path / "results", tmp_path / "tables")
     assert (tmp_path / "tables" / "accuracy-mnist.md").read_text().count("|") > 20
     assert r"\toprule" in (tmp_path / "tables" / "accuracy-mnist.tex").read_text()
@@ -124,8 +127,7 @@ def test_figures_come_as_svg_and_png(tmp_path):
         for name in ("irreducible", "reducible")
         for m in ("drpu", "upu")
     ]
-    for content in results:
-        write_result(Key(**{name: content[name] for name in Key.__slots__}), content, tmp_path / "results")
+    write_all(results, tmp_path / "results")
     written = write_figures(tmp_path / "results", tmp_path / "figures")
     assert sorted(path.name for path in written) == [
         f"figure{i}.{kind}" for i in (1, 2, 3) for kind in ("png", "svg")
@@ -180,8 +182,7 @@ def test_ours_is_what_the_risks_chose():
 
 def test_pages_are_written_with_their_figures(tmp_path):
     folder = tmp_path / "p" / "results"
-    for content in trials("mnist", "as-run", "drpu", 0.95, n=2):
-        write_result(Key(**{name: content[name] for name in Key.__slots__}), content, folder)
+    write_all(trials("mnist", "as-run", "drpu", 0.95, n=2), folder)
     write_page(folder, tmp_path / "docs" / "paper.md")
     assert "figure2.svg" in (tmp_path / "docs" / "paper.md").read_text()
     assert (tmp_path / "docs" / "images" / "paper-figure2.svg").is_file()

@@ -62,6 +62,9 @@ def test_results_have_the_published_keys(flavour, tmp_path, monkeypatch):
         assert set(result) >= KEYS
         assert result["flavour"] == flavour
         assert [line["test_prior"] for line in result["tests"]] == list(TEST_PRIORS)
+        if flavour == "as-run":  # the others keep their best epoch
+            last = [1 - line["accuracy"] for line in result["tests"]]
+            np.testing.assert_allclose(result["curve"][-1]["errors"], last, atol=1e-4)
         for line in result["tests"]:
             assert set(line) == {"test_prior", "accuracy", "auc", "estimated_prior"}
             assert 0 <= line["accuracy"] <= 1
@@ -83,14 +86,6 @@ def test_only_as_run_accumulates_gradients():
         (model,), _ = train(made, images, [made.split(images, 0)], options)
         learnt.append(model.ratio(images.test))
     assert not np.allclose(*learnt)
-
-
-def test_curves_follow_the_run(tmp_path):
-    run_job(job(trials=(0,)), fake_images(), Options(out=tmp_path, device="cpu"))
-    (result,) = read_results(tmp_path)
-    assert [point["epoch"] for point in result["curve"]] == [1, 2]
-    last = [1 - line["accuracy"] for line in result["tests"]]
-    np.testing.assert_allclose(result["curve"][-1]["errors"], last, atol=1e-4)
 
 
 @pytest.mark.parametrize("method", ["nnpu", "pua", "vpu"])

@@ -294,38 +294,6 @@ def test_the_highest_effort_is_the_recipe_that_is_published_for_it():
     assert differing == {"dtype"}  # bfloat16 is for a GPU
 
 
-def test_first_trials_that_did_not_decide_are_told_with_their_noise():
-    from paper.choice import _continued
-
-    def lines(*risks):
-        return [{"trial": 100 + i, "risk": risk} for i, risk in enumerate(risks)]
-
-    tried = {"a": lines(-1.3, -1.1, -1.0), "b": lines(-1.2, -1.1, -1.3), "c": lines(-1.0, -1.0)}
-    text = _continued("cifar10", tried)
-    assert "the first 2 trials" in text
-    assert "*a* was ahead of\n*b* by 0.0500, with a standard error of 0.0500" in text
-    assert _continued("cifar10", {"a": tried["a"], "b": tried["b"]}) == ""
-    assert _continued("mnist", {"old": [{"trial": 100, "risk": None}], "new": tried["a"]}) == ""
-
-
-def test_the_page_tells_where_labels_would_choose_otherwise_and_where_no_risk_decided():
-    from paper.choice import _agreement
-
-    def lines(*with_labels, folds=1):
-        return [
-            {"trial": 100 + i, "risk": -1.0, "risk_with_labels": risk, "options": {"folds": folds}}
-            for i, risk in enumerate(with_labels)
-        ]
-
-    key = ("beyond", "cifar10")
-    tried = {"whole": lines(-1.3, -1.1, 0.0), "folds": lines(-1.0, -1.2, folds=4), "short": lines(-9.0)}
-    text = _agreement({key: tried}, {key: "folds"})
-    assert "the risk with labels of *whole* is -1.2000, and that of *folds* -1.1000" in text
-    assert "On CIFAR-10 only one candidate has folds" in text
-    text = _agreement({key: tried | {"more": lines(-1.5, -1.5, folds=5)}}, {key: "more"})
-    assert text == "Both risks choose the same candidate in all 1 cases that have both."
-
-
 def test_test_priors_are_those_of_adapt():
     rng = np.random.default_rng(0)
     held = rng.normal(2.5, 1, 200), np.where(rng.random(2000) < 0.4, 2.5, 0) + rng.normal(0, 1, 2000)

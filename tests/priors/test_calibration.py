@@ -63,12 +63,6 @@ def test_an_inner_cell_without_rows_is_pooled_with_the_next():
     assert_allclose(monotone_cells(counted([1.0, 2.0], [0.0, 2.0])), [0, 2, 2])
 
 
-def test_weights_count_as_repeated_rows():
-    weighted = ScoreTails([1.0, 2.0], [2, 1]).update([0.0, 1.0, 2.0], [3, 1, 2])
-    repeated = counted([1.0, 1.0, 2.0], [0, 0, 0, 1, 2, 2])
-    assert_allclose(monotone_cells(weighted), monotone_cells(repeated))
-
-
 # -- the plateau -------------------------------------------------------------------------
 
 
@@ -102,14 +96,6 @@ def test_a_binormal_plateau_is_recovered(prior):
     z = np.linspace(-2.5, 0.5, 50)
     odds = np.exp(3 * (z + 2) - 1.5)
     assert_allclose(fit(z), odds / (prior * odds + 1 - prior), rtol=0.15, atol=0.03)
-
-
-def test_no_increasing_change_of_the_scores_alters_the_plateau():
-    rng = np.random.default_rng(4)
-    positive, scores = rng.normal(3, 1, 200), np.r_[rng.normal(3, 1, 400), rng.normal(0, 1, 600)]
-    plain = fit_plateau(counted(positive, scores))
-    for change in (np.exp, np.arctan, lambda s: 50 * s - 7):
-        assert fit_plateau(counted(change(positive), change(scores))) == plain
 
 
 @given(st.floats(0, 1), st.floats(-5, 5), st.floats(0.1, 5), st.floats(0.01, 0.99))

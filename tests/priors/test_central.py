@@ -10,8 +10,6 @@ from drpu.priors.estimate import prior_from_tails
 from drpu.priors.limits import ratio_limits
 from drpu.priors.readings import adaptive
 
-pytestmark = pytest.mark.filterwarnings("ignore::drpu.exceptions.SeparationWarning")
-
 SHARES = (None, 0.02, 0.1)
 
 

@@ -94,13 +94,6 @@ def test_priors_of_separated_gaussians_are_found(prior, most):
     assert abs(np.mean(errors)) < most
 
 
-def test_estimates_grow_with_the_prior():
-    values = [KernelMeanPrior("km2").estimate(*sample(prior)).value for prior in (0.0, 0.3, 0.6)]
-    assert values == sorted(values)
-    assert values[0] < 0.1
-    assert values[2] - values[0] > 0.3
-
-
 @pytest.mark.parametrize("method", ["km1", "km2"])
 def test_identical_samples_give_the_largest_estimate_and_a_warning(method):
     rows = np.random.default_rng(0).normal(size=(40, 2))
@@ -114,18 +107,13 @@ def test_constant_rows_are_one_sample():
         assert KernelMeanPrior().estimate(np.ones((5, 2)), np.ones((7, 2))).value <= 0.875
 
 
-def test_shifting_turning_and_scaling_all_rows_change_nothing():
+def test_order_shifting_turning_and_scaling_of_all_rows_change_nothing():
     positive, unlabeled = sample(0.4, n=80)
     turn = np.array([[0.6, -0.8], [0.8, 0.6]])
     plain = KernelMeanPrior().estimate(positive, unlabeled).value
-    moved = KernelMeanPrior().estimate(30 * positive @ turn + 5, 30 * unlabeled @ turn + 5).value
+    samples = positive[::-1], unlabeled[::-1]
+    moved = KernelMeanPrior().estimate(*(30 * rows @ turn + 5 for rows in samples)).value
     assert_allclose(moved, plain, atol=1e-12)
-
-
-def test_order_of_rows_does_not_matter():
-    positive, unlabeled = sample(0.4, n=80)
-    plain = KernelMeanPrior().estimate(positive, unlabeled).value
-    assert_allclose(KernelMeanPrior().estimate(positive[::-1], unlabeled[::-1]).value, plain, atol=1e-12)
 
 
 @pytest.mark.parametrize("dims", [60, 300])  # fewer and more columns than rows
@@ -168,7 +156,6 @@ def test_limits_say_nothing_and_say_so():
     [
         ({"method": "km3"}, np.ones((3, 2)), np.ones((3, 2)), "method must be one of"),
         ({"max_rows": 1}, np.ones((3, 2)), np.ones((3, 2)), "max_rows must be at least 2"),
-        ({"max_dims": 0}, np.ones((3, 2)), np.ones((3, 2)), "max_dims must be at least 1"),
         ({}, np.ones(3), np.ones((3, 2)), "positive must have two dimensions"),
         ({}, np.ones((3, 2)), np.ones((0, 2)), "unlabeled must hold at least one row"),
         ({}, np.ones((3, 2)), np.full((3, 2), np.nan), "unlabeled must be finite"),

@@ -7,17 +7,16 @@ from typing import ClassVar
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 from tables_data import CONTAINERS, IDENTIFIERS, KINDS, N, claims
 
+from codec_laws import check_kept
 from drpu._codec import decode, encode, kept
 from drpu.exceptions import (
     ArtifactError,
-    CollectedWarning,
     DataError,
     DataTypeError,
     ExtraColumnsWarning,
@@ -25,7 +24,7 @@ from drpu.exceptions import (
     UnseenLevelsWarning,
 )
 from drpu.tables.columns import FIRST, MISSING, OTHER, Column
-from drpu.tables.encoder import COLUMN_TYPES, TableEncoder, fixed_cells
+from drpu.tables.encoder import COLUMN_TYPES, Indicators, TableEncoder, fixed_cells
 from drpu.tables.frames import is_frame, read_frame, stack_frames, take_frame
 from drpu.tables.notes import table_notes
 
@@ -222,13 +221,6 @@ def test_frames_without_names_count_by_position():
         encoder.transform(read_frame(pd.DataFrame([["a", 1.0, 2.0]])))
 
 
-def test_lazy_frames_are_collected_with_a_warning():
-    lazy = pl.LazyFrame({"a": [1.0, 2.0]})
-    assert is_frame(lazy)
-    with pytest.warns(CollectedWarning, match="collected"):
-        assert len(read_frame(lazy)) == 2
-
-
 def test_arrays_and_sparse_frames_are_no_tables():
     assert not is_frame(np.zeros((2, 2)))
     assert not is_frame([[1, 2]])
@@ -262,15 +254,8 @@ def again_from(encoder, **fields):
 
 
 def test_the_encoder_is_plain_data(encoder):
-    again = again_from(encoder)
-    assert again == encoder
-    assert again.kept_values() == {"ward": 3}
-
-
-def test_only_levels_of_at_least_five_rows_are_kept():
-    encoder, rows = fit(pd.DataFrame({"x": ["a"] * 30 + ["b"] * 5 + ["c"] * 4}))
-    assert again_from(encoder).used[0].levels == ("a", "b")
-    assert (rows[-4:] == OTHER).all()
+    check_kept(encoder)
+    assert again_from(encoder).kept_values() == {"ward": 3}
 
 
 @kept("test-percent-column")
@@ -315,17 +300,47 @@ def column(kind="number-column", **fields):
     "damage",
     [
         {"columns": []},
-        {"columns": None},
-        {"columns": [column(name=1)]},
-        {"columns": [column("odd")]},
         {"columns": [column("indicators")]},
         {"columns": [column("left-out-column")]},
         {"columns": [column(), column()]},
-        {"columns": [column("category-column", levels="xyz", rare=0.0)]},
         {"columns": [column("category-column", levels=["x", "x"], rare=0.0)]},
-        {"named": "yes"},
     ],
 )
 def test_a_damaged_file_is_refused(encoder, damage):
     with pytest.raises(ArtifactError):
         again_from(encoder, **damage)
+
+
+# -- codes become indicator columns ---------------------------------------------------------------
+
+codes = st.lists(st.integers(0, 6), min_size=1, max_size=30)
+
+
+@given(train=codes, new=codes)
+def test_a_row_has_one_in_the_column_of_its_code_and_nowhere_else(train, new):
+    rows = np.column_stack([np.arange(len(train)), train]).astype(float)
+    indicators = Indicators.of(rows, [1])
+    out = indicators(np.column_stack([np.zeros(len(new)), new]).astype(float))
+    assert out.shape == (len(new), indicators.n_out) == (len(new), 1 + len(set(train)))
+    expected = np.equal.outer(new, sorted(set(train)))
+    assert_array_equal(out[:, 1:], expected)  # a code that training did not have is 0 everywhere
+
+
+def test_beyond_the_most_frequent_codes_the_rest_share_a_column():
+    rows = np.array([[0.0]] * 5 + [[1.0]] * 4 + [[2.0]] * 3 + [[3.0]])
+    indicators = Indicators.of(rows, [0], most=2)
+    assert indicators(np.array([[0.0], [1.0], [2.0], [3.0], [9.0]])).tolist() == [
+        [1, 0, 0], [0, 1, 0], [0, 0, 1], [0, 0, 1], [0, 0, 1]
+    ]  # fmt: skip
+    assert decode(*encode(indicators), Indicators) == indicators
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [{"categories": [5]}, {"categories": [0, 0]}, {"codes": [[2, 1]]}, {"codes": [[]]}, {"rest": []}],
+)
+def test_damaged_indicators_are_refused(damage):
+    tree, arrays, blobs = encode(Indicators.of(np.array([[0.0], [1.0]]), [0]))
+    tree["fields"] |= damage
+    with pytest.raises(ArtifactError):
+        decode(tree, arrays, blobs, Indicators)
