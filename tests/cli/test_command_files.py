@@ -154,7 +154,7 @@ def test_blank_names_get_the_number_of_their_column(tmp_path):
         ("fit train.csv --label frod --out x.drpu", "Did you mean 'fraud'?"),
         ("fit train.csv --label FRAUD --out x.drpu", "Did you mean 'fraud'?"),
         ("predict toy.drpu june.csv --keep ids --out x.csv", "Did you mean 'id'?"),
-        ("adapt toy.drpu june.csv --drop a", "X must have the columns of training, got none called 'a'"),
+        ("adapt toy.drpu june.csv --drop a", "training had the column 'a'"),
     ],
 )
 def test_advice_is_one_line(run, line, words):

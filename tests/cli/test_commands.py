@@ -274,7 +274,7 @@ def test_people_are_told_what_was_found(run):
         ("predict toy.drpu june.csv --out absent/x.csv", "there is no folder absent"),
         ("adapt toy.drpu toy.drpu", "the ending '.drpu' is not known"),
         ("adapt toy.drpu june.csv --columns a,c", "no column 'c'"),
-        ("adapt toy.drpu june.csv --columns a", "X must have the columns of training, got none called 'b'"),
+        ("adapt toy.drpu june.csv --columns a", "training had the column 'b'"),
         ("fit train.csv --label z --out x.drpu", "no column 'z'"),
         ("fit train.csv --label y --model forest --out x.drpu", "model must be one of"),
         ("fit train.csv --label y --prior 30 --out x.drpu", "not a percentage"),

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import drpu
-from drpu.cli.show import about
+from drpu.cli.show import about, listed
 from drpu.exceptions import ArtifactError, DataError, ParameterError, silent
 
 if TYPE_CHECKING:
@@ -298,12 +298,37 @@ class Reading:
         self, loaded: Loaded, weight: str | None, *, label: str | None = None
     ) -> tuple[Any, Any]:
         """Rows and weights; the columns of labels and weights are not among the rows."""
-        aside = [name for name in (label, weight) if name is not None]
-        columns = [name for name in split_names(self.columns) if name not in aside]
-        X = loaded.rows(columns=columns, drop=split_names(self.drop), aside=aside)
+        aside = [loaded.name_of(word) for word in (label, weight) if word is not None]
+        if loaded.arrays is None:
+            chosen = self._chosen(loaded)
+            X = loaded.rows([name for name in chosen if name not in aside])
+        else:
+            self._refuse_columns(loaded)
+            X = loaded.array_rows(aside)
         if weight is None:
             return X, None
         return X, loaded.numbers(weight, "weights")
+
+    def left_out(self, loaded: Loaded, label: str | None = None) -> list[str]:
+        """The columns that the options leave out of a table."""
+        chosen = {*self._chosen(loaded)}
+        if label is not None:
+            chosen.add(loaded.name_of(label))
+        return [name for name in loaded.names if name not in chosen]
+
+    def _chosen(self, loaded: Loaded) -> list[str]:
+        """The columns of a table that the options leave."""
+        names = loaded.names_of(self.columns) or loaded.names
+        dropped = loaded.names_of(self.drop)
+        return [name for name in names if name not in dropped]
+
+    def _refuse_columns(self, loaded: Loaded) -> None:
+        for option, text in (("--columns", self.columns), ("--drop", self.drop)):
+            if text:
+                raise DataError(
+                    f"{loaded.path}: {option} works on tables; "
+                    "a NumPy archive holds its rows in 'X'."
+                )
 
     def rows(
         self,
@@ -315,27 +340,30 @@ class Reading:
     ) -> Any:
         """The columns of training by name, or by position if training had no names.
 
-        Other columns are ignored with a warning, except those that the command itself uses, the
-        periods of training, and the index that pandas writes to Parquet.
+        Other columns are ignored. A warning names them, except those that the command itself uses,
+        those that training left out, its periods, and the index that pandas writes to Parquet.
         """
-        from drpu.cli.tables import INDEX
-        from drpu.tables.frames import warn_of_extra
-
-        columns = split_names(self.columns)
-        drop = split_names(self.drop)
+        if loaded.arrays is not None:
+            self._refuse_columns(loaded)
+            return loaded.array_rows()
         known = getattr(classifier, "feature_names_in_", None)
-        if known is None or loaded.table is None:
-            return loaded.rows(columns=columns, drop=drop)
-        loaded.check_names([*columns, *drop])
-        offered = [name for name in (columns or loaded.names) if name not in drop]
+        if known is None:
+            return loaded.rows(self._chosen(loaded))
         period = classifier.fitted_.period
-        if not columns:
-            expected = {*known, *used, period}
-            extra = [name for name in offered if name not in expected]
-            with about(loaded.path):
-                warn_of_extra([name for name in extra if not name.startswith(INDEX)])
-        wanted = {*known, period} if with_period else {*known}
-        return loaded.rows(columns=[name for name in offered if name in wanted])
+        wanted = [*known]
+        if period is not None:
+            wanted.append(period)
+        loaded = loaded.named_like(wanted)
+        chosen = self._chosen(loaded)
+        _check_columns(loaded, chosen, classifier)
+        if not self.columns:
+            expected = {*wanted, *used}
+            if classifier.table_ is not None:
+                expected.update(classifier.table_.ignored)
+            _warn_of_others(loaded.path, chosen, expected)
+        if not with_period:
+            wanted = [*known]
+        return loaded.rows([name for name in chosen if name in wanted])
 
     def scored(
         self,
@@ -357,7 +385,11 @@ class Reading:
 
     def adapt(self, classifier: Any, path: str, **options: Any) -> Any:
         """The classifier adapted to the rows of a file, which is read in batches if possible."""
+        from drpu.cli.tables import columns_of_parquet
+
         if self._reads_batches(classifier, path):
+            loaded = columns_of_parquet(path)
+            _check_columns(loaded, loaded.names, classifier)
             with about(path):
                 return classifier.adapt(drpu.count_batches(classifier, path), **options)
         X = self.scored(classifier, self.read(path, classifier), mixed=True)
@@ -375,12 +407,38 @@ class Reading:
         return Path(path).is_dir() or Path(path).suffix.lower() in PARQUET
 
 
-def split_names(text: str | None) -> list[str]:
-    """The parts of a comma-separated list."""
-    if text is None:
-        return []
-    parts = [part.strip() for part in text.split(",")]
-    return [part for part in parts if part]
+def _check_columns(loaded: Loaded, chosen: list[str], classifier: Any) -> None:
+    """Raise unless the columns that training used are among the chosen ones."""
+    from drpu.cli.tables import did_you_mean
+
+    known = classifier.feature_names_in_
+    unused = () if classifier.table_ is None else classifier.table_.left_out
+    absent = [name for name in known if name not in chosen and name not in unused]
+    if not absent:
+        return
+    name = absent[0]
+    if name in loaded.names:
+        raise DataError(
+            f"{loaded.path}: training had the column {name!r}: do not leave it out with --columns "
+            "or --drop."
+        )
+    others = [other for other in chosen if other not in known]
+    more = f" (and {len(absent) - 1} more of its columns)" if len(absent) > 1 else ""
+    raise DataError(
+        f"{loaded.path}: no column {name!r}, which training had{more}. The file has "
+        f"{listed(loaded.names)}.{did_you_mean(name, others)}"
+    )
+
+
+def _warn_of_others(path: str, chosen: list[str], expected: set[str | None]) -> None:
+    """Warn of columns that are ignored, which are not among the expected ones."""
+    from drpu.cli.tables import INDEX
+    from drpu.tables.frames import warn_of_extra
+
+    words = {name.strip() for name in expected if name is not None}
+    extra = [name for name in chosen if name.strip() not in words]
+    with about(path):
+        warn_of_extra([name for name in extra if not name.startswith(INDEX)])
 
 
 def number_or_text(text: str) -> Any:

@@ -7,7 +7,7 @@ import math
 import os
 import sys
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, is_dataclass
 from typing import Any
@@ -26,7 +26,6 @@ from drpu.report.texts import (
 FIGURES = ("accuracy", "precision", "recall", "flagged", "cost")
 PRIOR_HEAD = ["prior", "low", "high", "only the prior changed"]
 PRIOR_SHIFT_ONLY = " (ranges that hold for a change of the prior only)"
-_MOST_COLUMNS = 8  # names of columns on one line
 
 Table = tuple[list[str], list[list[str]]]  # names of columns, and lines of cells
 
@@ -207,21 +206,25 @@ def levels_line(levels: Mapping[str, int]) -> dict[str, str]:
     if not levels:
         return {}
     counts = [f"{n} of {name}" for name, n in levels.items()]
-    text = ", ".join(counts[:_MOST_COLUMNS])
-    if len(counts) > _MOST_COLUMNS:
-        text += f" and of {len(counts) - _MOST_COLUMNS} more columns"
+    text = ", ".join(counts[:8])
+    if len(counts) > 8:
+        text += f" and of {len(counts) - 8} more columns"
     return {"names levels": f"{text}: those of at least five training rows"}
 
 
-def first_names(names: Sequence[Any]) -> str:
+def listed(names: Iterable[Any], most: int = 12) -> str:
     """The first names on one line, and dots if there are more."""
-    text = ", ".join(map(str, names[:_MOST_COLUMNS]))
-    return text + ", ..." if len(names) > _MOST_COLUMNS else text
+    texts = [str(name) for name in names]
+    if len(texts) > most:
+        texts[most:] = ["..."]
+    return ", ".join(texts)
 
 
 def size(n_bytes: int) -> str:
     """Size of a file as text."""
-    return f"{n_bytes / 1e6:.1f} MB" if n_bytes >= 1e6 else f"{n_bytes / 1e3:.0f} kB"
+    if n_bytes >= 1e6:
+        return f"{n_bytes / 1e6:.1f} MB"
+    return f"{n_bytes / 1e3:.0f} kB"
 
 
 # -- errors and warnings ---------------------------------------------------------------------------

@@ -13,7 +13,7 @@ import sys
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -23,8 +23,7 @@ import numpy as np
 from drpu._checks import LARGEST
 from drpu._optional import require
 from drpu._output import check_output, output_file
-from drpu.cli.options import split_names
-from drpu.cli.show import plain, printable
+from drpu.cli.show import listed, plain, printable
 from drpu.exceptions import DataError, DataTypeError, ParameterError
 from drpu.tables.values import NULL_WORDS
 
@@ -35,11 +34,11 @@ SEPARATED = (".csv", ".tsv", ".txt")
 ARROW = (".arrow", ".feather", ".ipc")
 PARQUET = (".parquet", ".pq")
 NUMPY = (".npz", ".npy")
+EXCEL = (".xlsx", ".xlsm", ".xls", ".ods")
 KNOWN = (
     "CSV (.csv, .tsv, .txt) and JSON lines (.jsonl, .ndjson), each also with .gz, "
     "Parquet (.parquet), Arrow (.arrow, .feather) and NumPy (.npz, .npy)"
 )
-_MOST_NAMED = 12  # columns in a message
 _NOT_UTF8 = "read it with --encoding latin-1 (or cp1252, or whatever wrote it)"
 _BYTE_ORDER_MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 _SEPARATORS = {";": "';'", "\t": "tab", "|": "'|'"}
@@ -89,7 +88,7 @@ class TextFormat:
 
     def check(self, paths: Sequence[str]) -> None:
         """Raise if one of the options has no effect on any of these files."""
-        endings = {".csv" if path == PIPE else ending_of(path) for path in paths}
+        endings = {ending_of(path) for path in paths}
         for name, value, kinds in (
             ("--sep", self.sep, SEPARATED),
             ("--decimal", self.decimal, SEPARATED),
@@ -122,12 +121,8 @@ class _TextFile:
         return "the standard input" if self.path == PIPE else self.path
 
     @property
-    def ending(self) -> str:
-        return ".csv" if self.path == PIPE else ending_of(self.path)
-
-    @property
     def is_json(self) -> bool:
-        return self.ending in JSON_LINES
+        return ending_of(self.path) in JSON_LINES
 
     @property
     def is_packed(self) -> bool:
@@ -225,7 +220,7 @@ class _TextFile:
         csv = _arrow("pyarrow.csv")
         if not isinstance(self._source, str):
             self._source.seek(0)
-        separator = self.form.separator or ("\t" if self.ending == ".tsv" else ",")
+        separator = self.form.separator or _default_separator(ending_of(self.path))
         read = csv.ReadOptions(encoding=self.form.encoding or "utf8", block_size=block_size)
         return self._source, read, csv.ParseOptions(delimiter=separator)
 
@@ -290,6 +285,10 @@ class _TextFile:
                 )
 
 
+def _default_separator(ending: str) -> str:
+    return "\t" if ending == ".tsv" else ","
+
+
 def _mostly_zeros(content: bytes) -> bool:
     return content.count(0) > len(content) / 2
 
@@ -322,26 +321,59 @@ class Loaded:
             return set()
         return {field.name for field in self.table.schema if str(field.type).endswith("string")}
 
-    def column(self, name: str) -> Any:
+    def name_of(self, word: str) -> str:
+        """The name of the column that a word means, which may differ in spaces around it."""
+        if word in self.names:
+            return word
+        alike = [name for name in self.names if name.strip() == word.strip()]
+        if len(alike) == 1:
+            return alike[0]
+        meant = did_you_mean(word, self.names)
+        raise DataError(
+            f"{self.path}: no column {word!r}, the file has {listed(self.names)}.{meant}"
+        )
+
+    def names_of(self, text: str | None) -> list[str]:
+        """The names of the columns in a comma-separated list; none if it was left out."""
+        names = []
+        for word in (text or "").split(","):
+            if word.strip():
+                names.append(self.name_of(word))
+        return names
+
+    def named_like(self, names: Iterable[str]) -> Loaded:
+        """The content; a column whose name differs from one of these only in spaces gets it."""
+        renamed = {}
+        for name in names:
+            alike = [other for other in self.names if other.strip() == name.strip()]
+            if name not in self.names and len(alike) == 1:
+                renamed[alike[0]] = name
+        if not renamed:
+            return self
+        new_names = [renamed.get(name, name) for name in self.names]
+        return replace(self, table=self.table.rename_columns(new_names))
+
+    def column(self, word: str) -> Any:
         """One column as a flat array; missing numbers are NaN, missing texts None."""
-        self.check_names([name])
+        name = self.name_of(word)
         if self.arrays is not None:
             return self.arrays[name]
         values = np.asarray(self.table.column(name).to_numpy())
         if values.dtype == bool:
             return values.astype(np.int64)
-        is_csv = self.path == PIPE or ending_of(self.path) in SEPARATED
-        if is_csv and values.dtype == object:
+        if values.dtype == object and ending_of(self.path) in (*SEPARATED, *EXCEL):
             values[np.isin(values, ["", *NULL_WORDS])] = None
         return values
 
     def suspects(self) -> dict[str, Any]:
         """The columns that drpu suspects wrote."""
-        self.check_names(["drpu_row", "drpu_suspicion"])
         columns = {}
         for name in self.names:
             if name.startswith("drpu_"):
                 columns[name.removeprefix("drpu_")] = self.column(name)
+        for name in ("row", "suspicion"):
+            if name not in columns:
+                self.name_of(f"drpu_{name}")  # raises
         return columns
 
     def numbers(self, name: str, meaning: str) -> Any:
@@ -355,18 +387,19 @@ class Loaded:
         """The column to group by, one value per row."""
         if self.table is None:
             raise DataError(f"{self.path}: --by works on tables, not on NumPy archives.")
-        types = _arrow().types
-        if by not in self.names:
-            advice = []
+        try:
+            return self.column(by)
+        except DataError:
+            types = _arrow().types
+            dates = []
             for field in self.table.schema:
                 if types.is_date(field.type) or types.is_timestamp(field.type):
-                    advice.append(f"--by {field.name}")
-            if advice:
-                raise DataError(
-                    f"{self.path}: no column {by!r}. "
-                    f"Dates are grouped by month: {', '.join(advice[:8])}."
-                )
-        return self.column(by)
+                    dates.append(f"--by {field.name}")
+            if not dates:
+                raise
+        raise DataError(
+            f"{self.path}: no column {by!r}. Dates are grouped by month: {', '.join(dates[:8])}."
+        )
 
     def kept(self, keep: str | None) -> Any:
         """The columns that are copied to the output; None if the file has no columns."""
@@ -374,22 +407,10 @@ class Loaded:
             return self.table
         if self.table is None:
             raise DataError(f"{self.path}: --keep works on tables, not on NumPy archives.")
-        names = split_names(keep)
-        self.check_names(names)
-        return self.table.select(names)
+        return self.table.select(self.names_of(keep))
 
-    def rows(
-        self, *, columns: Sequence[str] = (), drop: Sequence[str] = (), aside: Sequence[str] = ()
-    ) -> Any:
-        """The rows to learn from or to score: named columns, or all but the dropped ones.
-
-        ``aside``: Columns of labels and weights, which are not among them either.
-        """
-        if self.arrays is not None:
-            return self._array_rows(columns, drop, aside)
-        self.check_names([*columns, *drop])
-        left_out = {*drop, *aside}
-        names = [name for name in (columns or self.names) if name not in left_out]
+    def rows(self, names: Sequence[str]) -> Any:
+        """The rows to learn from or to score, with the columns of these names."""
         if not names:
             raise DataError(f"{self.path}: no column is left to learn from: drop fewer columns.")
         if not self.table.num_rows:
@@ -408,7 +429,7 @@ class Loaded:
         if refused:
             raise DataTypeError(
                 f"{self.path}: these columns hold neither numbers, texts nor dates: "
-                f"{_listed(refused.values())}. Leave them out with --drop {','.join(refused)}."
+                f"{listed(refused.values())}. Leave them out with --drop {','.join(refused)}."
             )
 
     def _check_sizes(self, names: Sequence[str]) -> None:
@@ -418,19 +439,15 @@ class Loaded:
             if _any_too_large(self.table.column(name)):
                 refused[name] = repr(name)
         if refused:
-            columns = ", ".join(list(refused.values())[:_MOST_NAMED])
             raise DataError(
                 f"{self.path}: columns with infinite or too large numbers, above {LARGEST:g}: "
-                f"{columns}. Correct them, or leave them out with --drop {','.join(refused)}."
+                f"{listed(refused.values())}. Correct them, or leave them out with "
+                f"--drop {','.join(refused)}."
             )
 
-    def _array_rows(self, columns: Sequence[str], drop: Sequence[str], aside: Sequence[str]) -> Any:
+    def array_rows(self, aside: Sequence[str] = ()) -> Any:
+        """The array of rows; those of labels and weights, ``aside``, are none."""
         assert self.arrays is not None
-        if columns or drop:
-            option = "--columns" if columns else "--drop"
-            raise DataError(
-                f"{self.path}: {option} works on tables; a NumPy archive holds its rows in 'X'."
-            )
         if "X" in self.arrays:
             return self.arrays["X"]
         tables = []
@@ -442,27 +459,15 @@ class Loaded:
             raise DataError(f"{self.path}: the rows must be an array called 'X', got {names}.")
         return tables[0]
 
-    def check_names(self, wanted: Sequence[str]) -> None:
-        """Raise unless the file has all of these columns; close names are suggested."""
-        for name in wanted:
-            if name not in self.names:
-                raise DataError(
-                    f"{self.path}: no column {name!r}, the file has {_listed(self.names)}."
-                    f"{_did_you_mean(name, self.names)}"
-                )
 
-
-def _did_you_mean(name: str, names: Sequence[str]) -> str:
+def did_you_mean(name: str, names: Sequence[str]) -> str:
+    """A question with the name that is closest, after a space; empty if none is close."""
     close = difflib.get_close_matches(name, names, n=1)
     if not close:  # names that differ only in case are close, too
         close = [other for other in names if other.lower() == name.lower()]
-    return f" Did you mean {close[0]!r}?" if close else ""
-
-
-def _listed(names: Iterable[str]) -> str:
-    listed = list(names)
-    text = ", ".join(listed[:_MOST_NAMED])
-    return text + ", ..." if len(listed) > _MOST_NAMED else text
+    if not close:
+        return ""
+    return f" Did you mean {close[0]!r}?"
 
 
 def _usable(kind: Any) -> bool:
@@ -486,7 +491,9 @@ def _any_too_large(column: Any) -> bool:
 
 
 def ending_of(path: str) -> str:
-    """The ending of a file name, in lower case and without ``.gz``."""
+    """The ending of a file name, in lower case and without ``.gz``; pipes carry CSV."""
+    if path == PIPE:
+        return ".csv"
     name = Path(path).name.lower()
     return Path(name.removesuffix(".gz")).suffix
 
@@ -501,13 +508,22 @@ def read(path: str, form: TextFormat | None = None, texts: Sequence[str] = ()) -
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
     if ending in NUMPY:
         return Loaded(path, arrays=_read_arrays(path))
-    if path == PIPE or ending in (*SEPARATED, *JSON_LINES):
+    if ending in (*SEPARATED, *JSON_LINES):
         table = _TextFile(path, form or TextFormat(), texts).read()
     elif Path(path).is_dir() or ending in (*ARROW, *PARQUET):
         table = _read_columnar(path, ending)
     else:
         raise DataTypeError(f"{path}: the ending {ending!r} is not known. Supported are {KNOWN}.")
     return Loaded(path, table=_with_good_names(table, path))
+
+
+def columns_of_parquet(path: str) -> Loaded:
+    """The columns of a Parquet file, or of a folder of such files, without rows."""
+    from drpu.scale.batches import open_parquet
+
+    if not Path(path).exists():
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+    return Loaded(path, table=open_parquet(path).schema.empty_table())
 
 
 def read_written(path: str) -> Loaded:
@@ -561,12 +577,13 @@ def _without_views(table: Any) -> Any:
 
 def _with_good_names(table: Any, path: str) -> Any:
     """The table, if no two columns share a name; a blank one becomes ``column_1`` by position."""
-    names = [name.strip() or f"column_{k}" for k, name in enumerate(table.column_names, start=1)]
+    names = []
+    for position, name in enumerate(table.column_names, start=1):
+        names.append(name if name.strip() else f"column_{position}")
     twice = [f"{name!r} ({n} times)" for name, n in Counter(names).items() if n > 1]
     if twice:
         raise DataError(
-            f"{path}: column names must differ, got {', '.join(twice[:_MOST_NAMED])}: "
-            "rename them in the header."
+            f"{path}: column names must differ, got {listed(twice)}: rename them in the header."
         )
     return table.rename_columns(names)
 
@@ -625,7 +642,7 @@ def write_table(path: str, table: Any, *, formulas: bool = False) -> None:
 
     Texts in CSV that a spreadsheet would run as formulas are protected, unless ``formulas``.
     """
-    ending = ".csv" if path == PIPE else ending_of(path)
+    ending = ending_of(path)
     if ending in SEPARATED and not formulas:
         table = _without_formulas(table)
     if path == PIPE:
@@ -678,8 +695,7 @@ def _encode(table: Any, ending: str, sink: Any) -> None:
     """Write the bytes of the file to ``sink``."""
     if ending in SEPARATED:
         csv = _arrow("pyarrow.csv")
-        separator = "\t" if ending == ".tsv" else ","
-        csv.write_csv(table, sink, csv.WriteOptions(delimiter=separator))
+        csv.write_csv(table, sink, csv.WriteOptions(delimiter=_default_separator(ending)))
     elif ending in JSON_LINES:
         for row in table.to_pylist():
             sink.write(json.dumps(plain(row), allow_nan=False).encode() + b"\n")

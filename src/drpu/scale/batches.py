@@ -100,6 +100,8 @@ def warn_of_ignored(
     """
     if columns is None and hasattr(classifier, "feature_names_in_"):
         known = {weight, classifier.fitted_.period, *classifier.feature_names_in_}
+        if classifier.table_ is not None:
+            known.update(classifier.table_.ignored)
         warn_of_extra([str(name) for name in have if name not in known])
 
 

@@ -123,12 +123,15 @@ def fit(
         loaded = reading.read(train)
         X, weights = reading.training_rows(loaded, weight, label=label)
         y = loaded.column(label)
+        if period is not None and loaded.table is not None:
+            period = loaded.name_of(period)
         with about(f"{train}, column {label!r}"):
             labels = _label_parameters(y, pos_label, negative_label)
         with about(train), _advice_for_columns():
             classifier.set_params(**labels).fit(X, y, sample_weight=weights, periods=period)
         if negative_label is not None:
             known_negatives = int((y == labels["negative_label"]).sum())
+        _remember_left_out(classifier, reading.left_out(loaded, label))
     with about(out):
         drpu.save(classifier, out)
     written = out.stat().st_size
@@ -162,6 +165,13 @@ def _fit_two_files(
     weights = {"positive_weight": positive_weight, "unlabeled_weight": other_weight}
     with about(train), _advice_for_columns():
         classifier.fit_pu(positive_rows, other_rows, **weights)
+    _remember_left_out(classifier, reading.left_out(positives) + reading.left_out(others))
+
+
+def _remember_left_out(classifier: Any, names: list[str]) -> None:
+    """Let later tables have the columns that were left out of this one, without a warning."""
+    if names and classifier.table_ is not None:
+        classifier.table_ = classifier.table_.ignoring(names)
 
 
 def _read_alike(reading: Reading, *paths: str) -> list[Loaded]:
@@ -208,9 +218,9 @@ def _next_step(classifier: Any, out: Path, rows: str, reading: Reading) -> dict[
     return {"next": f"true labels of {n} rows identify the share of positives: {shlex.join(words)}"}
 
 
-def _typed(y: Any, text: str) -> Any:
+def _typed(y: Any, text: str | None) -> Any:
     """A label from the command line in the type of the labels."""
-    if y.dtype.kind not in "iuf":
+    if text is None or y.dtype.kind not in "iuf":
         return text
     number = number_or_text(text)
     if y.dtype.kind == "f" or isinstance(number, str) or not number.is_integer():
@@ -225,8 +235,8 @@ def _label_parameters(y: Any, positive: str | None, negative: str | None) -> dic
     """
     from drpu.classifier.validation import read_labels, split_negatives
 
-    pos_label = None if positive is None else _typed(y, positive)
-    negative_label = None if negative is None else _typed(y, negative)
+    pos_label = _typed(y, positive)
+    negative_label = _typed(y, negative)
     without_negatives = split_negatives(y, negative_label, pos_label)[0]
     with heard() as issued:
         read_labels(without_negatives, pos_label)

@@ -11,9 +11,9 @@ from drpu.cli.show import (
     Result,
     about,
     decision_lines,
-    first_names,
     learnt,
     levels_line,
+    listed,
     position,
     size,
     standing,
@@ -92,4 +92,4 @@ def _columns_text(values: dict[str, Any]) -> str:
         return f"none; rows of shape ({', '.join(map(str, values['row_shape']))})"
     if not values["columns"]:
         return f"{values['n_columns']} without names"
-    return first_names(values["columns"])
+    return listed(values["columns"], most=8)

@@ -16,7 +16,6 @@ from drpu.cli.options import (
     Saved,
     option,
     refuse,
-    split_names,
 )
 from drpu.cli.show import Result, about, size, standing
 
@@ -70,7 +69,7 @@ def report(
     if data is not None:
         heading = f"{saved.artifact.stem} on {Path(data).stem}"
         loaded = reading.read(data, classifier)
-        beside_names = split_names(beside)
+        beside_names = loaded.names_of(beside)
         if beside_names:
             columns = {name: loaded.column(name) for name in beside_names}
         if by is not None:
