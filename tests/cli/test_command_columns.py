@@ -9,6 +9,7 @@ from cli_answers import answer
 
 from drpu import DRPUClassifier, load, make_gaussian_pu, save
 from drpu.cli import main
+from drpu.cli.tables import start_of_parquet
 
 
 @pytest.fixture(scope="module")
@@ -112,3 +113,73 @@ def test_a_renamed_column_is_suggested(run, folder):
         assert "no column 'amount'" in err
         assert "Did you mean 'Amount_EUR'?" in err
         assert err.count("\n") == 1
+
+
+# -- values ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+@pytest.mark.usefixtures("few_trees")
+def test_a_column_without_values_or_in_another_unit_is_named(run, folder, kind):
+    run("fit train.csv --label y --drop id --model boosted --out boosted.drpu")
+    june = pa.csv.read_csv(folder / "june.csv")
+    empty = june.set_column(1, "amount", pa.nulls(500, pa.float64()))
+    cents = june.set_column(1, "amount", pa.array(100 * june["amount"].to_numpy()))
+    write = pa.csv.write_csv if kind == "csv" else pa.parquet.write_table
+    write(empty, folder / f"empty.{kind}")
+    write(cents, folder / f"cents.{kind}")
+    write(june, folder / f"plain.{kind}")
+    for command in ("adapt", "prior", "predict"):
+        _, _, err = run(f"{command} boosted.drpu empty.{kind}")
+        assert f"empty.{kind}: [empty-columns] 'amount': no row has a value" in err
+    _, _, err = run(f"adapt boosted.drpu cents.{kind}")
+    assert "columns moved more than a new prior explains: 'amount'" in err
+    assert "empty-columns" not in run(f"adapt boosted.drpu plain.{kind}")[2]
+
+
+def test_a_column_that_begins_with_gaps_is_not_empty(folder, monkeypatch):
+    monkeypatch.setattr("drpu.cli.tables._FIRST_ROWS", 100)
+    late = pa.table({"a": [None] * 300 + [1.0], "b": pa.nulls(301, pa.float64()), "c": np.arange(301)})
+    pa.parquet.write_table(late, folder / "late.parquet")
+    start = start_of_parquet(str(folder / "late.parquet"))
+    assert start.empty_columns(["a", "b", "c"]) == ["b"]
+
+
+# -- messages --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("content", "line"),
+    [("a,b\n1,2\n1\n", 3), ("a,b\n\n1,2,3\n", 3), ('a,b\n"1\n2",2\n1,2\n1,2,3\n', 5)],
+)
+def test_a_line_with_more_or_fewer_values_is_named(run, folder, content, line):
+    (folder / "ragged.csv").write_text(content)
+    code, _, err = run("adapt toy.drpu ragged.csv")
+    assert code == 1
+    assert f"ragged.csv cannot be read: line {line} has " in err
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("adapt toy.drpu june.csv --budget 500%", "--budget must be at most 100%"),
+        ("adapt toy.drpu june.csv --budget 2.5", "--budget must be a whole number of rows"),
+        ("fit blank.csv --label y --out x.drpu", "at least one label, got missing values only"),
+    ],
+)
+def test_messages_are_about_options_and_files(run, folder, line, words):
+    (folder / "blank.csv").write_text("a,y\n1,\n2,\n3,\n")
+    code, _, err = run(line)
+    assert code == 1
+    assert words in err
+    assert not {"X", "y"} & set(err.split())
+
+
+def test_inspect_speaks_of_blanks_and_of_what_was_read(run, folder):
+    lines = "".join(f"{k % 7},{'yes' if k % 3 == 0 else ''}\n" for k in range(200))
+    (folder / "yes.csv").write_text("a,y\n" + lines)
+    run("fit yes.csv --label y --model kernel --prior 0.4 --out yes.drpu")
+    _, out, _ = run("inspect yes.drpu")
+    assert "yes is positive, a blank is not" in out
+    assert "its facts; --trusted loads the whole classifier" in out
+    assert "None" not in out

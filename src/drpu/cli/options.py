@@ -16,10 +16,18 @@ import typer
 
 import drpu
 from drpu.cli.show import about, listed
-from drpu.exceptions import ArtifactError, DataError, ParameterError, silent
+from drpu.exceptions import (
+    ArtifactError,
+    DataError,
+    EmptyColumnsWarning,
+    ParameterError,
+    silent,
+)
 
 if TYPE_CHECKING:
     from drpu.cli.tables import Loaded, TextFormat
+
+FEWEST_ROWS = 20  # in fewer rows, all values of a column may be missing by chance
 
 
 def option(*flags: str, **settings: Any) -> Any:
@@ -181,8 +189,17 @@ class Decision(Costs):
                 f"--budget must be a number of rows, or a share such as 2%, got {self.budget!r}."
             )
         if self.budget.endswith("%"):
+            if number > 100:
+                raise ParameterError(f"--budget must be at most 100%, got {self.budget!r}.")
             return number / 100
-        return int(number) if number.is_integer() else number
+        if number.is_integer():
+            return int(number)
+        if not 0 < number < 1:
+            raise ParameterError(
+                "--budget must be a whole number of rows, or a share such as 2%, "
+                f"got {self.budget!r}."
+            )
+        return number
 
     def with_budget(self, classifier: Any, X: Any) -> Any:
         """The classifier with the threshold of the budget for these rows, if there is one."""
@@ -363,7 +380,9 @@ class Reading:
             _warn_of_others(loaded.path, chosen, expected)
         if not with_period:
             wanted = [*known]
-        return loaded.rows([name for name in chosen if name in wanted])
+        used_columns = [name for name in chosen if name in wanted]
+        _warn_of_empty(loaded, used_columns, classifier)
+        return loaded.rows(used_columns)
 
     def scored(
         self,
@@ -385,11 +404,12 @@ class Reading:
 
     def adapt(self, classifier: Any, path: str, **options: Any) -> Any:
         """The classifier adapted to the rows of a file, which is read in batches if possible."""
-        from drpu.cli.tables import columns_of_parquet
+        from drpu.cli.tables import start_of_parquet
 
         if self._reads_batches(classifier, path):
-            loaded = columns_of_parquet(path)
+            loaded = start_of_parquet(path)
             _check_columns(loaded, loaded.names, classifier)
+            _warn_of_empty(loaded, classifier.feature_names_in_, classifier)
             with about(path):
                 return classifier.adapt(drpu.count_batches(classifier, path), **options)
         X = self.scored(classifier, self.read(path, classifier), mixed=True)
@@ -428,6 +448,19 @@ def _check_columns(loaded: Loaded, chosen: list[str], classifier: Any) -> None:
         f"{loaded.path}: no column {name!r}, which training had{more}. The file has "
         f"{listed(loaded.names)}.{did_you_mean(name, others)}"
     )
+
+
+def _warn_of_empty(loaded: Loaded, names: Sequence[str], classifier: Any) -> None:
+    """Warn of columns without any value in new rows, unless they had none in training either."""
+    constant = [note.column for note in classifier.fitted_.notes if note.code == "constant"]
+    empty = [name for name in loaded.empty_columns(names) if name not in constant]
+    if empty and loaded.table.num_rows >= FEWEST_ROWS:
+        with about(loaded.path):
+            EmptyColumnsWarning.issue(
+                f"{listed(map(repr, empty))}: no row has a value, as if the column had not been "
+                "filled in. Every row is scored with a missing value there.",
+                advice="Check where the file comes from.",
+            )
 
 
 def _warn_of_others(path: str, chosen: list[str], expected: set[str | None]) -> None:

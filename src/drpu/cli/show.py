@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import sys
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -229,6 +230,13 @@ def size(n_bytes: int) -> str:
 
 # -- errors and warnings ---------------------------------------------------------------------------
 
+# The library calls rows X and labels y, where a user of the command line has a file with columns.
+_PYTHON_WORDS = {"X": "the table", "y": "the column of labels"}
+_VERBS = "must|has|have|had|holds|hold|is|are|cannot|contains|and"
+_PYTHON_WORD = re.compile(
+    rf"\b[Xy](?= (?:{_VERBS})\b)|(?:(?<=\bof )|(?<=\bin )|(?<=\band ))[Xy]\b(?!')"
+)
+
 _subjects: list[str] = []  # names of the files that the running command works on
 # Warnings of the running command, and whether they are about an assumption.
 _issued: dict[str, bool] = {}
@@ -255,7 +263,8 @@ def message_of(error: BaseException) -> str:
         return reason if error.filename is None else f"{os.fsdecode(error.filename)}: {reason}"
     if isinstance(error, MemoryError):
         return "not enough memory for this data: read fewer columns (--columns), or a Parquet file."
-    text = _one_line(getattr(error, "command", None) or str(error)) or type(error).__name__
+    text = getattr(error, "command", None) or _in_command_words(str(error))
+    text = _one_line(text) or type(error).__name__
     if not isinstance(error, (DRPUError, OSError)):
         return f"{type(error).__name__}: {text} (run again with --traceback and report it)"
     name = getattr(error, "about", None)
@@ -307,10 +316,16 @@ def warnings_as_lines(*, quiet: bool = False) -> Iterator[None]:
 
 def _warning_text(warning: Any) -> str:
     """A warning in one line, with the name of the file that it is about."""
-    text = warning.for_command_line(share) if isinstance(warning, DRPUWarning) else str(warning)
+    text = str(warning)
+    if isinstance(warning, DRPUWarning):
+        text = _in_command_words(warning.for_command_line(share))
     if _subjects:
         text = f"{_subjects[-1]}: {text}"
     return _one_line(text)
+
+
+def _in_command_words(text: str) -> str:
+    return _PYTHON_WORD.sub(lambda word: _PYTHON_WORDS[word.group()], text)
 
 
 def _one_line(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import difflib
 import errno
 import gzip
@@ -43,6 +44,7 @@ _NOT_UTF8 = "read it with --encoding latin-1 (or cp1252, or whatever wrote it)"
 _BYTE_ORDER_MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 _SEPARATORS = {";": "';'", "\t": "tab", "|": "'|'"}
 _SEPARATOR_WORDS = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "space": " "}
+_FIRST_ROWS = 10_000  # of a Parquet file, which show whether a column is empty
 _LARGEST_BLOCK = 2**31 - 2  # bytes
 _MOST_PACKED = 50  # times that a compressed file is smaller than its content
 _DECIMAL_COMMA = r"^[+-]?[0-9]+,[0-9]+$"
@@ -165,7 +167,7 @@ class _TextFile:
             if self.form.encoding is None:
                 self._check_start(content[:1024])
             return _arrow().BufferReader(content)
-        with gzip.open(self.path) if self.is_packed else open(self.path, "rb") as file:
+        with self._open() as file:
             if self.form.encoding is None:
                 self._check_start(file.read(1024))
             elif self.is_json:
@@ -208,35 +210,34 @@ class _TextFile:
 
     def _read_with(self, types: dict[str, Any], block_size: int | None = None) -> Any:
         """The table, with the types of some columns given and those of the others guessed."""
-        csv = _arrow("pyarrow.csv")
-        convert = csv.ConvertOptions(
+        arrow_csv = _arrow("pyarrow.csv")
+        convert = arrow_csv.ConvertOptions(
             column_types=types,
             decimal_point=self.form.decimal or ".",
             null_values=["", *NULL_WORDS],
         )
-        return csv.read_csv(*self._csv_options(block_size), convert)
+        return arrow_csv.read_csv(*self._csv_options(block_size), convert)
 
     def _csv_options(self, block_size: int | None = None) -> tuple[Any, Any, Any]:
-        csv = _arrow("pyarrow.csv")
+        arrow_csv = _arrow("pyarrow.csv")
         if not isinstance(self._source, str):
             self._source.seek(0)
-        separator = self.form.separator or _default_separator(ending_of(self.path))
-        read = csv.ReadOptions(encoding=self.form.encoding or "utf8", block_size=block_size)
-        return self._source, read, csv.ParseOptions(delimiter=separator)
+        read = arrow_csv.ReadOptions(encoding=self.form.encoding or "utf8", block_size=block_size)
+        return self._source, read, arrow_csv.ParseOptions(delimiter=self._separator)
 
     def _columns_of_codes(self, table: Any) -> list[str]:
         """Columns of digits with leading zeros, such as postal codes, which are texts."""
         pa = _arrow()
-        csv = _arrow("pyarrow.csv")
+        arrow_csv = _arrow("pyarrow.csv")
         compute = _arrow("pyarrow.compute")
         whole = [field.name for field in table.schema if pa.types.is_integer(field.type)]
         if not whole:
             return []
-        as_texts = csv.ConvertOptions(
+        as_texts = arrow_csv.ConvertOptions(
             include_columns=whole, column_types=dict.fromkeys(whole, pa.string())
         )
         codes = set()
-        for batch in csv.open_csv(*self._csv_options(), as_texts):
+        for batch in arrow_csv.open_csv(*self._csv_options(), as_texts):
             for name in whole:
                 leading_zeros = compute.match_substring_regex(batch.column(name), "^0[0-9]")
                 if compute.any(leading_zeros).as_py():
@@ -249,6 +250,8 @@ class _TextFile:
             with open(self.path, "rb") as file:
                 self._check_separator(file.readline(65536).decode("latin-1"))
         reason = " ".join(str(error).split())
+        if "columns, got" in reason:
+            reason = self._ragged_line() or reason
         if self.form.encoding is not None:
             reason += f" (read as {self.form.encoding}: try another --encoding, or none for UTF-8)"
         elif "UTF8" in reason:  # in a column that training had as text
@@ -256,6 +259,35 @@ class _TextFile:
         if self.is_json:
             reason += '; write one object per line: {"a": 1, "b": 2}'
         return DataError(f"{self.name} cannot be read: {reason}")
+
+    def _ragged_line(self) -> str | None:
+        """What is wrong with the first line that has more or fewer values than the header."""
+        encoding = self.form.encoding or "utf-8-sig"
+        with io.TextIOWrapper(self._open(), encoding, "replace", newline="") as lines:
+            reader = csv.reader(lines, delimiter=self._separator)
+            width = 0
+            try:
+                for values in reader:
+                    width = width or len(values)
+                    if values and len(values) != width:  # Arrow skips empty lines
+                        return (
+                            f"line {reader.line_num} has {len(values)} values, and the header has "
+                            f"{width}. Put values that contain a separator in quotation marks."
+                        )
+            except (csv.Error, UnicodeError):  # the error of Arrow says what is wrong
+                return None
+        return None
+
+    def _open(self) -> Any:
+        """The bytes of the file, unpacked."""
+        if self.path == PIPE:
+            self._source.seek(0)
+            return io.BytesIO(self._source.read())
+        return gzip.open(self.path) if self.is_packed else open(self.path, "rb")
+
+    @property
+    def _separator(self) -> str:
+        return self.form.separator or _default_separator(ending_of(self.path))
 
     def _check_separator(self, header: str) -> None:
         """Raise if another separator occurs more often than commas in the first line."""
@@ -320,6 +352,10 @@ class Loaded:
         if self.table is None:
             return set()
         return {field.name for field in self.table.schema if str(field.type).endswith("string")}
+
+    def empty_columns(self, names: Iterable[str]) -> list[str]:
+        """The columns of a table among ``names`` that have no value in any row."""
+        return [name for name in names if name in self.names and _is_empty(self.table[name])]
 
     def name_of(self, word: str) -> str:
         """The name of the column that a word means, which may differ in spaces around it."""
@@ -480,6 +516,16 @@ def _usable(kind: Any) -> bool:
     return any(test(kind) for test in tests)
 
 
+def _is_empty(column: Any) -> bool:
+    """Whether all values of a column are missing, or empty texts."""
+    if column.null_count == len(column):
+        return True
+    types = _arrow().types
+    if not types.is_string(column.type) and not types.is_large_string(column.type):
+        return False
+    return _all_match(column.drop_null(), r"^\s*$")
+
+
 def _any_too_large(column: Any) -> bool:
     if not _arrow().types.is_floating(column.type):
         return False
@@ -517,13 +563,24 @@ def read(path: str, form: TextFormat | None = None, texts: Sequence[str] = ()) -
     return Loaded(path, table=_with_good_names(table, path))
 
 
-def columns_of_parquet(path: str) -> Loaded:
-    """The columns of a Parquet file, or of a folder of such files, without rows."""
+def start_of_parquet(path: str) -> Loaded:
+    """The first rows of a Parquet file, or of a folder of such files.
+
+    A column without a value in these rows is read to its end: if it has one, it is the first value.
+    """
     from drpu.scale.batches import open_parquet
 
     if not Path(path).exists():
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
-    return Loaded(path, table=open_parquet(path).schema.empty_table())
+    data = open_parquet(path)
+    start = Loaded(path, table=data.head(_FIRST_ROWS))
+    table = start.table
+    for name in start.empty_columns(start.names):
+        column = data.to_table(columns=[name]).column(0).drop_null()
+        if len(column):
+            first = column.slice(0, 1).take([0] * table.num_rows)
+            table = table.set_column(start.names.index(name), name, first)
+    return Loaded(path, table=table)
 
 
 def read_written(path: str) -> Loaded:
@@ -694,8 +751,10 @@ def _write_to_pipe(table: Any) -> None:
 def _encode(table: Any, ending: str, sink: Any) -> None:
     """Write the bytes of the file to ``sink``."""
     if ending in SEPARATED:
-        csv = _arrow("pyarrow.csv")
-        csv.write_csv(table, sink, csv.WriteOptions(delimiter=_default_separator(ending)))
+        arrow_csv = _arrow("pyarrow.csv")
+        arrow_csv.write_csv(
+            table, sink, arrow_csv.WriteOptions(delimiter=_default_separator(ending))
+        )
     elif ending in JSON_LINES:
         for row in table.to_pylist():
             sink.write(json.dumps(plain(row), allow_nan=False).encode() + b"\n")

@@ -65,11 +65,17 @@ def inspect(
 
 
 def _lines(values: dict[str, Any], scenario: str) -> dict[str, str]:
+    from drpu.tables.values import is_missing_cell
+
     positives = f"{values['positives']:,.0f} positives"
     unlabeled = f"{values['unlabeled']:,.0f} unlabeled rows"
-    not_positive, positive = values["classes"]
+    not_positive, positive = values["classes"].tolist()
+    if is_missing_cell(not_positive):
+        not_positive = "a blank"
     versions = [f"{name} {version}" for name, version in values["versions"].items()]
-    loaded = "yes, with all that it holds" if values["loaded"] else "no: only its facts were read"
+    extent = "its facts; --trusted loads the whole classifier"
+    if values["loaded"]:
+        extent = "the whole classifier"
     return {
         "kind": values["kind"],
         "model": values["model"],
@@ -83,7 +89,7 @@ def _lines(values: dict[str, Any], scenario: str) -> dict[str, str]:
         "threshold": f"ratio above {values['threshold']:.3g}",
         "written by": ", ".join(versions),
         "size": size(values["bytes"]),
-        "loaded": loaded,
+        "read": extent,
     }
 
 
