@@ -27,7 +27,7 @@ from drpu.report.texts import prior_text, scenario_text
 if TYPE_CHECKING:
     from drpu.cli.tables import Loaded
 
-_NOTES = ("case-control", "left-out", "text")  # those that no warning repeats
+_NOTES = ("case-control", "sorted", "left-out", "text")  # those that no warning repeats
 
 
 def fit(
