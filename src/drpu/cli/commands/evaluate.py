@@ -8,7 +8,18 @@ from typing import Annotated, Any
 
 import typer
 
-from drpu.cli.options import Answers, By, Costs, Data, Level, Prior, Reading, Saved
+from drpu.cli.options import (
+    Answers,
+    By,
+    Costs,
+    Data,
+    Level,
+    Prior,
+    Reading,
+    Saved,
+    option,
+    refuse,
+)
 from drpu.cli.show import Result, about, standing
 from drpu.report.texts import figure_text, number, share
 
@@ -21,6 +32,9 @@ def evaluate(
     label: Annotated[
         str | None,
         typer.Option("--label", "-l", help="Column of true labels; DATA is a random sample."),
+    ] = None,
+    blank: Annotated[
+        str | None, option(help="What a blank label means: no, if only positives were marked.")
     ] = None,
     by: By = None,
     prior: Prior = None,
@@ -40,11 +54,21 @@ def evaluate(
     drpu evaluate june.drpu june.parquet --audit to-label.csv
     drpu evaluate june.drpu checked.csv --label is_fraud --json
     drpu evaluate fraud.drpu year.csv --label is_fraud --by month
+    drpu evaluate fraud.drpu checked.csv --label confirmed --blank no
     """
     if (label is None) == (answers.audit is None):
         raise typer.BadParameter(
             "give the true labels: a column (--label y) or an audit (--audit to-label.csv)."
         )
+    if label is None:
+        refuse({"--blank": blank}, "is about a column of labels: give --label.")
+    if blank not in (None, "no"):
+        raise typer.BadParameter(
+            f"--blank must be no, or be left out if a blank is no answer, got {blank!r}."
+        )
+    meaning = {}
+    if blank is not None:
+        meaning["blank"] = "negative"
     reading.check(data)
     trained = saved.load()
     loaded = reading.read(data, trained)
@@ -55,13 +79,15 @@ def evaluate(
         with about(data):
             groups = loaded.groups(by)
             audits = answers.read(classifier, X, by=groups)
-            evaluations = classifier.evaluate_by(X, y, by=groups, audit=audits, level=level)
+            evaluations = classifier.evaluate_by(
+                X, y, by=groups, audit=audits, level=level, **meaning
+            )
         return _by_group(evaluations, by, classifier)
     if y is None:
         evaluation = classifier.evaluate(answers.read(classifier, X), level=level)
     else:
         with about(f"{data}, column {label!r}"):
-            evaluation = classifier.evaluate(X, y, level=level)
+            evaluation = classifier.evaluate(X, y, level=level, **meaning)
     rows = f"{evaluation.n:,} rows with true labels; {evaluation.level:.0%} intervals"
     lines = {"measured on": rows}
     for name in _FIGURES:
