@@ -45,7 +45,7 @@ def refuse(options: Mapping[str, Any], reason: str) -> None:
 Data = Annotated[
     str,
     typer.Argument(
-        help="CSV, TSV, JSON lines (each also .gz), Parquet, Arrow, npz; "
+        help="CSV, TSV, JSON lines (each also .gz), Parquet, Arrow, Excel, npz; "
         "- is CSV on the standard input.",
         show_default=False,
     ),

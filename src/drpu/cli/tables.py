@@ -11,6 +11,7 @@ import json
 import os
 import re
 import sys
+import warnings
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -25,7 +26,7 @@ from drpu._checks import LARGEST
 from drpu._optional import require
 from drpu._output import check_output, output_file
 from drpu.cli.show import listed, plain, printable
-from drpu.exceptions import DataError, DataTypeError, ParameterError
+from drpu.exceptions import DataError, DataTypeError, MissingExtraError, ParameterError
 from drpu.tables.values import NULL_WORDS
 
 PIPE = "-"
@@ -44,6 +45,7 @@ _NOT_UTF8 = "read it with --encoding latin-1 (or cp1252, or whatever wrote it)"
 _BYTE_ORDER_MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 _SEPARATORS = {";": "';'", "\t": "tab", "|": "'|'"}
 _SEPARATOR_WORDS = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "space": " "}
+_READABLE = f"{KNOWN}, and Excel (.xlsx, with the extra excel)"
 _FIRST_ROWS = 10_000  # of a Parquet file, which show whether a column is empty
 _LARGEST_BLOCK = 2**31 - 2  # bytes
 _MOST_PACKED = 50  # times that a compressed file is smaller than its content
@@ -558,8 +560,12 @@ def read(path: str, form: TextFormat | None = None, texts: Sequence[str] = ()) -
         table = _TextFile(path, form or TextFormat(), texts).read()
     elif Path(path).is_dir() or ending in (*ARROW, *PARQUET):
         table = _read_columnar(path, ending)
+    elif ending in EXCEL:
+        table = _read_excel(path, texts)
     else:
-        raise DataTypeError(f"{path}: the ending {ending!r} is not known. Supported are {KNOWN}.")
+        raise DataTypeError(
+            f"{path}: the ending {ending!r} is not known. Supported are {_READABLE}."
+        )
     return Loaded(path, table=_with_good_names(table, path))
 
 
@@ -617,6 +623,55 @@ def _read_columnar(path: str, ending: str) -> Any:
         return data.to_table()
     except (pa.ArrowInvalid, pa.ArrowKeyError, pa.ArrowNotImplementedError) as error:
         raise DataError(f"{path} cannot be read: {error}") from error
+
+
+def _read_excel(path: str, texts: Sequence[str]) -> Any:
+    """The table in the first sheet of a workbook; its first row has the names of the columns."""
+    try:
+        calamine = require("python_calamine", extra="excel", for_=f"reading {path}")
+    except MissingExtraError as error:
+        raise MissingExtraError(f"{error}, or save the sheet as CSV.") from error
+    try:
+        workbook = calamine.CalamineWorkbook.from_path(path)
+        rows = workbook.get_sheet_by_index(0).to_python()
+    except calamine.CalamineError as error:
+        raise DataError(f"{path} cannot be read as Excel: {error}. Save it as CSV.") from error
+    if not rows:
+        raise DataError(f"{path}: the first sheet is empty.")
+    sheets = workbook.sheet_names
+    if len(sheets) > 1:
+        warnings.warn(
+            f"{path}: the first of {len(sheets)} sheets is read, {sheets[0]!r}.", stacklevel=1
+        )
+    names = [str(name) for name in rows[0]]
+    columns = []
+    for position, name in enumerate(names):
+        cells = [row[position] for row in rows[1:]]
+        columns.append(_excel_column(cells, is_text=name in texts))
+    return _arrow().table(columns, names=names)
+
+
+def _excel_column(cells: Sequence[Any], *, is_text: bool) -> Any:
+    """Cells of a sheet in the type that they share; texts if they share none."""
+    pa = _arrow()
+    gaps = {""} if is_text else {"", *NULL_WORDS}
+    values = [None if isinstance(cell, str) and cell in gaps else cell for cell in cells]
+    kinds = {type(value) for value in values if value is not None}
+    if kinds <= {int, float} and not is_text:
+        numbers = pa.array(values, pa.float64(), from_pandas=True)
+        whole = all(value is None or float(value).is_integer() for value in values)
+        return numbers.cast(pa.int64()) if whole else numbers
+    if len(kinds) == 1 and not is_text and str not in kinds:
+        return pa.array(values)
+    blank_texts = [None if cell == "" else _excel_text(cell) for cell in cells]
+    return pa.array(blank_texts, pa.string())
+
+
+def _excel_text(cell: Any) -> str:
+    """A cell as text; Excel has no whole numbers, so 7.0 is 7."""
+    if isinstance(cell, float) and cell.is_integer():
+        return str(int(cell))
+    return str(cell)
 
 
 def _without_views(table: Any) -> Any:
