@@ -7,7 +7,7 @@ group. An option that more than one command needs is declared here once.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,13 +16,7 @@ import typer
 
 import drpu
 from drpu.cli.show import about, listed
-from drpu.exceptions import (
-    ArtifactError,
-    DataError,
-    EmptyColumnsWarning,
-    ParameterError,
-    silent,
-)
+from drpu.exceptions import ArtifactError, DataError, EmptyColumnsWarning, ParameterError, silent
 
 if TYPE_CHECKING:
     from drpu.cli.tables import Loaded, TextFormat
@@ -311,14 +305,21 @@ class Reading:
             texts = table.text_columns
         return read(path, self._form, texts)
 
+    def with_texts(self, loaded: Loaded, texts: set[str]) -> Loaded:
+        """The content of a file, read again if some of the columns are no texts in it."""
+        from drpu.cli.tables import PIPE
+
+        if loaded.path == PIPE or not loaded.texts < texts:
+            return loaded
+        return self.read(loaded.path, texts=[*texts])
+
     def training_rows(
         self, loaded: Loaded, weight: str | None, *, label: str | None = None
     ) -> tuple[Any, Any]:
         """Rows and weights; the columns of labels and weights are not among the rows."""
         aside = [loaded.name_of(word) for word in (label, weight) if word is not None]
         if loaded.arrays is None:
-            chosen = self._chosen(loaded)
-            X = loaded.rows([name for name in chosen if name not in aside])
+            X = loaded.rows(except_for(aside, self._chosen(loaded)))
         else:
             self._refuse_columns(loaded)
             X = loaded.array_rows(aside)
@@ -328,16 +329,15 @@ class Reading:
 
     def left_out(self, loaded: Loaded, label: str | None = None) -> list[str]:
         """The columns that the options leave out of a table."""
-        chosen = {*self._chosen(loaded)}
+        chosen = self._chosen(loaded)
         if label is not None:
-            chosen.add(loaded.name_of(label))
-        return [name for name in loaded.names if name not in chosen]
+            chosen.append(loaded.name_of(label))
+        return except_for(chosen, loaded.names)
 
     def _chosen(self, loaded: Loaded) -> list[str]:
         """The columns of a table that the options leave."""
         names = loaded.names_of(self.columns) or loaded.names
-        dropped = loaded.names_of(self.drop)
-        return [name for name in names if name not in dropped]
+        return except_for(loaded.names_of(self.drop), names)
 
     def _refuse_columns(self, loaded: Loaded) -> None:
         for option, text in (("--columns", self.columns), ("--drop", self.drop)):
@@ -367,22 +367,18 @@ class Reading:
         if known is None:
             return loaded.rows(self._chosen(loaded))
         period = classifier.fitted_.period
-        wanted = [*known]
-        if period is not None:
-            wanted.append(period)
-        loaded = loaded.named_like(wanted)
+        with_periods = [*known] if period is None else [*known, period]
+        loaded = loaded.named_like(with_periods)
         chosen = self._chosen(loaded)
         _check_columns(loaded, chosen, classifier)
+        extra = except_for(with_periods, chosen)
         if not self.columns:
-            expected = {*wanted, *used}
-            if classifier.table_ is not None:
-                expected.update(classifier.table_.ignored)
-            _warn_of_others(loaded.path, chosen, expected)
+            _warn_of_extra(loaded, extra, used, classifier)
+        wanted = except_for(extra, chosen)
         if not with_period:
-            wanted = [*known]
-        used_columns = [name for name in chosen if name in wanted]
-        _warn_of_empty(loaded, used_columns, classifier)
-        return loaded.rows(used_columns)
+            wanted = except_for([period], wanted)
+        _warn_of_empty(loaded, wanted, classifier)
+        return loaded.rows(wanted)
 
     def scored(
         self,
@@ -427,13 +423,20 @@ class Reading:
         return Path(path).is_dir() or Path(path).suffix.lower() in PARQUET
 
 
+def except_for(left_out: Iterable[str | None], names: Iterable[str]) -> list[str]:
+    """The names that are not left out."""
+    unwanted = set(left_out)
+    return [name for name in names if name not in unwanted]
+
+
 def _check_columns(loaded: Loaded, chosen: list[str], classifier: Any) -> None:
     """Raise unless the columns that training used are among the chosen ones."""
     from drpu.cli.tables import did_you_mean
 
     known = classifier.feature_names_in_
-    unused = () if classifier.table_ is None else classifier.table_.left_out
-    absent = [name for name in known if name not in chosen and name not in unused]
+    absent = except_for(chosen, known)
+    if classifier.table_ is not None:  # columns that it does not use may be absent
+        absent = except_for(classifier.table_.left_out, absent)
     if not absent:
         return
     name = absent[0]
@@ -442,19 +445,22 @@ def _check_columns(loaded: Loaded, chosen: list[str], classifier: Any) -> None:
             f"{loaded.path}: training had the column {name!r}: do not leave it out with --columns "
             "or --drop."
         )
-    others = [other for other in chosen if other not in known]
-    more = f" (and {len(absent) - 1} more of its columns)" if len(absent) > 1 else ""
+    which = "which training had"
+    if len(absent) > 1:
+        which += f" (and {len(absent) - 1} more of its columns)"
     raise DataError(
-        f"{loaded.path}: no column {name!r}, which training had{more}. The file has "
-        f"{listed(loaded.names)}.{did_you_mean(name, others)}"
+        f"{loaded.path}: no column {name!r}, {which}. The file has {listed(loaded.names)}."
+        f"{did_you_mean(name, except_for(known, chosen))}"
     )
 
 
-def _warn_of_empty(loaded: Loaded, names: Sequence[str], classifier: Any) -> None:
+def _warn_of_empty(loaded: Loaded, names: Iterable[str], classifier: Any) -> None:
     """Warn of columns without any value in new rows, unless they had none in training either."""
+    if loaded.table.num_rows < FEWEST_ROWS:
+        return
     constant = [note.column for note in classifier.fitted_.notes if note.code == "constant"]
-    empty = [name for name in loaded.empty_columns(names) if name not in constant]
-    if empty and loaded.table.num_rows >= FEWEST_ROWS:
+    empty = loaded.empty_columns(except_for(constant, names))
+    if empty:
         with about(loaded.path):
             EmptyColumnsWarning.issue(
                 f"{listed(map(repr, empty))}: no row has a value, as if the column had not been "
@@ -463,14 +469,21 @@ def _warn_of_empty(loaded: Loaded, names: Sequence[str], classifier: Any) -> Non
             )
 
 
-def _warn_of_others(path: str, chosen: list[str], expected: set[str | None]) -> None:
-    """Warn of columns that are ignored, which are not among the expected ones."""
+def _warn_of_extra(
+    loaded: Loaded, extra: list[str], used: Iterable[str | None], classifier: Any
+) -> None:
+    """Warn of columns that are ignored.
+
+    The command may use them itself, the user may have left them out of training, and pandas writes
+    its index as a column.
+    """
     from drpu.cli.tables import INDEX
     from drpu.tables.frames import warn_of_extra
 
-    words = {name.strip() for name in expected if name is not None}
-    extra = [name for name in chosen if name.strip() not in words]
-    with about(path):
+    extra = except_for(map(loaded.find_name, used), extra)
+    if classifier.table_ is not None:
+        extra = except_for(classifier.table_.ignored, extra)
+    with about(loaded.path):
         warn_of_extra([name for name in extra if not name.startswith(INDEX)])
 
 

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, is_dataclass
-from typing import Any
+from typing import Any, TextIO
 
 from drpu._progress import say_above
 from drpu.exceptions import DRPUError, DRPUWarning, ExtraColumnsWarning
@@ -75,7 +75,7 @@ def standing(classifier: Any) -> dict[str, Any]:
     expected = classifier.expected_performance()
     low, high = classifier.expected_range()
     values = position(classifier)
-    values["expected"] = {name: getattr(expected, name) for name in FIGURES}
+    values["expected"] = attributes(expected, *FIGURES)
     values["expected_range"] = {name: [getattr(low, name), getattr(high, name)] for name in FIGURES}
     costs = classifier.cost_
     if hasattr(costs, "miss"):
@@ -83,23 +83,33 @@ def standing(classifier: Any) -> dict[str, Any]:
         values["expected_bill_per_row"] = classifier.expected_bill()
     budget = getattr(classifier, "budget_", None)
     if budget is not None:
-        parts = ("rows", "share", "threshold", "precision", "recall", "lift")
-        values["budget"] = {name: getattr(budget, name) for name in parts}
+        values["budget"] = attributes(
+            budget, "rows", "share", "threshold", "precision", "recall", "lift"
+        )
     return values
+
+
+def attributes(described: Any, *names: str) -> dict[str, Any]:
+    """Attributes of an object by name, for JSON."""
+    return {name: getattr(described, name) for name in names}
 
 
 def learnt(classifier: Any) -> dict[str, Any]:
     """Facts about the fit of the classifier."""
     fitted = classifier.fitted_
     columns = getattr(classifier, "feature_names_in_", None)
-    row_shape = fitted.model.row_shape
+    if columns is not None:
+        columns = columns.tolist()
+    row_shape = None
+    if len(fitted.model.row_shape) > 1:
+        row_shape = list(fitted.model.row_shape)
     notes = [asdict(note) | {"text": note.text(command_line=True)} for note in fitted.notes]
     return {
         "kind": type(classifier).__name__,
         "model": fitted.model.describe(),
         "n_columns": classifier.n_features_in_,
-        "row_shape": list(row_shape) if len(row_shape) > 1 else None,
-        "columns": None if columns is None else columns.tolist(),
+        "row_shape": row_shape,
+        "columns": columns,
         "classes": classifier.classes_,
         "positives": fitted.sizes[0],
         "unlabeled": fitted.sizes[1],
@@ -121,8 +131,7 @@ def by_group(groups: Any, by: str) -> tuple[dict[str, Any], Table]:
     for group in groups:
         group_name = f"{by}={group.name}"
         values = {"data": group_name, "rows": group.n} | standing(group.classifier)
-        for name in ("flagged", "alone", "weight", "p_value", "warnings"):
-            values[name] = getattr(group, name)
+        values |= attributes(group, "flagged", "alone", "weight", "p_value", "warnings")
         values["moved_columns"] = list(group.classifier.moved_columns_)
         facts.append(values)
         flagged = f"{group.flagged:,}"
@@ -153,7 +162,9 @@ def table_lines(values: dict[str, Any]) -> dict[str, str]:
     if past is not None:
         lines["past periods"] = f"{len(past.periods)}. {backtest_text(past)}"
     for number, note in enumerate(values["notes"], start=1):
-        name = "table" if number == 1 else f"table ({number})"
+        name = f"table ({number})"
+        if number == 1:
+            name = "table"
         lines[name] = note["text"]
     return lines
 
@@ -165,8 +176,9 @@ def decision_lines(values: dict[str, Any]) -> dict[str, str]:
         lines["decided by"] = "the budget; the cost is used for expected costs only"
         lines["checking"] = _budget_line(values["budget"])
     else:
-        figures = [_expected(values, name) for name in ("flagged", "precision", "recall")]
-        lines["to expect"] = ", ".join(figures)
+        flagged = _expected(values, "flagged")
+        precision = _expected(values, "precision")
+        lines["to expect"] = f"{flagged}, {precision}, {_expected(values, 'recall')}"
         if values.get("shift") == "other":
             lines["to expect"] += PRIOR_SHIFT_ONLY
     if "costs" in values:
@@ -260,7 +272,9 @@ def message_of(error: BaseException) -> str:
     """The message of an error in one line, with the name of the file that it is about."""
     if isinstance(error, OSError) and error.strerror is not None:
         reason = f"{error.strerror[:1].lower()}{error.strerror[1:]}."
-        return reason if error.filename is None else f"{os.fsdecode(error.filename)}: {reason}"
+        if error.filename is None:
+            return reason
+        return f"{os.fsdecode(error.filename)}: {reason}"
     if isinstance(error, MemoryError):
         return "not enough memory for this data: read fewer columns (--columns), or a Parquet file."
     text = getattr(error, "command", None) or _in_command_words(str(error))
@@ -325,7 +339,10 @@ def _warning_text(warning: Any) -> str:
 
 
 def _in_command_words(text: str) -> str:
-    return _PYTHON_WORD.sub(lambda word: _PYTHON_WORDS[word.group()], text)
+    def translate(word: re.Match[str]) -> str:
+        return _PYTHON_WORDS[word.group()]
+
+    return _PYTHON_WORD.sub(translate, text)
 
 
 def _one_line(text: str) -> str:
@@ -369,26 +386,28 @@ def printable(text: str) -> str:
 
 def say(text: str, *, aside: bool = False) -> None:
     """Print a line for people; with ``aside`` on the standard error, as the output is data."""
-    stream = sys.stderr if aside else sys.stdout
+    stream = _stream(aside)
     encoding = getattr(stream, "encoding", None) or "utf-8"
     say_above(printable(text).encode(encoding, "backslashreplace").decode(encoding), stream)
 
 
+def _stream(aside: bool) -> TextIO:
+    return sys.stderr if aside else sys.stdout
+
+
 def _print_table(head: list[str], rows: list[list[str]], *, aside: bool) -> None:
     """Print a table on a terminal, tab-separated lines in a pipe."""
-    stream = sys.stderr if aside else sys.stdout
-    safe_rows = []
-    for row in rows:
-        safe_rows.append([printable(cell) for cell in row])
+    stream = _stream(aside)
     if not stream.isatty():
-        for row in (head, *safe_rows):
-            print("\t".join(row), file=stream)
+        for row in (head, *rows):
+            print("\t".join(map(printable, row)), file=stream)
         return
     from rich.console import Console
     from rich.table import Table as Grid
     from rich.text import Text
 
     grid = Grid(*head, box=None, pad_edge=False, header_style="bold")
-    for row in safe_rows:
-        grid.add_row(*map(Text, row))  # rich treats square brackets in strings as markup
+    for row in rows:
+        # as Text, because rich treats square brackets in strings as markup
+        grid.add_row(*(Text(printable(cell)) for cell in row))
     Console(file=stream).print(grid)

@@ -119,6 +119,7 @@ class _TextFile:
     path: str
     form: TextFormat
     texts: Sequence[str]  # columns that are texts, whatever their values look like
+    content: bytes | None = None  # if not None, this is read instead of the file
 
     @property
     def name(self) -> str:
@@ -142,8 +143,11 @@ class _TextFile:
             if any(pa.types.is_binary(kind) for kind in table.schema.types):
                 raise UnicodeError("some values are not UTF-8")
         except UnicodeError as error:
-            advice = _NOT_UTF8 if self.form.encoding is None else "try another --encoding"
-            encoding = self.form.encoding or "UTF-8"
+            encoding = self.form.encoding
+            advice = "try another --encoding"
+            if encoding is None:
+                encoding = "UTF-8"
+                advice = _NOT_UTF8
             raise DataError(f"{self.name} is not {encoding} ({error}): {advice}.") from error
         except (EOFError, zlib.error, OSError) as error:
             if self.path != PIPE and not self.is_packed:
@@ -162,6 +166,8 @@ class _TextFile:
     @cached_property
     def _source(self) -> Any:
         """The path, which Arrow opens and unpacks itself, or the bytes where it cannot."""
+        if self.content is not None:
+            return _arrow().BufferReader(self.content)
         if self.path == PIPE:
             content = sys.stdin.buffer.read()
             if content[:2] == b"\x1f\x8b":
@@ -282,10 +288,12 @@ class _TextFile:
 
     def _open(self) -> Any:
         """The bytes of the file, unpacked."""
-        if self.path == PIPE:
+        if self.path == PIPE or self.content is not None:
             self._source.seek(0)
             return io.BytesIO(self._source.read())
-        return gzip.open(self.path) if self.is_packed else open(self.path, "rb")
+        if self.is_packed:
+            return gzip.open(self.path)
+        return open(self.path, "rb")
 
     @property
     def _separator(self) -> str:
@@ -346,7 +354,9 @@ class Loaded:
     @property
     def names(self) -> list[str]:
         """Names of the columns or arrays."""
-        return list(self.table.column_names if self.arrays is None else self.arrays)
+        if self.arrays is None:
+            return list(self.table.column_names)
+        return list(self.arrays)
 
     @property
     def texts(self) -> set[str]:
@@ -357,19 +367,25 @@ class Loaded:
 
     def empty_columns(self, names: Iterable[str]) -> list[str]:
         """The columns of a table among ``names`` that have no value in any row."""
-        return [name for name in names if name in self.names and _is_empty(self.table[name])]
+        present = set(self.names)
+        return [name for name in names if name in present and _is_empty(self.table[name])]
 
     def name_of(self, word: str) -> str:
         """The name of the column that a word means, which may differ in spaces around it."""
-        if word in self.names:
+        name = self.find_name(word)
+        if name is None:
+            meant = did_you_mean(word, self.names)
+            raise DataError(
+                f"{self.path}: no column {word!r}, the file has {listed(self.names)}.{meant}"
+            )
+        return name
+
+    def find_name(self, word: str | None) -> str | None:
+        """The name of the column that a word means; None if there is none."""
+        if word is None or word in self.names:
             return word
-        alike = [name for name in self.names if name.strip() == word.strip()]
-        if len(alike) == 1:
-            return alike[0]
-        meant = did_you_mean(word, self.names)
-        raise DataError(
-            f"{self.path}: no column {word!r}, the file has {listed(self.names)}.{meant}"
-        )
+        alike = _by_words(self.names).get(word.strip(), [])
+        return alike[0] if len(alike) == 1 else None
 
     def names_of(self, text: str | None) -> list[str]:
         """The names of the columns in a comma-separated list; none if it was left out."""
@@ -381,15 +397,21 @@ class Loaded:
 
     def named_like(self, names: Iterable[str]) -> Loaded:
         """The content; a column whose name differs from one of these only in spaces gets it."""
+        present = set(self.names)
+        by_words = _by_words(self.names)
         renamed = {}
         for name in names:
-            alike = [other for other in self.names if other.strip() == name.strip()]
-            if name not in self.names and len(alike) == 1:
+            alike = by_words.get(name.strip(), [])
+            if name not in present and len(alike) == 1:
                 renamed[alike[0]] = name
         if not renamed:
             return self
         new_names = [renamed.get(name, name) for name in self.names]
         return replace(self, table=self.table.rename_columns(new_names))
+
+    def optional_column(self, word: str | None) -> Any:
+        """One column as a flat array; None if none was named."""
+        return None if word is None else self.column(word)
 
     def column(self, word: str) -> Any:
         """One column as a flat array; missing numbers are NaN, missing texts None."""
@@ -405,13 +427,10 @@ class Loaded:
 
     def suspects(self) -> dict[str, Any]:
         """The columns that drpu suspects wrote."""
-        columns = {}
+        columns = {name: self.column(f"drpu_{name}") for name in ("row", "suspicion")}
         for name in self.names:
             if name.startswith("drpu_"):
                 columns[name.removeprefix("drpu_")] = self.column(name)
-        for name in ("row", "suspicion"):
-            if name not in columns:
-                self.name_of(f"drpu_{name}")  # raises
         return columns
 
     def numbers(self, name: str, meaning: str) -> Any:
@@ -425,19 +444,18 @@ class Loaded:
         """The column to group by, one value per row."""
         if self.table is None:
             raise DataError(f"{self.path}: --by works on tables, not on NumPy archives.")
-        try:
-            return self.column(by)
-        except DataError:
+        if self.find_name(by) is None:
             types = _arrow().types
             dates = []
             for field in self.table.schema:
                 if types.is_date(field.type) or types.is_timestamp(field.type):
                     dates.append(f"--by {field.name}")
-            if not dates:
-                raise
-        raise DataError(
-            f"{self.path}: no column {by!r}. Dates are grouped by month: {', '.join(dates[:8])}."
-        )
+            if dates:
+                raise DataError(
+                    f"{self.path}: no column {by!r}. "
+                    f"Dates are grouped by month: {', '.join(dates[:8])}."
+                )
+        return self.column(by)
 
     def kept(self, keep: str | None) -> Any:
         """The columns that are copied to the output; None if the file has no columns."""
@@ -496,6 +514,14 @@ class Loaded:
             names = ", ".join(map(repr, self.arrays))
             raise DataError(f"{self.path}: the rows must be an array called 'X', got {names}.")
         return tables[0]
+
+
+def _by_words(names: Iterable[str]) -> dict[str, list[str]]:
+    """The names that differ only in spaces around them, by the word that they have in common."""
+    by_words: dict[str, list[str]] = {}
+    for name in names:
+        by_words.setdefault(name.strip(), []).append(name)
+    return by_words
 
 
 def did_you_mean(name: str, names: Sequence[str]) -> str:
@@ -561,7 +587,8 @@ def read(path: str, form: TextFormat | None = None, texts: Sequence[str] = ()) -
     elif Path(path).is_dir() or ending in (*ARROW, *PARQUET):
         table = _read_columnar(path, ending)
     elif ending in EXCEL:
-        table = _read_excel(path, texts)
+        form = TextFormat(sep=",", decimal=".")
+        table = _TextFile(path, form, texts, content=_sheet_as_csv(path)).read()
     else:
         raise DataTypeError(
             f"{path}: the ending {ending!r} is not known. Supported are {_READABLE}."
@@ -625,8 +652,8 @@ def _read_columnar(path: str, ending: str) -> Any:
         raise DataError(f"{path} cannot be read: {error}") from error
 
 
-def _read_excel(path: str, texts: Sequence[str]) -> Any:
-    """The table in the first sheet of a workbook; its first row has the names of the columns."""
+def _sheet_as_csv(path: str) -> bytes:
+    """The first sheet of a workbook as CSV, so that cells mean the same as in a text file."""
     try:
         calamine = require("python_calamine", extra="excel", for_=f"reading {path}")
     except MissingExtraError as error:
@@ -636,40 +663,19 @@ def _read_excel(path: str, texts: Sequence[str]) -> Any:
         rows = workbook.get_sheet_by_index(0).to_python()
     except calamine.CalamineError as error:
         raise DataError(f"{path} cannot be read as Excel: {error}. Save it as CSV.") from error
-    if not rows:
-        raise DataError(f"{path}: the first sheet is empty.")
     sheets = workbook.sheet_names
     if len(sheets) > 1:
-        warnings.warn(
-            f"{path}: the first of {len(sheets)} sheets is read, {sheets[0]!r}.", stacklevel=1
-        )
-    names = [str(name) for name in rows[0]]
-    columns = []
-    for position, name in enumerate(names):
-        cells = [row[position] for row in rows[1:]]
-        columns.append(_excel_column(cells, is_text=name in texts))
-    return _arrow().table(columns, names=names)
+        text = f"{path}: the first of {len(sheets)} sheets is read, {sheets[0]!r}."
+        warnings.warn(text, stacklevel=1)
+    lines = io.StringIO()
+    writer = csv.writer(lines, lineterminator="\n")
+    for row in rows:
+        writer.writerow(map(_cell_as_text, row))
+    return lines.getvalue().encode()
 
 
-def _excel_column(cells: Sequence[Any], *, is_text: bool) -> Any:
-    """Cells of a sheet in the type that they share; texts if they share none."""
-    pa = _arrow()
-    gaps = {""} if is_text else {"", *NULL_WORDS}
-    values = [None if isinstance(cell, str) and cell in gaps else cell for cell in cells]
-    kinds = {type(value) for value in values if value is not None}
-    if kinds <= {int, float} and not is_text:
-        numbers = pa.array(values, pa.float64(), from_pandas=True)
-        whole = all(value is None or float(value).is_integer() for value in values)
-        return numbers.cast(pa.int64()) if whole else numbers
-    if len(kinds) == 1 and not is_text and str not in kinds:
-        return pa.array(values)
-    blank_texts = [None if cell == "" else _excel_text(cell) for cell in cells]
-    return pa.array(blank_texts, pa.string())
-
-
-def _excel_text(cell: Any) -> str:
-    """A cell as text; Excel has no whole numbers, so 7.0 is 7."""
-    if isinstance(cell, float) and cell.is_integer():
+def _cell_as_text(cell: Any) -> str:
+    if isinstance(cell, float) and cell.is_integer():  # Excel has no whole numbers
         return str(int(cell))
     return str(cell)
 
@@ -691,7 +697,9 @@ def _with_good_names(table: Any, path: str) -> Any:
     """The table, if no two columns share a name; a blank one becomes ``column_1`` by position."""
     names = []
     for position, name in enumerate(table.column_names, start=1):
-        names.append(name if name.strip() else f"column_{position}")
+        if not name.strip():
+            name = f"column_{position}"
+        names.append(name)
     twice = [f"{name!r} ({n} times)" for name, n in Counter(names).items() if n > 1]
     if twice:
         raise DataError(
@@ -737,11 +745,16 @@ def check_out(
     check_output(target, inputs=[source for source in inputs if source is not None])
 
 
-def with_columns(table: Any, columns: dict[str, Any]) -> Any:
-    """An Arrow table with further columns; a new one if ``table`` is None."""
+def with_columns(table: Any, columns: dict[str, Any], rows: Any = None) -> Any:
+    """An Arrow table with further columns; a new one if ``table`` is None.
+
+    ``rows`` are the positions of the rows that the columns are about; all rows if left out.
+    """
     pa = _arrow()
     if table is None:
         return pa.table(columns)
+    if rows is not None:
+        table = table.take(rows)
     for name, values in columns.items():
         if name in table.column_names:
             raise DataError(f"the input has a column {name!r} already: choose another --prefix.")
@@ -772,7 +785,9 @@ def _without_formulas(table: Any) -> Any:
     """The table with an apostrophe before texts that look like formulas, and are not numbers."""
     pa = _arrow()
     for position, field in enumerate(table.schema):
-        kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+        kind = field.type
+        if pa.types.is_dictionary(kind):
+            kind = kind.value_type
         if pa.types.is_string(kind) or pa.types.is_large_string(kind):
             texts = _protected(table.column(position).cast(kind))
             table = table.set_column(position, field.name, texts)

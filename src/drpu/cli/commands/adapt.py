@@ -66,7 +66,7 @@ def adapt(
     loaded = reading.read(data, classifier)
     mixed = by is None and answers.audit is None
     X = reading.scored(classifier, loaded, used=[label, by], mixed=mixed)
-    y = None if label is None else loaded.column(label)
+    y = loaded.optional_column(label)
     with about(data):
         if by is not None:
             values = loaded.groups(by)

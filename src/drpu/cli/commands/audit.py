@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from drpu.cli.options import By, Data, Formulas, Keep, Level, Reading, Saved, Seed
-from drpu.cli.show import Result, about
+from drpu.cli.show import Result, about, attributes
 from drpu.report.texts import share
 
 
@@ -74,8 +74,8 @@ def audit(
         else:
             plan = classifier.plan_audit_by(X, by=loaded.groups(by), **options)
             facts, expectation = _group_facts(plan, by, level)
-    rows = None if kept is None else kept.take(plan.rows)
-    write_table(out, with_columns(rows, plan.to_columns()), formulas=formulas)
+    table = with_columns(kept, plan.to_columns(), rows=plan.rows)
+    write_table(out, table, formulas=formulas)
     next_command = ["drpu", "adapt", str(saved.artifact), data]
     if by is not None:
         next_command += ["--by", by]
@@ -90,8 +90,7 @@ def audit(
 
 def _plan_facts(plan: Any) -> tuple[dict[str, Any], str]:
     """Values of a plan for JSON, and what is expected of it."""
-    names = ("n", "rows", "expected_width", "population", "level")
-    facts = {name: getattr(plan, name) for name in names}
+    facts = attributes(plan, "n", "rows", "expected_width", "population", "level")
     return facts, f"the interval of the prior is expected to be {share(plan.expected_width)} wide"
 
 

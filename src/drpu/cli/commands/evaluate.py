@@ -8,20 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
-from drpu.cli.options import (
-    Answers,
-    By,
-    Costs,
-    Data,
-    Level,
-    Prior,
-    Reading,
-    Saved,
-    option,
-    refuse,
-)
+from drpu.cli.options import Answers, By, Costs, Data, Level, Prior, Reading, Saved, option, refuse
 from drpu.cli.show import Result, about, standing
-from drpu.report.texts import figure_text, number, share
+from drpu.report.texts import figure_text, number
 
 _FIGURES = ("accuracy", "precision", "recall", "false_positive_rate", "flagged", "cost", "prior")
 
@@ -74,7 +63,7 @@ def evaluate(
     loaded = reading.read(data, trained)
     X = reading.rows(trained, loaded, used=[label, by])
     classifier = costs.applied_to(trained, prior)
-    y = None if label is None else loaded.column(label)
+    y = loaded.optional_column(label)
     if by is not None:
         with about(data):
             groups = loaded.groups(by)
@@ -112,4 +101,6 @@ def _figure(name: str, evaluation: Any) -> str:
     figure = getattr(evaluation, name)
     if math.isnan(figure.value):
         return "cannot be computed from these labels"
-    return figure_text(figure, number if name == "cost" else share)
+    if name == "cost":
+        return figure_text(figure, number)
+    return figure_text(figure)

@@ -111,8 +111,10 @@ def fit(
     check_out(out, [train, unlabeled])
     reading.check(train, unlabeled)
     cost = costs.stated
+    if cost is None:
+        cost = 0.5
     classifier = drpu.DRPUClassifier(
-        model, prior=number_or_text(prior), cost=0.5 if cost is None else cost,
+        model, prior=number_or_text(prior), cost=cost,
         scenario=scenario or "auto", label_delay=label_delay, random_state=seed, n_jobs=jobs,
         verbose=int(sys.stderr.isatty() and not output.json),
     )  # fmt: skip
@@ -174,18 +176,12 @@ def _remember_left_out(classifier: Any, names: list[str]) -> None:
         classifier.table_ = classifier.table_.ignoring(names)
 
 
-def _read_alike(reading: Reading, *paths: str) -> list[Loaded]:
-    """The content of files; a column that is text in one is text in all, so NA means the same."""
-    from drpu.cli.tables import PIPE
-
-    files = [reading.read(path) for path in paths]
-    texts = set().union(*(file.texts for file in files))
-    alike = []
-    for file in files:
-        if file.path != PIPE and file.texts < texts:
-            file = reading.read(file.path, texts=[*texts])
-        alike.append(file)
-    return alike
+def _read_alike(reading: Reading, train: str, unlabeled: str) -> tuple[Loaded, Loaded]:
+    """The content of two files; a column that is text in one is text in both."""
+    positives = reading.read(train)
+    others = reading.read(unlabeled)
+    texts = positives.texts | others.texts
+    return reading.with_texts(positives, texts), reading.with_texts(others, texts)
 
 
 def _lines(
@@ -198,9 +194,11 @@ def _lines(
         part = sum(getattr(function, "share", 0.0) for function in functions) / len(functions)
         counts += f"; {known_negatives:,} known negatives have {part:.0%} of the score"
     scenario = scenario_text(classifier.fitted_)
+    if assumed:
+        scenario = f"assumed {scenario}"
     lines = {
         "fitted to": counts,
-        "scenario": f"assumed {scenario}" if assumed else scenario,
+        "scenario": scenario,
         "share of positives": prior_text(classifier.prior_),
         "threshold": f"ratio above {classifier.threshold_:.3g}",
     }

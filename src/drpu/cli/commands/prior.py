@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from drpu.cli.options import Answers, By, Level, Reading, Saved
-from drpu.cli.show import PRIOR_HEAD, Result, about, prior_cells
+from drpu.cli.show import PRIOR_HEAD, Result, about, attributes, prior_cells
 from drpu.report.texts import share
 
 
@@ -63,10 +63,8 @@ def prior(
             groups = classifier.adapt_by(X, by=groups_of_rows, level=level, audit=audit)
         for group in groups:
             group_name = f"{by}={group.name}"
-            values = {"data": group_name, "rows": group.n}
-            for name in ("prior", "alone", "weight", "p_value", "shift", "warnings"):
-                values[name] = getattr(group, name)
-            facts.append(values)
+            names = ("prior", "alone", "weight", "p_value", "shift", "warnings")
+            facts.append({"data": group_name, "rows": group.n} | attributes(group, *names))
             rows.append([group_name, *prior_cells(group), ", ".join(group.warnings)])
     head = ["data", *PRIOR_HEAD, "warnings"]
     return Result({"train_prior": train, "found": facts}, table=(head, rows))

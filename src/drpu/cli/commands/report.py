@@ -7,16 +7,7 @@ from typing import Annotated
 
 import typer
 
-from drpu.cli.options import (
-    Answers,
-    By,
-    Decision,
-    LevelOfNew,
-    Reading,
-    Saved,
-    option,
-    refuse,
-)
+from drpu.cli.options import Answers, By, Decision, LevelOfNew, Reading, Saved, option, refuse
 from drpu.cli.show import Result, about, size, standing
 
 
@@ -77,7 +68,9 @@ def report(
         used = [by, *beside_names]
         X = reading.scored(classifier, loaded, used=used, mixed=by is None)
         audit = answers.read(classifier, X, by=groups, either=True)
-    suspicious = None if suspects is None else read_written(suspects).suspects()
+    suspicious = None
+    if suspects is not None:
+        suspicious = read_written(suspects).suspects()
     with about(data or saved.artifact):
         described = write_report(
             classifier, X, out, cost=cost, level=level, title=title or heading, by=groups,

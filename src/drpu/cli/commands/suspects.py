@@ -58,14 +58,13 @@ def suspects(
         "labelled": len(suspicious.positions),
         "copies": len(suspicious.copies),
     }
-    rows = None if kept is None else kept.take(columns["row"])
     if out == PIPE and output.json:
         values["suspects"] = columns
-        if keep is not None and rows is not None:
-            values["kept"] = rows.to_pydict()
+        if keep is not None:
+            values["kept"] = kept.take(columns["row"]).to_pydict()
         return Result(values)
     new_columns = {f"drpu_{name}": column for name, column in columns.items()}
-    write_table(out, with_columns(rows, new_columns))
+    write_table(out, with_columns(kept, new_columns, rows=columns["row"]))
     lines = [str(suspicious)]
     if out != PIPE:
         lines.append(f"{len(columns['row']):,} rows written to {out}")

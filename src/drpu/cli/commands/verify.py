@@ -27,12 +27,11 @@ def verify(
     """
     from drpu.files.archive import MAX_BYTES
 
+    if max_bytes is None:
+        max_bytes = MAX_BYTES
     with about(saved.artifact):
         summary = drpu.verify(
-            saved.artifact,
-            trusted=saved.trusted,
-            max_bytes=MAX_BYTES if max_bytes is None else max_bytes,
-            expected_sha256=saved.sha256,
+            saved.artifact, trusted=saved.trusted, max_bytes=max_bytes, expected_sha256=saved.sha256
         )
     values = {"artifact": str(saved.artifact), "verified": True} | summary.as_dict()
     lines = {"verified": str(saved.artifact)} | summary.lines()
