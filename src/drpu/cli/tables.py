@@ -119,7 +119,7 @@ class _TextFile:
     path: str
     form: TextFormat
     texts: Sequence[str]  # columns that are texts, whatever their values look like
-    content: bytes | None = None  # if not None, this is read instead of the file
+    content: bytes | None = None  # read instead of the file: the standard input, or a sheet
 
     @property
     def name(self) -> str:
@@ -166,21 +166,24 @@ class _TextFile:
     @cached_property
     def _source(self) -> Any:
         """The path, which Arrow opens and unpacks itself, or the bytes where it cannot."""
-        if self.content is not None:
-            return _arrow().BufferReader(self.content)
-        if self.path == PIPE:
-            content = sys.stdin.buffer.read()
-            if content[:2] == b"\x1f\x8b":
-                content = gzip.decompress(content)
-            if self.form.encoding is None:
-                self._check_start(content[:1024])
-            return _arrow().BufferReader(content)
+        decodes = self.is_json and self.form.encoding is not None
         with self._open() as file:
             if self.form.encoding is None:
                 self._check_start(file.read(1024))
-            elif self.is_json:
-                return _arrow().BufferReader(file.read().decode(self.form.encoding).encode())
-        return self.path
+            if self.content is None and not decodes:
+                return self.path
+            file.seek(0)
+            content = file.read()
+        if decodes:
+            content = content.decode(self.form.encoding).encode()
+        return _arrow().BufferReader(content)
+
+    def _open(self) -> Any:
+        """The bytes of the file, unpacked."""
+        if self.content is not None:
+            file = io.BytesIO(self.content)
+            return gzip.open(file) if self.content[:2] == b"\x1f\x8b" else file
+        return gzip.open(self.path) if self.is_packed else open(self.path, "rb")
 
     def _check_start(self, start: bytes) -> None:
         """Raise if the first bytes are not UTF-8 text, and name their likely encoding."""
@@ -285,15 +288,6 @@ class _TextFile:
             except (csv.Error, UnicodeError):  # the error of Arrow says what is wrong
                 return None
         return None
-
-    def _open(self) -> Any:
-        """The bytes of the file, unpacked."""
-        if self.path == PIPE or self.content is not None:
-            self._source.seek(0)
-            return io.BytesIO(self._source.read())
-        if self.is_packed:
-            return gzip.open(self.path)
-        return open(self.path, "rb")
 
     @property
     def _separator(self) -> str:
@@ -583,7 +577,8 @@ def read(path: str, form: TextFormat | None = None, texts: Sequence[str] = ()) -
     if ending in NUMPY:
         return Loaded(path, arrays=_read_arrays(path))
     if ending in (*SEPARATED, *JSON_LINES):
-        table = _TextFile(path, form or TextFormat(), texts).read()
+        content = sys.stdin.buffer.read() if path == PIPE else None
+        table = _TextFile(path, form or TextFormat(), texts, content).read()
     elif Path(path).is_dir() or ending in (*ARROW, *PARQUET):
         table = _read_columnar(path, ending)
     elif ending in EXCEL:

@@ -119,7 +119,8 @@ def fit(
         verbose=int(sys.stderr.isatty() and not output.json),
     )  # fmt: skip
     known_negatives = 0
-    if unlabeled is not None:
+    if label is None:
+        assert unlabeled is not None
         _fit_two_files(classifier, reading, train, unlabeled, weight)
     else:
         loaded = reading.read(train)
