@@ -66,7 +66,7 @@ def run(folder, capsys, monkeypatch):
 def undrawn(monkeypatch):
     """Pages with empty figures, whose drawing takes most of the time; the script moves their marks."""
 
-    def empty(figure, data):
+    def empty(figure):
         marks = "".join(f'<g id="{figure.name}-{mark}"></g>' for mark in ("cut", "checked"))
         return f'<svg id="{figure.name}" data-x="0 1 0 1" data-y="0 1 0 1">{marks}</svg>'
 

@@ -7,7 +7,6 @@ from .audits.plan import Audit as Audit
 from .audits.plan import AuditPlan as AuditPlan
 from .classifier.adapted import AdaptedClassifier as AdaptedClassifier
 from .classifier.drpu import DRPUClassifier as DRPUClassifier
-from .classifier.explain import Suspects as Suspects
 from .classifier.explain import suspects as suspects
 from .classifier.labelling_weights import labelling_weights as labelling_weights
 from .classifier.pipelines import adapt as adapt
@@ -17,8 +16,6 @@ from .classifier.scoring import PUStratifiedKFold as PUStratifiedKFold
 from .classifier.scoring import ratio_risk_scorer as ratio_risk_scorer
 from .datasets.sampling import make_pu as make_pu
 from .datasets.toys import make_gaussian_pu as make_gaussian_pu
-from .decisions.gain import Budget as Budget
-from .decisions.performance import Performance as Performance
 from .decisions.thresholds import Costs as Costs
 from .decisions.thresholds import ratio_threshold as ratio_threshold
 from .files.export import export_onnx as export_onnx
@@ -30,7 +27,6 @@ from .models.estimators import ClassifierRatio as ClassifierRatio
 from .models.kernel import KernelRatio as KernelRatio
 from .models.learner import RatioLearner as RatioLearner
 from .networks.learner import NetworkRatio as NetworkRatio
-from .periods.group_priors import GroupPriors as GroupPriors
 from .priors.calibration import shift_posterior as shift_posterior
 from .priors.estimate import PriorEstimate as PriorEstimate
 from .priors.estimate import estimate_prior as estimate_prior
@@ -45,10 +41,9 @@ from .rivals.risk import UPUClassifier as UPUClassifier
 from .rivals.variational import VPUClassifier as VPUClassifier
 from .scale.batches import count_batches as count_batches
 from .scale.batches import score_batches as score_batches
-from .scale.fit_dask import DaskBoosted as DaskBoosted
-from .scale.fit_spark import SparkBoosted as SparkBoosted
+from .scale.dask import DaskBoosted as DaskBoosted
+from .scale.spark import SparkBoosted as SparkBoosted
 from .scale.monitor import PriorMonitor as PriorMonitor
-from .state.fitted import FittedRatio as FittedRatio
 
 __version__: str
 __all__: list[str]

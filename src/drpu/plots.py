@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Self
 
@@ -29,6 +29,7 @@ from drpu.decisions.thresholds import ratio_threshold
 from drpu.exceptions import DataTypeError, ParameterError
 from drpu.periods.moves import Backtest
 from drpu.priors.estimate import PriorEstimate
+from drpu.priors.figures import WIDE_RANGE
 from drpu.priors.limits import ratio_limits
 from drpu.priors.tails import ScoreTails
 from drpu.state.fitted import FittedRatio
@@ -52,7 +53,9 @@ NEW = "#0072b2"
 DECISION = "#8a1c7c"
 EVEN = "#b3b3b3"
 FIGURES = ("accuracy", "precision", "recall", "flagged", "cost")
-LETTERS = 50  # characters that fit below an axis; with longer names some are omitted
+LETTERS = 50  # characters that fit below an axis; longer names are turned
+SLANTED_NAMES = 15  # names that fit when they are slanted; more of them are upright
+MOST_NAMES = 36  # names below an axis; of more of them, every second or third is shown
 
 
 def fitted_of(classifier: Any) -> FittedRatio:
@@ -100,9 +103,60 @@ class Display(ABC):
 
 def _in_percent(*axes: Any) -> None:
     """Label the ticks of axes that show shares in percent."""
-    ticker = require("matplotlib.ticker", extra="report", for_="a display")
     for axis in axes:
-        axis.set_major_formatter(ticker.PercentFormatter(1))
+        axis.set_major_formatter(_percent)
+
+
+def _percent(value: float, _position: int) -> str:
+    """A tick of shares; ticks are round numbers, so six digits are enough."""
+    return f"{100 * value:.6g}%"
+
+
+def _legend(ax: Any) -> None:
+    """A legend above the axes, where it hides nothing; none if nothing has a label."""
+    handles, _ = ax.get_legend_handles_labels()
+    inches = ax.get_position().width * ax.figure.get_figwidth()
+    if handles:
+        ax.legend(
+            loc="lower left",
+            bbox_to_anchor=(0, 1),
+            ncols=2 if inches > 3.5 else 1,
+            frameon=False,
+            fontsize="small",
+            handlelength=1.5,
+            columnspacing=1,
+        )
+
+
+def _show_names(ax: Any, names: Sequence[str]) -> None:
+    """Names below an axis: all of them, turned where they are long, or every k-th of very many."""
+    letters = 0
+    short_names = []
+    for name in names:
+        short_names.append(_short_name(name))
+        letters += len(name) + 1
+    style: dict[str, Any] = {}
+    if len(names) > SLANTED_NAMES:
+        style = {"rotation": 90, "fontsize": "small"}
+    elif letters > LETTERS:
+        style = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"}
+    step = math.ceil(len(names) / MOST_NAMES)
+    places = range(0, len(names), step)
+    ax.set_xticks(places, short_names[::step], **style)
+
+
+def _draw_limits(ax: Any, x: FloatArray, low: FloatArray, high: FloatArray) -> None:
+    ax.fill_between(x, low, high, color=POSITIVE, alpha=0.15, linewidth=0, label="limits")
+
+
+def _attribute(objects: Iterable[Any], name: str) -> FloatArray:
+    """An attribute of several objects as an array."""
+    return np.array([getattr(item, name) for item in objects])
+
+
+def _where_narrow(values: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
+    """The values of a curve, NaN where the range is the figure because it is wide."""
+    return np.where(high - low > WIDE_RANGE, np.nan, values)
 
 
 def _round_top(value: float) -> float:
@@ -116,9 +170,12 @@ def _round_top(value: float) -> float:
     return min(1.0, top)
 
 
-def _mark(ax: Any, point: tuple[float, float], colour: str, name: str, label: str) -> None:
-    """A point of the figure that the script of the report can move."""
-    ax.plot(*point, "o", color=colour, label=label, gid=name, zorder=3, clip_on=False)
+def _mark_place(ax: Any, x: float, colour: str, name: str, label: str) -> None:
+    """A vertical line that the script of the report can move.
+
+    It marks a place on a curve and its limits, and not the value alone.
+    """
+    ax.axvline(x, color=colour, label=label, gid=name, clip_on=False)
 
 
 @dataclass
@@ -163,15 +220,16 @@ class PriorDisplay(Display):
         return cls(priors, None, shifted).plot(ax)
 
     def _draw(self, ax: Any) -> None:
+        names = list(self.priors)
         priors = list(self.priors.values())
-        values = np.array([prior.value for prior in priors])
-        lows = np.array([prior.low for prior in priors])
-        highs = np.array([prior.high for prior in priors])
+        values = _attribute(priors, "value")
+        lows = _attribute(priors, "low")
+        highs = _attribute(priors, "high")
         places = np.arange(len(priors))
         errors = [values - lows, highs - values]
         ax.errorbar(places, values, errors, fmt="none", capsize=4, color=NEW)
 
-        states = np.array([self._state(name) for name in self.priors])
+        states = np.array([self._state(name) for name in names])
         for state, style in _STATES.items():
             marked = states == state
             if marked.any():
@@ -179,20 +237,23 @@ class PriorDisplay(Display):
                 ax.plot(places[marked], values[marked], linestyle="none", label=label, **style)
         if self.whole is not None:
             ax.axhline(self.whole.value, linestyle="--", color=UNLABELED, label="all together")
-        if self.whole is not None or any(states):
-            ax.legend(frameon=False)
         if len(priors) <= 4:
             for x, value in zip(places, values, strict=True):
                 text = f"{100 * value:.3g}%"
                 ax.annotate(text, (x, value), (8, -3), textcoords="offset points")
 
-        names = [_short_name(name) for name in self.priors]
-        step = -(-len(names) * (max(map(len, names)) + 1) // LETTERS)
-        ax.set_xticks(places[::step], names[::step])
-        levels = sorted({f"{prior.level:.0%}" for prior in priors})
-        ax.set_ylabel(f"share of positives, {'/'.join(levels)} interval")
+        _show_names(ax, names)
+        ax.set_ylabel(f"share of positives, {self._levels()}")
         ax.set(ylim=(0, _round_top(float(highs.max()))), xlim=(-0.5, len(names) - 0.5))
         _in_percent(ax.yaxis)
+        _legend(ax)
+
+    def _levels(self) -> str:
+        """What the bars show; those of groups hold for all groups together."""
+        if self.whole is not None:
+            return f"joint {self.whole.level:.0%} intervals"
+        levels = {f"{prior.level:.0%}" for prior in self.priors.values()}
+        return f"{'/'.join(sorted(levels))} interval"
 
     def _state(self, name: str) -> str:
         """What the mark of a sample says, a key of ``_STATES``."""
@@ -214,8 +275,9 @@ _STATES: dict[str, dict[str, Any]] = {
 
 def _short_name(name: str) -> str:
     """A name for an axis: the ends of a long one, where most names differ; it is no formula."""
-    letters = [c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in name]
-    name = "".join(letters)
+    for letter in set(name):
+        if not letter.isprintable():
+            name = name.replace(letter, "\N{REPLACEMENT CHARACTER}")
     if len(name) > 12:
         name = f"{name[:5]}…{name[-6:]}"
     return name.replace("$", r"\$")
@@ -291,10 +353,10 @@ class ScoreDisplay(Display):
         if self.threshold is not None:
             place = min(max(self.threshold, left), right)
             label = "flagged from here on"
-            ax.axvline(place, color=DECISION, label=label, gid="cut", clip_on=False)
+            _mark_place(ax, place, DECISION, "cut", label)
         ax.set_xlabel("score (log of the ratio before calibration)")
         ax.set(ylabel="density", xlim=(left, right))
-        ax.legend(frameon=False)
+        _legend(ax)
 
     def _draw_density(self, ax: Any, mass: FloatArray, colour: str, label: str) -> None:
         density = mass / np.diff(self.edges)
@@ -357,7 +419,7 @@ class TailRatioDisplay(Display):
             ylim=(0, max(1.3 * prior.high, min(4 * self.read[1], 1.4))),
         )
         _in_percent(ax.xaxis)
-        ax.legend(frameon=False)
+        _legend(ax)
 
 
 @dataclass
@@ -413,32 +475,36 @@ class RocDisplay(Display):
         ax.plot([0, 1], [0, 1], "--", color=EVEN, linewidth=1)
         ax.plot(self.false_positive_rate, self.recall, color=NEW, label=f"area {self.area:.3f}")
         if self.point is not None:
-            _mark(ax, self.point, DECISION, "cut", "current decision")
+            label = "current decision"  # a point that the script of the report can move
+            style = {"color": DECISION, "gid": "cut", "zorder": 3, "clip_on": False}
+            ax.plot(*self.point, "o", label=label, **style)
         ax.set(xlabel="negatives flagged", ylabel="positives flagged", xlim=(0, 1), ylim=(0, 1.01))
         _in_percent(ax.xaxis, ax.yaxis)
-        ax.legend(frameon=False, loc="lower right")
+        _legend(ax)
 
 
 @dataclass
 class CalibrationDisplay(Display):
-    """Predicted probabilities and observed proportions in ranges of the score, in training.
+    """Predicted probabilities and expected shares in ranges of the score, in training.
+
+    Rows of training have no true labels: the share of positives follows from the counts.
 
     Parameters
     ----------
-    predicted, observed : ndarray
-        Predicted probability and observed proportion of each range.
+    predicted, expected : ndarray
+        Predicted probability and expected share of positives of each range.
     low, high : ndarray
-        Two standard errors around the observed proportion.
+        Two standard errors around the expected share.
     """
 
     predicted: FloatArray
-    observed: FloatArray
+    expected: FloatArray
     low: FloatArray
     high: FloatArray
 
     @classmethod
     def from_fitted(cls, fitted: FittedRatio, *, bins: int = 10) -> Self:
-        """Probabilities and proportions from the counts, for the training population."""
+        """Probabilities and shares from the counts, for the training population."""
         tails = fitted.tails
         fraction = fitted.labelled_fraction
         pi = fitted.train_prior.value
@@ -458,16 +524,16 @@ class CalibrationDisplay(Display):
         b = np.add.reduceat(positive, start)[use]
         a = np.add.reduceat(unlabeled, start)[use]
         predicted = pi * np.add.reduceat(mass * ratio, start)[use] / population
-        observed = pi * b / population
+        expected = pi * b / population
 
         b = np.maximum(b, 0.5 / tails.n_positive)
         a = np.maximum(a, 0.5 / tails.n)
         spread = 2 * np.sqrt((1 - b) / (tails.n_positive * b) + (1 - a) / (tails.n * a))
-        low = observed * np.exp(-spread)
-        high = observed * np.exp(spread)
+        low = expected * np.exp(-spread)
+        high = expected * np.exp(spread)
         return cls(
             predicted=np.minimum(predicted, 1),
-            observed=np.minimum(observed, 1),
+            expected=np.minimum(expected, 1),
             low=np.minimum(low, 1),
             high=np.minimum(high, 1),
         )
@@ -478,15 +544,15 @@ class CalibrationDisplay(Display):
         return cls.from_fitted(fitted_of(classifier)).plot(ax)
 
     def _draw(self, ax: Any) -> None:
-        errors = [self.observed - self.low, self.high - self.observed]
+        errors = [self.expected - self.low, self.high - self.expected]
         top = _round_top(float(max(self.predicted.max(), self.high.max())))
-        ax.plot([0, top], [0, top], "--", color=EVEN, linewidth=1, label="predicted = observed")
+        ax.plot([0, top], [0, top], "--", color=EVEN, linewidth=1, label="predicted = expected")
         label = "two standard errors"
-        ax.errorbar(self.predicted, self.observed, errors, fmt="o", color=NEW, label=label)
-        ax.set(xlabel="predicted probability", ylabel="observed share")
+        ax.errorbar(self.predicted, self.expected, errors, fmt="o", color=NEW, label=label)
+        ax.set(xlabel="predicted probability", ylabel="expected share")
         ax.set(xlim=(0, top), ylim=(0, 1.01 * top))
         _in_percent(ax.xaxis, ax.yaxis)
-        ax.legend(frameon=False, loc="upper left")
+        _legend(ax)
 
 
 @dataclass
@@ -522,15 +588,13 @@ class PerformanceDisplay(Display):
         cost: float,
         points: int = 99,
         top: float = 1.0,
-        prepared: PreparedCounts | None = None,
         **drawn: Any,
     ) -> Self:
-        """Performance at ``points`` priors below ``top``, that of ``at_prior(prior).at_cost(cost)``.
+        """Performance at ``points`` priors below ``top``, as of ``at_prior(prior).at_cost(cost)``.
 
         ``drawn`` are the fields ``figure`` and ``prior``.
         """
-        if prepared is None:
-            prepared = prepared_counts(fitted)
+        prepared = prepared_counts(fitted)
         unlabeled_prior = fitted.unlabeled_prior
 
         def expected(threshold: float, prior: float) -> Performance:
@@ -565,7 +629,7 @@ class PerformanceDisplay(Display):
         )
         ax.plot(self.priors, adapted, color=NEW, label="threshold follows the share")
         if self.prior is not None:
-            ax.axvline(self.prior, color=DECISION, label="current share", gid="cut", clip_on=False)
+            _mark_place(ax, self.prior, DECISION, "cut", "current share")
         top = float(self.priors[-1] + self.priors[0])
         ax.set(xlabel="share of positives in new rows", xlim=(0, top))
         ax.set_ylabel(f"expected {self.figure}")
@@ -574,15 +638,14 @@ class PerformanceDisplay(Display):
         else:
             _in_percent(ax.yaxis)
         _in_percent(ax.xaxis)
-        ax.legend(frameon=False)
+        _legend(ax)
 
 
 def _stacked(performances: list[Performance]) -> Performance:
     """One performance whose figures are arrays."""
     figures = {}
     for field in fields(Performance):
-        values = [getattr(performance, field.name) for performance in performances]
-        figures[field.name] = np.array(values)
+        figures[field.name] = _attribute(performances, field.name)
     return Performance(**figures)
 
 
@@ -599,9 +662,8 @@ class GainDisplay(Display):
     ----------
     gain : Gain
         The curve with its limits.
-    flagged, checked : tuple of float, optional
-        Share of the rows, and share of the positives among them, for the rows that are flagged and
-        for those of a budget.
+    flagged, checked : float, optional
+        Shares of the rows that are flagged, and of those of a budget.
 
     Examples
     --------
@@ -616,33 +678,33 @@ class GainDisplay(Display):
     """
 
     gain: Gain
-    flagged: tuple[float, float] | None = None
-    checked: tuple[float, float] | None = None
+    flagged: float | None = None
+    checked: float | None = None
 
     @classmethod
     def from_classifier(cls, classifier: Any, X: Rows | None = None, *, ax: Any = None) -> Self:
         """The curve at the prior of the classifier; depths refer to new rows if they are given."""
         gain = _gain_of(classifier, X)
-        expected = classifier.expected_performance()
-        return cls(gain, (float(expected.flagged), float(expected.recall))).plot(ax)
+        return cls(gain, float(classifier.expected_performance().flagged)).plot(ax)
 
     def _draw(self, ax: Any) -> None:
         gain = self.gain
-        ax.fill_between(gain.share, gain.low, gain.high, color=POSITIVE, alpha=0.15, linewidth=0)
-        ax.plot(gain.share, gain.recall, color=POSITIVE, label="highest scores first")
+        _draw_limits(ax, gain.share, gain.low, gain.high)
+        recall = _where_narrow(gain.recall, gain.low, gain.high)
+        ax.plot(gain.share, recall, color=POSITIVE, label="highest scores first")
         ax.plot([0, 1], [0, 1], "--", color=EVEN, label="at random")
         nine_of_ten = int(np.searchsorted(gain.recall, 0.9))
         reach = max(float(gain.share[nine_of_ten]), 2 * gain.prior, 1e-4)
         if self.flagged is not None:
-            _mark(ax, self.flagged, DECISION, "cut", "the rows flagged")
-            reach = max(reach, 1.5 * self.flagged[0])
+            _mark_place(ax, self.flagged, DECISION, "cut", "the rows flagged")
+            reach = max(reach, 1.5 * self.flagged)
         if self.checked is not None:
-            _mark(ax, self.checked, NEW, "checked", "the rows to check")
-            reach = max(reach, 1.5 * self.checked[0])
+            _mark_place(ax, self.checked, NEW, "checked", "the rows to check")
+            reach = max(reach, 1.5 * self.checked)
         end = _round_top(min(1.0, reach))
         ax.set(xlabel="rows checked", ylabel="positives found", xlim=(0, end), ylim=(0, 1.02))
         _in_percent(ax.xaxis, ax.yaxis)
-        ax.legend(frameon=False, loc="lower right")
+        _legend(ax)
 
 
 @dataclass
@@ -681,14 +743,19 @@ class PrecisionRecallDisplay(Display):
         positions = np.flatnonzero((gain.share > 0) & (gain.recall > 0))
         positions = positions[np.unique(np.linspace(0, len(positions) - 1, 200).astype(int))]
         shares = gain.share[positions].tolist()
-        outlooks = [gain.outlook(share, n_positive, prior, math.nan) for share in shares]
+        recall = []
+        precision = []
+        for share in shares:
+            outlook = gain.outlook(share, n_positive, prior, math.nan)
+            recall.append(outlook.recall.value)
+            precision.append(outlook.precision)
         if point is not None and math.isnan(point[1]):  # nothing is flagged
             point = (point[0], 1.0)
         return cls(
-            recall=np.array([outlook.recall.value for outlook in outlooks]),
-            precision=np.array([outlook.precision.value for outlook in outlooks]),
-            low=np.array([outlook.precision.low for outlook in outlooks]),
-            high=np.array([outlook.precision.high for outlook in outlooks]),
+            recall=np.array(recall),
+            precision=_attribute(precision, "value"),
+            low=_attribute(precision, "low"),
+            high=_attribute(precision, "high"),
             prior=prior.value,
             point=point,
         )
@@ -706,16 +773,17 @@ class PrecisionRecallDisplay(Display):
         return cls.from_gain(gain, n_positive, classifier.test_prior_, point=point).plot(ax)
 
     def _draw(self, ax: Any) -> None:
-        ax.fill_between(self.recall, self.low, self.high, color=POSITIVE, alpha=0.15, linewidth=0)
-        ax.plot(self.recall, self.precision, color=POSITIVE, label="highest scores first")
+        _draw_limits(ax, self.recall, self.low, self.high)
+        precision = _where_narrow(self.precision, self.low, self.high)
+        ax.plot(self.recall, precision, color=POSITIVE, label="highest scores first")
         ax.axhline(self.prior, linestyle="--", color=EVEN, label="at random")
         if self.point is not None:
-            _mark(ax, self.point, DECISION, "cut", "the rows flagged")
+            _mark_place(ax, self.point[0], DECISION, "cut", "the rows flagged")
         ax.set_xlabel("positives found (recall)")
         ax.set_ylabel("checked rows that are positive (precision)")
         ax.set(xlim=(0, 1), ylim=(0, 1.02))
         _in_percent(ax.xaxis, ax.yaxis)
-        ax.legend(frameon=False, loc="lower left")
+        _legend(ax)
 
 
 @dataclass
@@ -753,29 +821,29 @@ class BacktestDisplay(Display):
 
     def _draw(self, ax: Any) -> None:
         periods = self.backtest.periods
-        seen = np.array([period.seen for period in periods])
-        noise = np.array([period.noise for period in periods])
+        readings = [self.backtest.reading(period) for period in periods]
+        seen = _attribute(periods, "seen")
+        read = _attribute(readings, "move")
         used = np.array([period.used for period in periods])
-        read = np.array([self.backtest.reading(period).move for period in periods])
-        error_seen = 2 * np.sqrt(noise)
+        error_seen = 2 * np.sqrt(_attribute(periods, "noise"))
         error_read = 2 * self.backtest.spread
         places = np.arange(len(periods))
         left = places - 0.1
         right = places + 0.1
+        style = {"capsize": 4, "linestyle": "none"}
         ax.axhline(0, color=EVEN, linewidth=0.8)
         ax.errorbar(
-            left, seen, error_seen, fmt="o", capsize=4, color=POSITIVE, label="by the labels"
+            left, seen, error_seen, marker="o", color=POSITIVE, label="by the labels", **style
         )
         ax.errorbar(
-            right, read, error_read, fmt="s", capsize=4, color=NEW, label="read without them"
+            right, read, error_read, marker="s", color=NEW, label="read without them", **style
         )
         if not used.all():
             ax.plot(left[~used], seen[~used], "x", color=DECISION, label="not used")
-        names = [_short_name(period.name) for period in periods]
-        ax.set_xticks(places, names, rotation=30, ha="right")
+        _show_names(ax, [period.name for period in periods])
         ax.set_ylabel("odds of a positive, by a factor of")
         ax.yaxis.set_major_formatter(_factor)
-        ax.legend(frameon=False)
+        _legend(ax)
 
 
 def _factor(log_odds: float, _position: int) -> str:
@@ -793,7 +861,7 @@ class LiftDisplay(GainDisplay):
         lift = gain.lift[checked]
         low = gain.low[checked] / share
         high = gain.high[checked] / share
-        ax.fill_between(share, low, high, color=POSITIVE, alpha=0.15, linewidth=0)
+        _draw_limits(ax, share, low, high)
         ax.plot(share, lift, color=POSITIVE)
         ax.axhline(1, linestyle="--", color=EVEN)
         top = 1.1 * min(float(lift.max()), 1 / max(gain.prior, 1e-6))

@@ -324,7 +324,7 @@ def test_notebooks_show_a_budget_and_warnings(june, data):
     budget = june.at_budget(rows=40, of=data.test).budget_
     html = june.at_budget(rows=40, of=data.test)._repr_html_()
     assert "40 rows (1.00%)" in html
-    assert str(budget.precision) in html
+    assert budget.precision.as_expected() in html
     with pytest.warns(ShiftWarning):
         moved = june.adapt(data.test * [1, 3])
     html = moved._repr_html_()

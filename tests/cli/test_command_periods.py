@@ -1,5 +1,6 @@
 """Commands with --by: each period has its own reading, decision, budget and warnings."""
 
+import re
 import warnings
 from dataclasses import replace
 
@@ -147,7 +148,7 @@ def test_the_page_shows_answers_by_period_and_suspicious_labels(run, folder):
     assert code == 0, err
     page = (folder / "page.html").read_text()
     section = page[page.index("<h2>Suspicious labels") :].split("</section>")[0]
-    assert '<th scope="row">7</th><td class="">label</td>' in section
+    assert re.search(r">7</th><td [^>]*>label</td>", section)
     groups = page[page.index("<h2>Share of positives by month") :].split("</section>")[0]
     assert groups.count("answers were used") == 3
 

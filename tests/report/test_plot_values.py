@@ -59,8 +59,8 @@ def test_a_calibrated_classifier_lies_on_the_diagonal(classifier, single):
         bins = CalibrationDisplay.from_fitted(clf.fitted_)
         inside = (bins.low <= bins.predicted) & (bins.predicted <= bins.high)
         assert inside.mean() >= 0.8
-        assert (bins.low <= bins.observed).all()
-        assert (bins.observed <= bins.high).all()
+        assert (bins.low <= bins.expected).all()
+        assert (bins.expected <= bins.high).all()
 
 
 def test_without_adapting_accuracy_is_linear_in_the_prior(classifier):

@@ -1,5 +1,6 @@
 """Displays hold numbers and draw them."""
 
+import itertools
 import runpy
 from pathlib import Path
 
@@ -64,15 +65,52 @@ def test_priors_that_cannot_be_read_as_usual_are_marked():
     assert PriorDisplay({"May": good}).plot().ax_.get_legend() is None
 
 
-def test_the_legend_of_the_tail_ratio_lies_inside_its_axes(classifier):
-    bound = PriorEstimate(0.3, 0.1, 0.6, 0.95, "matching", identified=False, upper=0.5)
-    for size in ((4.9, 3.2), (3.5, 2.5)):
-        figure, ax = pyplot.subplots(figsize=size, layout="constrained")
-        TailRatioDisplay.from_counts(classifier.fitted_.tails, bound).plot(ax)
-        figure.canvas.draw()
-        legend, axes = ax.get_legend().get_window_extent(), ax.get_window_extent()
-        assert axes.x0 <= legend.x0
-        assert legend.x1 <= axes.x1
+@pytest.mark.parametrize("size", [(6.4, 4.8), (4.9, 3.2), (3.5, 2.5)])
+@pytest.mark.parametrize(
+    "display",
+    [CalibrationDisplay, GainDisplay, PerformanceDisplay, RocDisplay, ScoreDisplay, TailRatioDisplay],
+)
+def test_legends_lie_above_the_axes_and_inside_the_figure(classifier, display, size):
+    figure, ax = pyplot.subplots(figsize=size, layout="constrained")
+    display.from_classifier(classifier, ax=ax)
+    figure.canvas.draw()
+    legend = ax.get_legend().get_window_extent()
+    assert legend.y0 >= ax.get_window_extent().y1 - 1
+    assert legend.x0 >= 0
+    assert legend.x1 <= figure.bbox.x1
+
+
+@pytest.mark.parametrize("n", [3, 12, 25, 36])
+def test_every_period_is_named_and_no_name_covers_another(n):
+    months = [f"{2024 + k // 12}-{k % 12 + 1:02d}" for k in range(n)]
+    prior = PriorEstimate(0.4, 0.3, 0.6, 0.95, "matching")
+    figure, ax = pyplot.subplots(figsize=(4.9, 3.2), layout="constrained")
+    PriorDisplay(dict.fromkeys(months, prior)).plot(ax)
+    figure.canvas.draw()
+    labels = ax.get_xticklabels()
+    assert [label.get_text() for label in labels] == months
+    if labels[0].get_rotation() in (0, 90):  # the boxes of slanted names overlap, their letters do not
+        ends = [label.get_window_extent() for label in labels]
+        assert all(left.x1 <= right.x0 + 2 for left, right in itertools.pairwise(ends))
+
+
+def test_of_very_many_periods_every_kth_is_named():
+    prior = PriorEstimate(0.4, 0.3, 0.6, 0.95, "matching")
+    ax = PriorDisplay({f"day {k}": prior for k in range(100)}).plot().ax_
+    assert [label.get_text() for label in ax.get_xticklabels()] == [f"day {k}" for k in range(0, 100, 3)]
+
+
+def test_intervals_of_groups_are_called_joint():
+    alone = PriorEstimate(0.4, 0.3, 0.6, 0.998, "matching")
+    together = PriorEstimate(0.4, 0.35, 0.5, 0.95, "matching")
+    assert "joint 95% intervals" in PriorDisplay({"May": alone}, together).plot().ax_.get_ylabel()
+
+
+def test_where_the_range_is_wide_the_curve_shows_the_band_alone():
+    wide = np.array([False, True, False])
+    low = np.where(wide, 0.1, 0.5)
+    display = PrecisionRecallDisplay(np.array([0.1, 0.5, 1.0]), np.full(3, 0.6), low, np.full(3, 0.7), 0.2)
+    assert_allclose(np.isnan(display.plot().ax_.lines[0].get_ydata()), wide)
 
 
 def test_precision_and_recall_are_those_of_budgets(classifier, data):

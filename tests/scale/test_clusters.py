@@ -6,7 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from scale_data import DATA, NAMED, PLAIN, TABLE
+from scale_data import COLUMNS, DATA, NAMED, PLAIN, TABLE
+from sklearn.base import clone
 
 from drpu import count_batches, score_batches
 from drpu.exceptions import DataError, ParameterError
@@ -42,6 +43,16 @@ def test_dask_scores_lazily_and_in_place(dask_frame):
     assert_array_equal(found.index, TABLE.index)
     assert_array_equal(found["label"], NAMED.predict(seen))
     assert_allclose(found["probability"], NAMED.predict_proba(seen)[:, 1])
+
+
+def test_dask_tells_classifiers_with_equal_parameters_apart(dask_frame):
+    dask = pytest.importorskip("dask")
+    positive, unlabeled = (TABLE[COLUMNS].iloc[rows] for rows in (slice(0, 100), slice(100, None)))
+    other = clone(NAMED).fit_pu(positive, unlabeled)
+    lazy = [score_batches(classifier, dask_frame)["ratio"] for classifier in (NAMED, other)]
+    first, second = dask.compute(*lazy, scheduler="synchronous")
+    assert_allclose(first, NAMED.ratio(TABLE[COLUMNS]))
+    assert_allclose(second, other.ratio(TABLE[COLUMNS]))
 
 
 def test_dask_arrays_are_rows():

@@ -13,7 +13,7 @@ from cluster_checks import COLUMNS, assert_like_a_local_fit, assert_needs_no_clu
 from drpu import DaskBoosted, DRPUClassifier
 from drpu.exceptions import ClusterError, DataError, DataTypeError, LabelError, ParameterError
 from drpu.models.clusters import Plan
-from drpu.scale.dask_tasks import fold_of, pieces
+from drpu.scale.dask import fold_of, pieces_for_workers
 from drpu.tables.encoder import TableEncoder
 
 pytest.importorskip("distributed")
@@ -73,7 +73,7 @@ def test_a_row_keeps_its_fold_however_the_frame_is_divided():
     plan = Plan(TableEncoder.numbers(COLUMNS), "label", None, "id", np.array([1]), 0.2, 7)
 
     def folds(parts):
-        found = [piece for part in parts for piece in pieces(plan, part, 3)]
+        found = [piece for part in parts for piece in pieces_for_workers(plan, part, 3)]
         return sorted(
             (row[0], fold) for piece in found for row, fold in zip(piece.rows, piece.fold, strict=True)
         )

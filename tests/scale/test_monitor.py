@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import copy
+import os
+import pickle
+
 import numpy as np
 import pytest
 from scale_data import DATA, PLAIN
@@ -101,6 +105,28 @@ def test_it_goes_on_after_a_restart(window, tmp_path):
     second = PriorMonitor.load(tmp_path / "monitor", PLAIN)
     for part in parts[3:]:
         assert first.update(part) == second.update(part)
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda it: pickle.loads(pickle.dumps(it))])
+def test_a_copy_goes_on_by_itself(copied):
+    monitor, (first, second) = PriorMonitor(PLAIN, window=500), batches(0.3, 2)
+    monitor.update(first)
+    with monitor._lock:  # an update of another thread
+        other = copied(monitor)
+        reading = other.update(second)
+    assert (monitor.tails.n, other.tails.n) == (300, 600)
+    assert reading == monitor.update(second)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_a_forked_child_can_update_although_the_parent_was_updating():
+    monitor, tails = PriorMonitor(PLAIN), PLAIN.count(DATA.test)
+    with monitor._lock:
+        child = os.fork()
+        if child == 0:
+            os._exit(int(monitor.update(tails).n == tails.n))
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
 
 
 def test_damaged_and_foreign_files_are_refused(tmp_path):

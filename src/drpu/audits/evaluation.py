@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import brentq
 
+from drpu._results import TableColumns, TableResult, figure_columns
 from drpu._typing import BoolArray, FloatArray, IntArray
 from drpu.audits.design import both_tails, stratified_share
 from drpu.priors.figures import Figure
@@ -58,8 +59,8 @@ class Answers:
 FIGURES = ("accuracy", "precision", "recall", "false_positive_rate", "flagged", "cost", "prior")
 
 
-@dataclass(frozen=True, slots=True)
-class Evaluation:
+@dataclass(frozen=True, slots=True, repr=False)
+class Evaluation(TableResult):
     """Performance measured on rows with true labels, with limits for their population.
 
     Attributes
@@ -90,9 +91,13 @@ class Evaluation:
     n: int
     level: float
 
-    def __str__(self) -> str:
-        lines = [f"{name.replace('_', ' '):20s} {getattr(self, name)}" for name in FIGURES]
-        return "\n".join([f"{self.n} rows with true labels, intervals at {self.level:.0%}", *lines])
+    def to_columns(self) -> TableColumns:
+        """One row per figure, with limits."""
+        figures = figure_columns(getattr(self, name) for name in FIGURES)
+        return {"figure": list(FIGURES), **figures}
+
+    def _title(self) -> str:
+        return f"{self.n} rows with true labels, intervals at {self.level:.0%}"
 
 
 def evaluate_answers(

@@ -223,7 +223,7 @@ class RatioClassifier(RatioDecisions):
         priors : GroupPriors
             For each group its prior, what moved, the warnings about it, and its ``classifier``, which makes
             its labels. The values of small groups are shrunk towards the prior of all rows; see
-            :class:`drpu.GroupPriors` for the rule.
+            :class:`drpu.periods.group_priors.GroupPriors` for the rule.
 
         Examples
         --------

@@ -9,6 +9,7 @@ import numpy as np
 
 from drpu._checks import check_fraction, check_integer, check_jobs, check_random_state, is_auto
 from drpu._progress import progress_bar
+from drpu._results import TableColumns, TableResult, frame_of
 from drpu._samples import Sample, SamplePair, n_rows
 from drpu._typing import FloatArray, IntArray, Rows
 from drpu.audits.plan import check_same_rows, labelled_flags
@@ -33,7 +34,7 @@ REST = "(rest)"  # what is not a part of any column
 
 
 @dataclass(frozen=True, slots=True)
-class Reasons:
+class Reasons(TableResult):
     """The columns that speak most for and against a row being positive.
 
     Attributes
@@ -60,6 +61,17 @@ class Reasons:
             if text
         )
 
+    def __repr__(self) -> str:  # one line, as they come in lists
+        return f"Reasons({self})"
+
+    def to_columns(self) -> TableColumns:
+        """The columns with their parts of the score: those that raise it come first."""
+        pairs = [*self.favour, *self.against]
+        return {"column": [name for name, _ in pairs], "part": [part for _, part in pairs]}
+
+    def _title(self) -> str:
+        return "parts of columns in the score"
+
 
 def column_parts(classifier: RatioDecisions, X: Any) -> FloatArray:
     """The part of each column of the training table in the score of each row, and a last part: the rest."""
@@ -84,9 +96,11 @@ MANY = (
 REPEATS = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Suspects:
+@dataclass(frozen=True, slots=True, repr=False)
+class Suspects(TableResult):
     """Labelled positives in the order of how wrong their labels look, and copies of them.
+
+    Its length is the number of labelled positives.
 
     Attributes
     ----------
@@ -105,7 +119,10 @@ class Suspects:
     expected: Figure
     copies: IntArray
 
-    def to_columns(self, n: int | None = None) -> dict[str, list[Any]]:
+    def __len__(self) -> int:
+        return len(self.positions)
+
+    def to_columns(self, n: int | None = None) -> TableColumns:
         """Columns of a table: the first ``n`` labelled positives, then the copies.
 
         ``row`` is a position, ``copy_of`` that of the labelled positive that an unlabeled row equals.
@@ -119,6 +136,13 @@ class Suspects:
             "probability": [*self.probability[:n].tolist(), *[None] * len(copies)],
             "copy_of": [*[None] * n, *(labelled for _, labelled in copies)],
         }
+
+    def to_frame(self, n: int | None = None) -> Any:
+        """The table of :meth:`to_columns` as a data frame of pandas, polars or Arrow."""
+        return frame_of(self.to_columns(n))
+
+    def _title(self) -> str:
+        return str(self)
 
     def __str__(self) -> str:
         found = self.expected

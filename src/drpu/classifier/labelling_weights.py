@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from html import escape
 from typing import Any
 
 import narwhals as nw
 import numpy as np
 
 from drpu._checks import check_numbers, one_line
+from drpu._results import TableColumns, TableResult, figure_columns
 from drpu._samples import indexable, is_sparse
 from drpu._typing import BoolArray, FloatArray, IntArray, Rows
 from drpu.audits.combine import TrainingAnswers, training_answers
@@ -24,11 +24,9 @@ from drpu.priors.figures import Figure
 from drpu.tables.frames import collected, is_frame, warn_of_order
 from drpu.tables.values import is_missing
 
-MOST_SHOWN = 30  # levels in the text and in the table of a notebook
-
 
 @dataclass(frozen=True, eq=False, repr=False)
-class LabellingWeights:
+class LabellingWeights(TableResult):
     """Weights under which the labelled rows represent all positives, and the rates behind them.
 
     Attributes
@@ -50,29 +48,23 @@ class LabellingWeights:
     by: tuple[Any, ...]
     n_labelled: dict[Any, int]
 
-    def __repr__(self) -> str:
-        names = ", ".join(map(str, self.by))
-        lines = [f"LabellingWeights of {len(self.weights):,} rows, rate of labelling by {names}:"]
-        for level, rate in list(self.rates.items())[:MOST_SHOWN]:
-            lines.append(f"  {level}: {rate}, {self.n_labelled[level]:,} labelled rows")
-        if len(self.rates) > MOST_SHOWN:
-            lines.append(f"  and {len(self.rates) - MOST_SHOWN} more")
-        return "\n".join(lines)
+    def to_columns(self) -> TableColumns:
+        """One row per value of the columns, with its rate and its number of labelled rows."""
+        levels = list(self.rates)
+        if len(self.by) > 1:
+            levels = [", ".join(map(str, level)) for level in levels]
+        figures = figure_columns(self.rates.values())
+        return {
+            "level": levels,
+            "rate": figures["value"],
+            "low": figures["low"],
+            "high": figures["high"],
+            "labelled": [self.n_labelled[level] for level in self.rates],
+        }
 
-    def _repr_html_(self) -> str:
-        names = escape(", ".join(map(str, self.by)))
-        rows = []
-        for level, rate in list(self.rates.items())[:MOST_SHOWN]:
-            limits = f"{rate.low:.1%} to {rate.high:.1%}"
-            rows.append(
-                f"<tr><th scope=row>{escape(str(level))}</th><td>{rate.value:.1%}</td><td>{limits}</td>"
-                f"<td>{self.n_labelled[level]:,}</td></tr>"
-            )
-        if len(self.rates) > MOST_SHOWN:
-            rows.append(f"<tr><td colspan=4>and {len(self.rates) - MOST_SHOWN} more</td></tr>")
-        head = f"<tr><th>{names}</th><th>rate of labelling</th><th>limits</th><th>labelled rows</th></tr>"
-        caption = f"<caption><b>LabellingWeights</b> of {len(self.weights):,} rows</caption>"
-        return f"<table>{caption}<thead>{head}</thead><tbody>{''.join(rows)}</tbody></table>"
+    def _title(self) -> str:
+        names = ", ".join(map(str, self.by))
+        return f"{len(self.weights):,} rows, rates of labelling by {names}"
 
 
 def labelling_weights(

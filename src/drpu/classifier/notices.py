@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from html import escape
-from importlib import import_module
 from typing import Any
 
 from drpu.exceptions import (
@@ -25,6 +24,7 @@ from drpu.models.crossfit import FEWEST_KNOWN, Folds
 from drpu.periods.columns import OTHER_SHIFT, ColumnShift
 from drpu.periods.mixture_test import MixtureTest
 from drpu.priors.estimate import FEW_POSITIVES, PriorEstimate
+from drpu.priors.figures import Figure
 from drpu.priors.tails import ScoreTails
 from drpu.tables.notes import Note, list_of_notes
 
@@ -228,31 +228,23 @@ def _expected(classifier: Any) -> dict[str, str]:
     rows = {}
     for name in ("flagged", "precision", "recall"):
         value, least, most = (float(getattr(part, name)) for part in (now, low, high))
-        shown = f"{value:.1%} ({min(least, value):.1%} to {max(most, value):.1%})"
-        rows[f"expected {name}"] = (
-            "cannot be computed: no row is flagged" if math.isnan(value) else shown
-        )
+        figure = Figure(value, min(least, value), max(most, value))
+        text = f"{figure.low:.1%} to {figure.high:.1%}"
+        if math.isnan(value):
+            text = "cannot be computed: no row is flagged"
+        elif not figure.is_wide:
+            text = f"{value:.1%} ({text})"
+        rows[f"expected {name}"] = text
     return rows
-
-
-# By name, because these modules import the estimators, and are needed for such frames only.
-_COUNTERS = {"DaskBoosted": "drpu.scale.dask", "SparkBoosted": "drpu.scale.spark"}
-
-
-def module_there(frame: Any) -> Any:
-    """The module whose workers count and score a Dask or Spark collection; None for rows in memory."""
-    engine = engine_of(frame)
-    return None if engine is None else import_module(_COUNTERS[engine])
 
 
 def count_there(classifier: Any, frame: Any, weight: Any) -> ScoreTails | None:
     """Counts of a Dask or Spark collection, made by its workers; None for rows in memory."""
-    there = module_there(frame)
-    if there is None:
+    engine = engine_of(frame)
+    if engine is None:
         return None
     if weight is not None and not isinstance(weight, str):
         raise ParameterError(
             f"sample_weight must be the name of a column for rows on a cluster, got {type(weight).__name__}."
         )
-    counted: ScoreTails = there.count(classifier, frame, None, weight)
-    return counted
+    return engine.count(classifier, frame, None, weight)

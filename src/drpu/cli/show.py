@@ -18,10 +18,10 @@ from drpu.exceptions import DRPUError, DRPUWarning, ExtraColumnsWarning
 from drpu.report.texts import (
     ONLY_PRIOR,
     backtest_text,
+    expected_text,
     figure_text,
     only_prior_text,
     share,
-    value_text,
 )
 
 FIGURES = ("accuracy", "precision", "recall", "flagged", "cost")
@@ -190,8 +190,8 @@ def _budget_line(budget: dict[str, Any]) -> str:
     depth = share(budget["share"])
     if budget["rows"] is not None:
         depth = f"{budget['rows']:,} rows ({depth})"
-    precision = figure_text(budget["precision"])
-    recall = figure_text(budget["recall"])
+    precision = expected_text(budget["precision"])
+    recall = expected_text(budget["recall"])
     lift = figure_text(budget["lift"], "{:.3g}".format)
     return f"{depth}: precision {precision}, recall {recall}, lift {lift}"
 
@@ -209,9 +209,11 @@ def _bill_line(bill: Any, costs: dict[str, float]) -> str:
 
 
 def _expected(values: dict[str, Any], name: str) -> str:
+    from drpu.priors.figures import Figure  # which needs SciPy, unlike the parser of the commands
+
     value = values["expected"][name]
     low, high = values["expected_range"][name]
-    return f"{name} {value_text(value, min(low, value), max(high, value))}"
+    return f"{name} {expected_text(Figure(value, min(low, value), max(high, value)))}"
 
 
 def levels_line(levels: Mapping[str, int]) -> dict[str, str]:

@@ -12,14 +12,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from drpu._results import TableColumns, TableResult, figure_columns
 from drpu._typing import FloatArray, IntArray
 from drpu.priors.estimate import PriorEstimate
 from drpu.priors.figures import Figure, exact_limits, exact_limits_of
 from drpu.priors.tails import ScoreTails
 
 
-@dataclass(frozen=True, slots=True)
-class Budget:
+@dataclass(frozen=True, slots=True, repr=False)
+class Budget(TableResult):
     """Expected results of checking the best-scored rows.
 
     Attributes
@@ -45,11 +46,25 @@ class Budget:
     lift: Figure
     positions: IntArray | None = None
 
+    def to_columns(self) -> TableColumns:
+        """One row for each of precision, recall and lift, with limits."""
+        figures = figure_columns([self.precision, self.recall, self.lift])
+        return {"figure": ["precision", "recall", "lift"], **figures}
+
+    def _title(self) -> str:
+        return f"{self._depth()}, those with ratios above {self.threshold:.3g}"
+
+    def _depth(self) -> str:
+        share = f"{self.share:.2%}"
+        if self.rows is None:
+            return f"{share} of the rows"
+        return f"{self.rows:,} rows ({share})"
+
     def __str__(self) -> str:
-        depth = f"{self.share:.2%}"
-        rows = f"{depth} of the rows" if self.rows is None else f"{self.rows:,} rows ({depth})"
         lift = f"lift {self.lift.value:.1f}"
-        return f"{rows}: precision {self.precision}, recall {self.recall}, {lift}"
+        precision = self.precision.as_expected()
+        recall = self.recall.as_expected()
+        return f"{self._depth()}: precision {precision}, recall {recall}, {lift}"
 
 
 def budget_outlook(

@@ -20,6 +20,7 @@ from typing import Self
 import numpy as np
 from scipy.special import ndtri
 
+from drpu._results import TableColumns, TableResult
 from drpu._typing import FloatArray, IntArray
 from drpu.priors.calibration import calibrate
 from drpu.priors.estimate import PriorEstimate
@@ -48,8 +49,8 @@ _SEED = 0  # a fixed seed of the folds, so that figures are reproducible
 _MOST_DIVIDED = 500_000_000  # rows that NumPy divides at random; more rows keep their shares
 
 
-@dataclass(frozen=True, slots=True)
-class Performance:
+@dataclass(frozen=True, slots=True, repr=False)
+class Performance(TableResult):
     """Expected performance at a threshold; arrays for several thresholds.
 
     Attributes
@@ -72,6 +73,16 @@ class Performance:
     false_positive_rate: float | FloatArray
     flagged: float | FloatArray
     cost: float | FloatArray
+
+    def to_columns(self) -> TableColumns:
+        """One row per figure; for several thresholds one row per threshold."""
+        figures = {field.name: np.asarray(getattr(self, field.name)) for field in fields(self)}
+        if figures["threshold"].ndim == 0:
+            return {"figure": list(figures), "value": [float(v) for v in figures.values()]}
+        return {name: values.tolist() for name, values in figures.items()}
+
+    def _title(self) -> str:
+        return "expected figures"
 
 
 def performance_at(

@@ -50,7 +50,7 @@ KIND_MODULES = (
     "drpu.tables.cells",
     "drpu.periods.moves",
     "drpu.priors.tails",
-    "drpu.rivals.base",
+    "drpu.rivals.rival",
     "drpu.tables.columns",
     "drpu.tables.text",
     "drpu.tables.encoder",

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -28,7 +29,36 @@ MOST_LEVELS = 100_000  # held-out positives whose scores are kept; of more, a ra
 MOST_LABELS = 100  # a column with more values than this is not a label
 Counts = list[tuple[Any, int]]  # values of a column with their numbers of rows
 
-ENGINES = {"dask": "DaskBoosted", "dask_expr": "DaskBoosted", "pyspark": "SparkBoosted"}
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """A kind of cluster: the module that counts, scores and fits its frames, and its learner.
+
+    Both are named and not imported: the module imports the classifiers, and is needed for such
+    frames only.
+    """
+
+    module: str
+    learner: str  # name of the class of the module that is fitted to such frames
+
+    def count(
+        self, classifier: Any, frame: Any, columns: Sequence[str] | None, weight: str | None
+    ) -> ScoreTails:
+        """Counts of the scores of a frame, made by the workers."""
+        counts: ScoreTails = import_module(self.module).count(classifier, frame, columns, weight)
+        return counts
+
+    def score(self, classifier: Any, frame: Any, columns: Sequence[str] | None) -> Any:
+        """A frame with the outputs of each row, which the workers compute."""
+        return import_module(self.module).score(classifier, frame, columns)
+
+
+# by the package of a frame
+ENGINES = {
+    "dask": Engine("drpu.scale.dask", "DaskBoosted"),
+    "dask_expr": Engine("drpu.scale.dask", "DaskBoosted"),
+    "pyspark": Engine("drpu.scale.spark", "SparkBoosted"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,21 +85,6 @@ class Ranges:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """Rows on a worker; ``fold`` is -1 for rows that are used for training only."""
-
-    rows: FloatArray
-    positive: BoolArray
-    fold: IntArray
-    weight: FloatArray | None
-
-    def take(self, chosen: Any) -> Part:
-        """Some of the rows."""
-        weight = None if self.weight is None else self.weight[chosen]
-        return Part(self.rows[chosen], self.positive[chosen], self.fold[chosen], weight)
-
-
-@dataclass(frozen=True, slots=True)
 class Plan:
     """How rows of a frame are encoded, which are positive, and how they get their folds."""
 
@@ -85,6 +100,11 @@ class Plan:
     def columns(self) -> list[str]:
         """The columns that are encoded."""
         return [plan.name for plan in self.table.used]
+
+    @property
+    def hashed_columns(self) -> list[str]:
+        """The columns whose hash determines the fold of a row."""
+        return self.columns if self.key is None else [self.key]
 
 
 class RowsOnCluster(Protocol):
@@ -296,8 +316,8 @@ def held_out_tails(rows: RowsOnCluster, functions: Sequence[BoostedFunction]) ->
     return total
 
 
-def engine_of(X: Any) -> str | None:
-    """Name of the class that is fitted to frames like ``X``, or None if its rows are in memory."""
+def engine_of(X: Any) -> Engine | None:
+    """The engine of a frame on a cluster, or None if the rows of ``X`` are in memory."""
     return ENGINES.get(type(X).__module__.partition(".")[0])
 
 
@@ -309,6 +329,6 @@ def refuse_frame(X: Any, name: str = "X") -> None:
     package = type(X).__module__.partition(".")[0]
     raise DataTypeError(
         f"{name} is a {package} {type(X).__name__}, whose rows are not in memory. To fit on the "
-        f"cluster use DRPUClassifier(model={engine}(...)).fit(frame, y='label'), to count or score "
-        "them use adapt, count_batches or score_batches, or load them into memory."
+        f"cluster use DRPUClassifier(model={engine.learner}(...)).fit(frame, y='label'), to count "
+        "or score them use adapt, count_batches or score_batches, or load them into memory."
     )

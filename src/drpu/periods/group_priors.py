@@ -15,13 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from html import escape
 from typing import Any
 
 import numpy as np
 from scipy.special import chdtrc, ndtri
 
 from drpu._checks import check_fraction
+from drpu._results import TableColumns, TableResult, figure_columns
 from drpu._typing import FloatArray
 from drpu.exceptions import DataError
 from drpu.priors.estimate import PriorEstimate
@@ -70,8 +70,8 @@ class GroupPrior:
     flagged: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class GroupPriors:
+@dataclass(frozen=True, slots=True, repr=False)
+class GroupPriors(TableResult):
     """Priors of groups, in the order of their names.
 
     Indexed by the name of a group; iterating gives the :class:`GroupPrior` objects.
@@ -112,16 +112,24 @@ class GroupPriors:
         """Names of the groups."""
         return [group.name for group in self.groups]
 
-    def __str__(self) -> str:
-        width = max(len(str(group.name)) for group in self.groups)
+    def to_columns(self) -> TableColumns:
+        """One row per group: its prior with limits, what moved, flagged rows and warnings."""
+        figures = figure_columns(group.prior for group in self.groups)
+        return {
+            "group": self.names,
+            "rows": [group.n for group in self.groups],
+            "prior": figures["value"],
+            "low": figures["low"],
+            "high": figures["high"],
+            "p_value": [group.p_value for group in self.groups],
+            "shift": [group.shift for group in self.groups],
+            "flagged": [group.flagged for group in self.groups],
+            "warnings": [", ".join(group.warnings) for group in self.groups],
+        }
+
+    def _title(self) -> str:
         limits = f"limits for all together at {self.level:.0%}"
-        lines = [f"{len(self)} groups, {limits}; all rows {self.whole}"]
-        for group in self.groups:
-            prior = group.prior
-            figures = f"{prior.value:.3f} [{prior.low:.3f}, {prior.high:.3f}]"
-            line = f"{group.name!s:<{width}}  {group.n:>8,}  {figures}  {', '.join(group.warnings)}"
-            lines.append(line.rstrip())
-        return "\n".join(lines)
+        return f"{len(self)} groups, {limits}; all rows {self.whole}"
 
     @property
     def differ(self) -> bool:
@@ -129,26 +137,6 @@ class GroupPriors:
         highest_low = max(group.prior.low for group in self)
         lowest_high = min(group.prior.high for group in self)
         return self.p_value < DIFFERENT or highest_low > lowest_high
-
-    def _repr_html_(self) -> str:
-        header = "".join(
-            f"<th>{name}</th>" for name in ("group", "rows", "prior", "limits", "warnings")
-        )
-        rows = "".join(_html_row(group) for group in self.groups)
-        caption = f"limits hold for all {len(self)} groups together at {self.level:.0%}"
-        return (
-            f"<table><caption>{caption}</caption><thead><tr>{header}</tr></thead>"
-            f"<tbody>{rows}</tbody></table>"
-        )
-
-
-def _html_row(group: GroupPrior) -> str:
-    prior = group.prior
-    return (
-        f"<tr><th scope=row>{escape(str(group.name))}</th><td>{group.n:,}</td>"
-        f"<td>{prior.value:.3f}</td><td>{prior.low:.3f} to {prior.high:.3f}</td>"
-        f"<td>{', '.join(group.warnings)}</td></tr>"
-    )
 
 
 def joint_level(level: float, groups: int) -> float:

@@ -30,7 +30,7 @@ import calendar
 import itertools
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -39,6 +39,7 @@ from scipy.optimize import brentq
 from scipy.special import expit, logit, ndtri
 
 from drpu._codec import Kept, Number, Whole, kept
+from drpu._results import TableColumns, TableResult
 from drpu._typing import BoolArray, FloatArray, IntArray
 from drpu.exceptions import DataError
 from drpu.periods.columns import OTHER_SHIFT
@@ -245,9 +246,11 @@ class PastPeriod(Kept):
 
 
 @kept("backtest")
-@dataclass(frozen=True)
-class Backtest(Kept):
+@dataclass(frozen=True, repr=False)
+class Backtest(Kept, TableResult):
     """How well rows of past periods were read without labels.
+
+    Its length is the number of periods; iterating gives them.
 
     ``spread``: Standard deviation of the move that slope and noise do not explain.
     """
@@ -256,6 +259,29 @@ class Backtest(Kept):
     kind: Kind  # the reading that explains the past moves better
     slope: float  # how far the prior moved when this reading moved by one
     spread: Annotated[float, Number(0)]
+
+    def __len__(self) -> int:
+        return len(self.periods)
+
+    def __iter__(self) -> Iterator[PastPeriod]:
+        return iter(self.periods)
+
+    def to_columns(self) -> TableColumns:
+        """One row per period, with the move of its log-odds by the labels and as read from rows."""
+        return {
+            "period": [period.name for period in self.periods],
+            "rows": [period.rows for period in self.periods],
+            "labels": [period.labels for period in self.periods],
+            "seen": [period.seen for period in self.periods],
+            "read": [self.reading(period).move for period in self.periods],
+            "used": [period.used for period in self.periods],
+        }
+
+    def _title(self) -> str:
+        moves = "moves of the log-odds seen by labels and read without them"
+        return (
+            f"{len(self)} past periods, {moves}; slope {self.slope:.2f}, spread {self.spread:.2f}"
+        )
 
     def reading(self, rows: Evidence | PastPeriod) -> Reading:
         """The move to expect from what the rows of a period show."""

@@ -9,6 +9,7 @@ from scipy.special import betaincinv
 
 from drpu._typing import FloatArray
 
+WIDE_RANGE = 0.3  # of an expected share: from here on the range is printed without the value
 _ROUNDING = 1e-9  # counts of weighted rows are sums of floats
 
 
@@ -25,11 +26,22 @@ class Figure:
     high: float
     variance: float = 0.0  # a conservative variance of ``value`` where answers were counted
 
+    @property
+    def is_wide(self) -> bool:
+        """Whether the range of a share is so wide that its value says little."""
+        return self.high - self.low > WIDE_RANGE
+
     def __float__(self) -> float:
         return self.value
 
     def __str__(self) -> str:
         return f"{self.value:.3f} [{self.low:.3f}, {self.high:.3f}]"
+
+    def as_expected(self) -> str:
+        """An expected share as text: the range alone where it is wide."""
+        if self.is_wide:
+            return f"[{self.low:.3f}, {self.high:.3f}]"
+        return str(self)
 
 
 def exact_limit(hits: float, n: float, tail: float, *, upper: bool) -> float:

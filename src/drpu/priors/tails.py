@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
@@ -14,6 +12,7 @@ import numpy as np
 
 from drpu._checks import check_integer, check_scores, check_weights
 from drpu._codec import Array, As, Number, Whole, kept
+from drpu._fork import ObjectLock
 from drpu._typing import FloatArray, IntArray
 from drpu.exceptions import DataError
 
@@ -138,25 +137,6 @@ def equal_counts(a: IntArray | FloatArray, b: IntArray | FloatArray) -> bool:
     return bool(np.allclose(a, b, rtol=1e-12, atol=1e-12 * max(1.0, float(np.abs(a).sum()))))
 
 
-class _AddingLock:
-    """The lock of one object; in a forked child it is free, whoever held it in the parent."""
-
-    def __init__(self) -> None:
-        self._renew()
-
-    def _renew(self) -> None:
-        self._process = os.getpid()
-        self._lock = threading.Lock()
-
-    def __enter__(self) -> None:
-        if self._process != os.getpid():
-            self._renew()
-        self._lock.acquire()
-
-    def __exit__(self, *error: object) -> None:
-        self._lock.release()
-
-
 class ScoreTails:
     """Counts of scores in the cells cut by the holdout-positive scores.
 
@@ -211,7 +191,7 @@ class ScoreTails:
     n_positive: float
     copies: int
     _counted: Counted
-    _lock: _AddingLock  # held while counts are added, which takes microseconds
+    _lock: ObjectLock  # held while counts are added, which takes microseconds
     # results, and the counts they belong to
     _computed: tuple[IntArray | FloatArray, dict[Any, Any]]
 
@@ -255,7 +235,7 @@ class ScoreTails:
         self.n_positive = n_positive
         self.copies = copies
         self._counted = Counted(np.zeros(len(levels) + 1, dtype=np.int64))
-        self._lock = _AddingLock()
+        self._lock = ObjectLock()
         self._computed = (self._counted.counts, {})
 
     def update(

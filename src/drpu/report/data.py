@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -33,27 +33,59 @@ from drpu.priors.tails import ScoreTails
 from drpu.state.fitted import FittedRatio, ScoredRows, score_once
 
 ROWS = 10_000  # number of rows in the texts of a page without new rows
-LISTED = 1000  # most rows in the list of rows to check
+MOST_ROWS = 1000  # in the list of rows to check
 REASONS = 3  # columns that are named for and against a row
+AXIS_ENDS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)  # of axes that show small shares
+
+
+@dataclass(frozen=True, slots=True)
+class NewRows:
+    """New rows, and what the user knows and asks about them; see ``render_report``."""
+
+    X: Rows
+    level: float
+    by: Any
+    audit: Any
+    columns: Mapping[str, Any]  # the option ``beside``: values to show beside the rows
+
+    @classmethod
+    def of(
+        cls,
+        X: Rows | None,
+        *,
+        level: Any = None,
+        by: Any = None,
+        audit: Any = None,
+        beside: Any = None,
+    ) -> Self | None:
+        """The new rows with these options, None if there are no rows."""
+        if X is not None:
+            return cls(X, 0.95 if level is None else level, by, audit, beside or {})
+        for option in (level, by, audit, beside):
+            if option is not None:
+                text = "by, audit, beside and level are about new rows: pass them as X."
+                raise ParameterError(text)
+        return None
 
 
 @dataclass(frozen=True, slots=True)
 class RowList:
-    """The rows to check, those with the highest probabilities first."""
+    """The rows to check, those with the highest probabilities first.
+
+    ``reasons`` are the columns that speak for and against each row; None if the model cannot tell.
+    """
 
     n: int  # number of rows to check, of which the first are listed
     position: IntArray  # their positions in the new rows, from 0 on
     probability: FloatArray  # their probability of being positive
-    reasons: (
-        list[tuple[str, str]] | None
-    )  # columns for and against them; None if the model cannot tell
+    reasons: list[tuple[str, str]] | None
     columns: dict[str, list[Any]]  # values that the user wants to see beside them
     groups: list[str] | None = None  # names of their groups, if there are groups
 
 
 @dataclass
 class ReportData:
-    """A classifier at the prior that the page describes, and everything that is known about new rows."""
+    """A classifier at the prior that the page describes, and what is known about new rows."""
 
     current: Any  # the classifier as the page describes it
     new: ScoreTails | None = None  # counts of the new rows
@@ -61,9 +93,10 @@ class ReportData:
     flagged: int | None = None  # number of new rows that are flagged
     within_budget: Any = None  # ``current`` with the threshold of a budget, if one was given
     groups: GroupPriors | None = None  # of the new rows, such as months, with their decisions
-    listed: RowList | None = None  # the rows to check, if there are new rows
-    caught: tuple[DRPUWarning, ...] = ()  # warnings during the adaptation
+    row_list: RowList | None = None  # the rows to check, if there are new rows
+    warnings: tuple[DRPUWarning, ...] = ()  # issued during the adaptation
     suspects: Mapping[str, Any] | None = None  # columns of labels that may be wrong
+    by_name: str = "group"  # what the groups are, such as "month"
 
     @cached_property
     def fitted(self) -> FittedRatio:
@@ -78,7 +111,9 @@ class ReportData:
     @property
     def periods(self) -> tuple[GroupPrior, ...]:
         """The groups of the new rows, if there are any."""
-        return () if self.groups is None else self.groups.groups
+        if self.groups is None:
+            return ()
+        return self.groups.groups
 
     @property
     def past(self) -> Backtest:
@@ -93,8 +128,8 @@ class ReportData:
     @property
     def prior(self) -> PriorEstimate:
         """Prior that the page describes."""
-        found: PriorEstimate = self.current.test_prior_
-        return found
+        prior: PriorEstimate = self.current.test_prior_
+        return prior
 
     @property
     def cost(self) -> float:
@@ -105,30 +140,40 @@ class ReportData:
     def amounts(self) -> Costs:
         """The cost as two amounts; if none were given, a miss costs 1."""
         cost = self.current.cost_
-        return cost if isinstance(cost, Costs) else Costs(self.cost / (1 - self.cost), 1.0)
+        if isinstance(cost, Costs):
+            return cost
+        return Costs(self.cost / (1 - self.cost), 1.0)
 
     @property
     def rows(self) -> int:
         """Number of rows in the texts of the page."""
-        return ROWS if self.new is None else max(1, round(self.new.n))
+        if self.new is None:
+            return ROWS
+        return max(1, round(self.new.n))
 
     @property
     def budget(self) -> Budget | None:
         """Expected result of checking the rows of the budget, if one was given."""
-        return None if self.within_budget is None else self.within_budget.budget_
+        if self.within_budget is None:
+            return None
+        budget: Budget = self.within_budget.budget_
+        return budget
+
+    @property
+    def expected_flagged(self) -> int:
+        """Number of rows that are flagged: counted in new rows, otherwise expected."""
+        if self.flagged is None:
+            return round(self.figure("flagged").value * self.rows)
+        return self.flagged
 
     @property
     def to_check(self) -> int:
         """Number of rows to check: the budget of the page, or the rows that are flagged."""
-        if self.budget is not None:
-            wanted = self.budget.rows
-            return round(self.budget.share * self.rows) if wanted is None else wanted
-        flagged = (
-            round(self.figure("flagged").value * self.rows)
-            if self.flagged is None
-            else self.flagged
-        )
-        return min(max(1, flagged), self.rows)
+        if self.budget is None:
+            return min(max(1, self.expected_flagged), self.rows)
+        if self.budget.rows is None:
+            return round(self.budget.share * self.rows)
+        return self.budget.rows
 
     @property
     def other_shift(self) -> bool:
@@ -138,21 +183,26 @@ class ReportData:
     @property
     def few_positives(self) -> bool:
         """Whether few positives were held out, and no warning has said so."""
-        said = any(isinstance(warning, FewPositivesWarning) for warning in self.caught)
-        return self.fitted.tails.n_positive < FEW_POSITIVES and not said
+        for warning in self.warnings:
+            if isinstance(warning, FewPositivesWarning):
+                return False
+        return self.fitted.tails.n_positive < FEW_POSITIVES
 
     @property
     def zoom(self) -> float:
         """Largest share that the axes and the slider need to show."""
-        top = max(prior.high for prior in (self.train, self.prior))
-        top = max([top, *(period.prior.high for period in self.periods)])
-        sizes = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
-        return 1.0 if top > 0.1 else next(size for size in sizes if size > 3 * top)
+        highest = max(self.train.high, self.prior.high)
+        for period in self.periods:
+            highest = max(highest, period.prior.high)
+        for end in AXIS_ENDS:
+            if highest <= 0.1 and end > 3 * highest:
+                return end
+        return 1.0
 
     @cached_property
     def roc(self) -> RocDisplay:
         """ROC curve of the training counts, with the current decision."""
-        point = self.figure("false_positive_rate").value, self.figure("recall").value
+        point = (self.figure("false_positive_rate").value, self.figure("recall").value)
         prior = self.fitted.unlabeled_prior.value
         return RocDisplay.from_counts(self.fitted.tails, prior, point=point)
 
@@ -161,15 +211,17 @@ class ReportData:
         """Share of the positives found by the share of the rows checked."""
         return gain_of(self.current, self.new)
 
-    def found_at(self, share: float) -> Budget:
+    def checking(self, share: float) -> Budget:
         """Expected result of checking this share of the rows, without a threshold."""
         return self.gain.outlook(share, self.fitted.tails.n_positive, self.prior, np.nan)
 
-    def figure(self, name: str, *, as_trained: bool = False) -> Figure:
-        """An expected figure with its limits; that of the threshold of training if it is kept."""
-        parts = self._as_trained if as_trained else self._expected
-        value, low, high = (float(getattr(part, name)) for part in parts)
-        return Figure(value, min(low, value), max(high, value))
+    def figure(self, name: str) -> Figure:
+        """An expected figure with its limits."""
+        return _figure(name, *self._expected)
+
+    def figure_as_trained(self, name: str) -> Figure:
+        """The figure if the threshold stays that of training."""
+        return _figure(name, *self._as_trained)
 
     @cached_property
     def _expected(self) -> tuple[Performance, ...]:
@@ -178,44 +230,59 @@ class ReportData:
     @cached_property
     def _as_trained(self) -> tuple[Performance, ...]:
         pi = self.train.value
-        kept = self.fitted.decision_above(ratio_threshold(pi, pi, cost=self.cost))
-        rates = decision_rates(kept, self.fitted.unlabeled_prior.value, self.prepared)
-        return expect(kept, self.fitted.unlabeled_prior, self.prior, cost=self.cost, rates=rates)
+        decision = self.fitted.decision_above(ratio_threshold(pi, pi, cost=self.cost))
+        unlabeled_prior = self.fitted.unlabeled_prior
+        rates = decision_rates(decision, unlabeled_prior.value, self.prepared)
+        return expect(decision, unlabeled_prior, self.prior, cost=self.cost, rates=rates)
+
+
+def _figure(name: str, expected: Performance, low: Performance, high: Performance) -> Figure:
+    value = float(getattr(expected, name))
+    least = float(getattr(low, name))
+    most = float(getattr(high, name))
+    return Figure(value, min(least, value), max(most, value))
 
 
 def collect(
     classifier: Any,
-    X: Rows | None,
+    new_rows: NewRows | None = None,
     *,
     cost: float | None = None,
-    level: float | None = None,
-    by: Any = None,
-    audit: Any = None,
     budget: float | None = None,
-    beside: Mapping[str, Any] | None = None,
 ) -> ReportData:
-    """The data of a report on a classifier and on new rows, if there are any; each row is scored once."""
+    """The data of a report on a classifier and, if there are any, on new rows."""
     fitted_of(classifier)
     if cost is not None:
         classifier = classifier.at_cost(cost)
-    if X is None:
-        if any(option is not None for option in (by, audit, beside, level)):
-            raise ParameterError("by, audit, beside and level are about new rows: pass them as X.")
-        return ReportData(classifier, within_budget=_with_budget(classifier, budget, ROWS))
-    groups, member = None, None
-    level = 0.95 if level is None else level
-    with heard() as caught:
-        values, X = (None, X) if by is None else group_values(classifier, X, by)
+    if new_rows is not None:
+        return _adapt(classifier, new_rows, budget)
+    return ReportData(classifier, within_budget=_with_budget(classifier, budget, ROWS))
+
+
+def _adapt(classifier: Any, new_rows: NewRows, budget: float | None) -> ReportData:
+    """The data of a report on a classifier and new rows; each row is scored once."""
+    X = new_rows.X
+    level = new_rows.level
+    audit = new_rows.audit
+    audits_of_groups = None
+    if isinstance(audit, Mapping):
+        audits_of_groups = audit
+        audit = None
+    groups = None
+    member = None
+    with heard() as issued:
+        if new_rows.by is not None:
+            group_of_row, X = group_values(classifier, X, new_rows.by)
         scored = score_once(classifier, X)
-        by_group = audit if isinstance(audit, Mapping) else None
-        current = classifier.adapt(scored, level=level, audit=None if by_group else audit)
-        if values is not None:
-            groups = current.adapt_by(scored, by=values, level=level, budget=budget, audit=by_group)
-            member = group_members(current, scored, values)[1]
+        current = classifier.adapt(scored, level=level, audit=audit)
+        if new_rows.by is not None:
+            groups = current.adapt_by(
+                scored, by=group_of_row, level=level, budget=budget, audit=audits_of_groups
+            )
+            member = group_members(current, scored, group_of_row)[1]
         within_budget = _with_budget(current, budget, scored)
-    # what is said about groups replaces what is said about all rows together
-    kept = {str(w) if groups is None else type(w): w for w in caught}
-    for warning in kept.values():
+    warnings = _last_warnings(issued, of_each_kind=groups is not None)
+    for warning in warnings:
         warn(warning)
     log_ratio = current.fitted_.log_ratio_of(scored.scores)
     data = ReportData(
@@ -225,48 +292,75 @@ def collect(
         flagged=int(np.sum(current._margin(log_ratio) > 0)),
         within_budget=within_budget,
         groups=groups,
-        caught=tuple(kept.values()),
+        warnings=warnings,
     )
-    data.listed = _listed(data, scored, member, beside or {})
+    data.row_list = _list_rows(data, scored, member, new_rows.columns)
     return data
 
 
-def _listed(
-    data: ReportData, scored: ScoredRows, member: IntArray | None, beside: Mapping[str, Any]
+def _last_warnings(issued: Iterable[DRPUWarning], *, of_each_kind: bool) -> tuple[DRPUWarning, ...]:
+    """The last warning of each text, or of each kind.
+
+    With groups it is that of each kind, because a warning about groups replaces the same warning
+    about all rows together.
+    """
+    last: dict[Any, DRPUWarning] = {}
+    for warning in issued:
+        key = type(warning) if of_each_kind else str(warning)
+        last[key] = warning
+    return tuple(last.values())
+
+
+def _list_rows(
+    data: ReportData, scored: ScoredRows, member: IntArray | None, columns: Mapping[str, Any]
 ) -> RowList:
-    """The rows to check: those with the highest scores, or those that the classifiers of the groups flag."""
-    if not isinstance(beside, Mapping):
-        raise DataTypeError(
-            f"beside must be a mapping such as {{'id': ids}}, got {type(beside).__name__}."
-        )
-    for name, values in beside.items():
-        if len(values) != len(scored):
-            raise DataError(
-                f"beside must have one value per row, {len(scored)}, got {len(values)} in {name!r}."
-            )
-    chosen, names = np.ones(len(scored), dtype=bool), None
-    probability = np.asarray(data.current._outputs(scored)["probability"])
+    """The rows with the highest scores, or those that the classifiers of the groups flag."""
+    _check_columns(columns, len(scored))
+    if data.groups is None or member is None:
+        n = data.to_check
+        to_check = np.ones(len(scored), dtype=bool)
+        probability = np.asarray(data.current._outputs(scored)["probability"])
+    else:
+        outputs = outputs_by(data.groups, scored, member)
+        to_check = outputs["score"] > 0
+        n = int(to_check.sum())
+        probability = outputs["probability"]
+
     log_ratio = data.fitted.log_ratio_of(scored.scores)
-    if data.groups is not None and member is not None:
-        found = outputs_by(data.groups, scored, member)
-        chosen, probability = found["score"] > 0, found["probability"]
-    n = data.to_check if data.groups is None else int(chosen.sum())
-    top = np.lexsort((-log_ratio, -probability, ~chosen))[: min(n, LISTED)]
+    top = np.lexsort((-log_ratio, -probability, ~to_check))[: min(n, MOST_ROWS)]
+    names = None
     if member is not None:
         names = [str(data.periods[k].name) for k in member[top]]
-    columns = {name: [values[i] for i in top.tolist()] for name, values in beside.items()}
-    return RowList(
-        n, top, probability[top], _reasons(data.current, scored.take(top)), columns, names
-    )
+    values_of_top = {}
+    for name, values in columns.items():
+        values_of_top[name] = [values[i] for i in top.tolist()]
+    reasons = _reasons(data.current, scored.take(top))
+    return RowList(n, top, probability[top], reasons, values_of_top, names)
+
+
+def _check_columns(columns: Any, n_rows: int) -> None:
+    if not isinstance(columns, Mapping):
+        kind = type(columns).__name__
+        raise DataTypeError(f"beside must be a mapping such as {{'id': ids}}, got {kind}.")
+    for name, values in columns.items():
+        if len(values) != n_rows:
+            raise DataError(
+                f"beside must have one value per row, {n_rows}, got {len(values)} in {name!r}."
+            )
 
 
 def _reasons(current: Any, rows: ScoredRows) -> list[tuple[str, str]] | None:
     """What speaks for and against each row; None if the model has no trees."""
+    if len(rows) == 0:
+        return None
     try:
-        return [reason.texts() for reason in current.reasons(rows, REASONS)] if len(rows) else None
+        reasons = current.reasons(rows, REASONS)
     except ParameterError:
         return None
+    return [reason.texts() for reason in reasons]
 
 
-def _with_budget(current: Any, budget: Any, of: Any) -> Any:
-    return None if budget is None else current.at_budget(**budget_depth(budget), of=of)
+def _with_budget(current: Any, budget: float | None, of: Any) -> Any:
+    if budget is None:
+        return None
+    return current.at_budget(**budget_depth(budget), of=of)

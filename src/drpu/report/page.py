@@ -7,12 +7,12 @@ import hashlib
 import io
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date
 from html import escape
 from importlib.resources import files
-from typing import Any, TypedDict, Unpack
+from typing import Any, NamedTuple, TypedDict, Unpack
 from urllib.parse import quote
 from xml.etree import ElementTree
 
@@ -21,7 +21,7 @@ from drpu._optional import require
 from drpu._output import write_output
 from drpu._typing import Rows
 from drpu.report import texts
-from drpu.report.data import ReportData, collect
+from drpu.report.data import NewRows, ReportData, collect
 from drpu.report.whatif import whatif_json
 
 
@@ -51,9 +51,11 @@ def write_report(
     path : path-like
         The file.
     """
-    data, page = _page(classifier, X, **options)
+    data, page = _render(classifier, X, **options)
     write_output(path, page)
-    return data.current if data.within_budget is None else data.within_budget
+    if data.within_budget is None:
+        return data.current
+    return data.within_budget
 
 
 def render_report(classifier: Any, X: Rows | None = None, **options: Unpack[ReportOptions]) -> str:
@@ -81,8 +83,8 @@ def render_report(classifier: Any, X: Rows | None = None, **options: Unpack[Repo
         Rows that can be checked, or their share as a float up to 1; see ``at_budget``. Without new
         rows, a number of rows is one of 10,000.
     beside : mapping of str to array-like, optional
-        Columns to show beside the rows to check, such as ``{"id": ids}``: one value for each new row. The
-        page has no other values of rows.
+        Columns to show beside the rows to check, such as ``{"id": ids}``: one value for each new
+        row. The page has no other values of rows.
     suspects : Suspects or mapping of str to sequence, optional
         Labels that may be wrong: ``suspects(classifier, X, y)``, or its ``to_columns()``.
 
@@ -101,24 +103,20 @@ def render_report(classifier: Any, X: Rows | None = None, **options: Unpack[Repo
     >>> "<h1>June</h1>" in page
     True
     """
-    return _page(classifier, X, **options)[1]
+    _, page = _render(classifier, X, **options)
+    return page
 
 
-def _page(
-    classifier: Any,
-    X: Rows | None,
-    *,
-    title: str = "drpu report",
-    by_name: str | None = None,
-    suspects: Any = None,
-    **options: Any,
+def _render(
+    classifier: Any, X: Rows | None, *, title: str = "drpu report", **options: Any
 ) -> tuple[ReportData, str]:
+    """The data of a page, and the page."""
     jinja2 = require("jinja2", extra="report", for_="the report page")
-    data = collect(classifier, X, **options)
-    data.suspects = suspects.to_columns() if hasattr(suspects, "to_columns") else suspects
-    by = by_name or options.get("by")
+    data = _data(classifier, X, **options)
+    figures = page_figures(data)
     markup = jinja2.filters.Markup
-    css, js = _text("page.css"), _text("page.js")
+    css = _text("page.css")
+    js = _text("page.js")
     environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
     page: str = environment.from_string(_text("template.html")).render(
         title=title,
@@ -127,154 +125,227 @@ def _page(
         policy=_policy(css, js),
         css=markup(css),
         js=markup(js),
-        tables=markup(whatif_json(data)),
+        tables=markup(whatif_json(data, marks_of(figures))),
         data=data,
         texts=texts,
-        by=by if isinstance(by, str) else "group",
-        download=None
-        if data.listed is None
-        else f"data:text/csv;charset=utf-8,{quote(texts.rows_csv(data))}",
-        figures=[
-            (figure, markup(as_svg(figure, data))) for figure in FIGURES if figure.applies(data)
-        ],
+        download=_download(data),
+        figures=[(figure, markup(as_svg(figure))) for figure in figures],
     )
     return data, page
+
+
+def _data(
+    classifier: Any,
+    X: Rows | None,
+    *,
+    cost: float | None = None,
+    budget: float | None = None,
+    suspects: Any = None,
+    by_name: str | None = None,
+    **about_new_rows: Any,
+) -> ReportData:
+    """The data of a page from the options of :func:`render_report`."""
+    new_rows = NewRows.of(X, **about_new_rows)
+    data = collect(classifier, new_rows, cost=cost, budget=budget)
+    if hasattr(suspects, "to_columns"):
+        suspects = suspects.to_columns()
+    data.suspects = suspects
+    by = by_name or about_new_rows.get("by")
+    if isinstance(by, str):
+        data.by_name = by
+    return data
 
 
 def _text(name: str) -> str:
     return files("drpu.report").joinpath(name).read_text(encoding="utf-8")
 
 
+def _download(data: ReportData) -> str | None:
+    """The address of the rows to check as a file, if there are new rows."""
+    if data.row_list is None:
+        return None
+    return f"data:text/csv;charset=utf-8,{quote(texts.rows_csv(data.row_list))}"
+
+
 def _policy(css: str, js: str) -> str:
     """Content security policy: the style and the script of this page, and nothing else."""
-    style, script = (
-        "'sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() + "'"
-        for text in (css, js)
-    )
     nothing = "default-src 'none'; base-uri 'none'; form-action 'none'"
-    return f"{nothing}; style-src {style}; script-src {script}; img-src data:"
+    return f"{nothing}; style-src {_digest(css)}; script-src {_digest(js)}; img-src data:"
+
+
+def _digest(text: str) -> str:
+    sha256 = hashlib.sha256(text.encode()).digest()
+    return f"'sha256-{base64.b64encode(sha256).decode()}'"
+
+
+class Mark(NamedTuple):
+    """A mark of a figure that follows the controls of the page.
+
+    ``x`` and ``y`` are numbers of the explorer (``markPlaces`` in ``page.js``); a vertical line has
+    no ``y``.
+    """
+
+    name: str  # identifier of the mark in the display
+    x: str
+    y: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class PageFigure:
-    """A display of the page."""
+    """A figure of the page."""
 
     name: str  # identifier, for the script
     title: str  # heading
-    caption: str  # a sentence below the figure
-    display: Callable[[ReportData], plots.Display]  # makes the display from the data
-    more: Callable[[ReportData], str] = lambda data: (
-        ""
-    )  # a sentence from the data, after the caption
-    applies: Callable[[ReportData], bool] = lambda data: (
-        True
-    )  # whether the data have what the figure shows
+    caption: str  # sentences below the figure
+    display: plots.Display
+    marks: tuple[Mark, ...] = ()
 
 
-def _priors(data: ReportData) -> plots.Display:
-    priors = {"training": data.train} | ({"new rows": data.prior} if data.new else {})
-    return plots.PriorDisplay(priors, shifted=["new rows"] if data.other_shift else [])
+def _groups(data: ReportData) -> PageFigure | None:
+    if data.groups is None or not data.periods:
+        return None
+    priors = {}
+    shifted = []
+    for group in data.groups:
+        name = str(group.name)
+        priors[name] = group.prior
+        if group.shift == "other":
+            shifted.append(name)
+    display = plots.PriorDisplay(priors, whole=data.groups.whole, shifted=shifted)
+    caption = "By group, with limits that hold for all groups together."
+    return PageFigure("groups", "Share of positives", caption, display)
 
 
-def _groups(data: ReportData) -> plots.Display:
-    assert data.groups is not None
-    shifted = [str(group.name) for group in data.groups if group.shift == "other"]
-    priors = {str(group.name): group.prior for group in data.groups}
-    return plots.PriorDisplay(priors, whole=data.groups.whole, shifted=shifted)
+def _backtest(data: ReportData) -> PageFigure | None:
+    if not data.past.periods:
+        return None
+    title = "How well past periods would have been read"
+    display = plots.BacktestDisplay(data.past)
+    return PageFigure("backtest", title, texts.backtest_text(data.past), display)
 
 
-def _prior_limits(data: ReportData) -> str:
+def _priors(data: ReportData) -> PageFigure:
+    priors = {"training": data.train}
+    if data.new:
+        priors["new rows"] = data.prior
+    shifted = ["new rows"] if data.other_shift else []
+    display = plots.PriorDisplay(priors, shifted=shifted)
     if data.prior.identified and data.train.identified:
-        return "The upper end is a bound; the lower end assumes that the best scores belong to positives."
-    return "A prior that is not identified may lie anywhere in its interval."
+        limits = (
+            "The upper end is a bound; the lower end assumes that the best scores belong to "
+            "positives."
+        )
+    else:
+        limits = "A prior that is not identified may lie anywhere in its interval."
+    return PageFigure("priors", "Shares of positives", f"With their intervals. {limits}", display)
 
 
-def _gain(data: ReportData) -> plots.Display:
-    depth = data.to_check / data.rows
-    now = data.figure("flagged").value, data.figure("recall").value
-    return plots.GainDisplay(data.gain, now, (depth, data.found_at(depth).recall.value))
+def _gain(data: ReportData) -> PageFigure:
+    checked = data.to_check / data.rows
+    display = plots.GainDisplay(data.gain, data.figure("flagged").value, checked)
+    marks = (Mark("cut", "flagged"), Mark("checked", "checked"))
+    title = "Positives found by checking rows"
+    return PageFigure("gain", title, texts.lift_text(data), display, marks)
 
 
-def _scores(data: ReportData) -> plots.Display:
-    cut = data.fitted.decision_above(float(data.current.threshold_)).score
-    return plots.ScoreDisplay.from_counts(data.fitted.tails, data.new, threshold=cut)
+def _precision(data: ReportData) -> PageFigure:
+    point = (data.figure("recall").value, data.figure("precision").value)
+    n_positive = data.fitted.tails.n_positive
+    display = plots.PrecisionRecallDisplay.from_gain(data.gain, n_positive, data.prior, point=point)
+    caption = (
+        "For every threshold, with limits that include the interval of the share of positives."
+    )
+    marks = (Mark("cut", "recall"),)
+    return PageFigure("precision", "Precision and recall", caption, display, marks)
 
 
+def _scores(data: ReportData) -> PageFigure:
+    threshold = data.fitted.decision_above(float(data.current.threshold_)).score
+    display = plots.ScoreDisplay.from_counts(data.fitted.tails, data.new, threshold=threshold)
+    caption = "The leftmost block contains all scores below those of the positives."
+    return PageFigure("scores", "Score distributions", caption, display, (Mark("cut", "score"),))
+
+
+def _tail_ratio(data: ReportData) -> PageFigure:
+    fitted = data.fitted
+    display = plots.TailRatioDisplay.from_counts(fitted.tails, fitted.unlabeled_prior)
+    caption = (
+        "Above any threshold, the share of unlabeled rows divided by that of positives is at least "
+        "the prior, except for noise. The dot marks the threshold that bounds it best; the band is "
+        "the interval of the unlabeled rows."
+    )
+    return PageFigure("ratio", "Where the prior was estimated", caption, display)
+
+
+def _roc(data: ReportData) -> PageFigure:
+    title = "ROC curve from positives and unlabeled rows"
+    caption = (
+        "No negative was labelled: the rates of negatives follow from those of unlabeled and "
+        "positive rows."
+    )
+    marks = (Mark("cut", "false_positive_rate", "recall"),)
+    return PageFigure("roc", title, caption, data.roc, marks)
+
+
+def _calibration(data: ReportData) -> PageFigure:
+    display = plots.CalibrationDisplay.from_fitted(data.fitted)
+    caption = (
+        "On the diagonal, predicted probabilities equal the shares of positives that the counts "
+        "lead to expect. From the rows that the calibration was fitted to, with two standard "
+        "errors."
+    )
+    return PageFigure("calibration", "Calibration in training", caption, display)
+
+
+def _outlook(data: ReportData) -> PageFigure:
+    display = plots.PerformanceDisplay.from_fitted(
+        data.fitted, cost=data.cost, top=data.zoom, figure="cost", prior=data.prior.value
+    )
+    caption = (
+        "Mean cost of a row when the threshold follows the share of positives, and when it stays "
+        "as trained."
+    )
+    marks = (Mark("cut", "prior"),)
+    return PageFigure("outlook", "Effect of adapting", caption, display, marks)
+
+
+# A new figure is a display in ``drpu.plots`` and a function here; the functions return None where
+# the figure does not apply.
 FIGURES = (
-    PageFigure(
-        "groups",
-        "Share of positives",
-        "By group, with limits that hold for all groups together.",
-        _groups,
-        applies=lambda data: bool(data.periods),
-    ),
-    PageFigure(
-        "backtest",
-        "How well past periods would have been read",
-        "",
-        lambda data: plots.BacktestDisplay(data.past),
-        lambda data: texts.backtest_text(data.past),
-        applies=lambda data: bool(data.past.periods),
-    ),
-    PageFigure("priors", "Shares of positives", "With their intervals.", _priors, _prior_limits),
-    PageFigure("gain", "Positives found by checking rows", "", _gain, texts.lift_text),
-    PageFigure(
-        "precision",
-        "Precision and recall",
-        "For every threshold, with limits that include the interval of the share of positives.",
-        lambda data: plots.PrecisionRecallDisplay.from_gain(
-            data.gain,
-            data.fitted.tails.n_positive,
-            data.prior,
-            point=(data.figure("recall").value, data.figure("precision").value),
-        ),
-    ),
-    PageFigure(
-        "scores",
-        "Score distributions",
-        "The leftmost block contains all scores below those of the positives.",
-        _scores,
-    ),
-    PageFigure(
-        "ratio",
-        "Where the prior was estimated",
-        "Above any threshold, the share of unlabeled rows divided by that of positives is at least the "
-        "prior, except for noise. The dot marks the threshold that bounds it best; the band is the interval "
-        "of the unlabeled rows.",
-        lambda data: plots.TailRatioDisplay.from_counts(
-            data.fitted.tails, data.fitted.unlabeled_prior
-        ),
-    ),
-    PageFigure(
-        "roc",
-        "ROC curve from positives and unlabeled rows",
-        "No negative was labelled: the rates of negatives follow from those of unlabeled and positive rows.",
-        lambda data: data.roc,
-    ),
-    PageFigure(
-        "calibration",
-        "Calibration in training",
-        "On the diagonal, predicted probabilities equal observed shares. From the rows that the calibration "
-        "was fitted to, with two standard errors.",
-        lambda data: plots.CalibrationDisplay.from_fitted(data.fitted),
-    ),
-    PageFigure(
-        "outlook",
-        "Effect of adapting",
-        "Mean cost of a row when the threshold follows the share of positives, and when it stays as trained.",
-        lambda data: plots.PerformanceDisplay.from_fitted(
-            data.fitted,
-            cost=data.cost,
-            top=data.zoom,
-            prepared=data.prepared,
-            figure="cost",
-            prior=data.prior.value,
-        ),
-    ),
+    _groups,
+    _backtest,
+    _priors,
+    _gain,
+    _precision,
+    _scores,
+    _tail_ratio,
+    _roc,
+    _calibration,
+    _outlook,
 )
 
 
-SIZE = (4.9, 3.2)  # inches
+def page_figures(data: ReportData) -> list[PageFigure]:
+    """The figures that apply to the data, in the order of the page."""
+    figures = []
+    for make_figure in FIGURES:
+        figure = make_figure(data)
+        if figure is not None:
+            figures.append(figure)
+    return figures
+
+
+def marks_of(figures: Iterable[PageFigure]) -> list[dict[str, str | None]]:
+    """The marks that the script moves."""
+    marks: list[dict[str, str | None]] = []
+    for figure in figures:
+        for mark in figure.marks:
+            marks.append({"figure": figure.name, "name": mark.name, "x": mark.x, "y": mark.y})
+    return marks
+
+
+WIDTH, HEIGHT = 4.9, 3.2  # inches
+POINTS = 72  # in an inch
 _SVG = "{http://www.w3.org/2000/svg}"
 _STYLE = {
     "svg.fonttype": "none",  # text stays text, in the font of the page
@@ -295,56 +366,68 @@ _COLOURS = {
 }
 
 
-def as_svg(figure: PageFigure, data: ReportData) -> str:
-    """The display as an SVG element without styles, whose colours are those of the page."""
+def as_svg(figure: PageFigure) -> str:
+    """The figure as an SVG element without styles, whose colours are those of the page.
+
+    ``data-x`` and ``data-y`` hold the ends of the axes: their values and their places.
+    """
     matplotlib = require("matplotlib", extra="report", for_="the report page")
     module = require("matplotlib.figure", extra="report", for_="the report page")
     with matplotlib.rc_context(_STYLE):
-        drawing = module.Figure(figsize=SIZE)
-        drawing.subplots_adjust(left=0.14, right=0.96, bottom=0.16, top=0.97)
-        ax = figure.display(data).plot(drawing.subplots()).ax_
+        drawing = module.Figure(figsize=(WIDTH, HEIGHT), layout="constrained")
+        ax = figure.display.plot(drawing.subplots()).ax_
         text = io.StringIO()
         drawing.savefig(text, format="svg", transparent=True)
         box = ax.get_window_extent().transformed(drawing.dpi_scale_trans.inverted())
-    root = ElementTree.fromstring(text.getvalue())
-    for element in root.iter():
-        _plain(element, f"{figure.name}-")
-    width, height = (72 * inches for inches in SIZE)
-    x = (*ax.get_xlim(), 72 * box.x0, 72 * box.x1)
-    y = (*ax.get_ylim(), height - 72 * box.y0, height - 72 * box.y1)
-    body, caption = "".join(_inside(root)), f"{figure.caption} {figure.more(data)}".strip()
+    x = (*ax.get_xlim(), POINTS * box.x0, POINTS * box.x1)
+    y = (*ax.get_ylim(), POINTS * (HEIGHT - box.y0), POINTS * (HEIGHT - box.y1))
     return (
         f'<svg id="{figure.name}" role="img" aria-labelledby="{figure.name}-t {figure.name}-d" '
-        f'viewBox="0 0 {width:g} {height:g}" data-x="{_numbers(x)}" data-y="{_numbers(y)}">'
+        f'viewBox="0 0 {POINTS * WIDTH:g} {POINTS * HEIGHT:g}" '
+        f'data-x="{_numbers(x)}" data-y="{_numbers(y)}">'
         f'<title id="{figure.name}-t">{escape(figure.title)}</title>'
-        f'<desc id="{figure.name}-d">{escape(caption)}</desc>'
-        f"{body}</svg>"
+        f'<desc id="{figure.name}-d">{escape(figure.caption)}</desc>'
+        f"{_elements(text.getvalue(), figure.name)}</svg>"
     )
 
 
-def _numbers(values: tuple[float, ...]) -> str:
-    return " ".join(f"{float(value):.6g}" for value in values)
+def _numbers(values: Iterable[float]) -> str:
+    return " ".join([f"{float(value):.6g}" for value in values])
 
 
-def _inside(root: ElementTree.Element) -> Iterator[str]:
+def _elements(svg: str, name: str) -> str:
     """The drawn elements, without metadata, style sheets and the names of namespaces."""
+    root = ElementTree.fromstring(svg)
+    elements = []
     for child in root:
         for style in child.findall(f"{_SVG}style"):
             child.remove(style)
-        if child.tag == f"{_SVG}metadata" or (child.tag == f"{_SVG}defs" and not len(child)):
+        if child.tag == f"{_SVG}metadata" or (child.tag == f"{_SVG}defs" and len(child) == 0):
             continue
+        for element in child.iter():
+            _styles_to_attributes(element)
+            _adapt_attributes(element, f"{name}-")
+            element.tail = None
+            if element.text and not element.tag.endswith("text"):
+                element.text = element.text.strip()
         text = ElementTree.tostring(child, encoding="unicode")
-        yield re.sub(r' xmlns(:\w+)?="[^"]*"', "", text).replace("ns0:", "")
+        text = re.sub(r' xmlns(:\w+)?="[^"]*"', "", text)
+        elements.append(text.replace("ns0:", ""))
+    return "".join(elements)
 
 
-def _plain(element: ElementTree.Element, prefix: str) -> None:
-    """Styles become attributes, which the content security policy allows; identifiers get a prefix."""
-    style = element.attrib.pop("style", "")
-    for name, _, value in (part.strip().partition(": ") for part in style.split(";")):
+def _styles_to_attributes(element: ElementTree.Element) -> None:
+    """Styles become attributes, which the content security policy allows."""
+    for declaration in element.attrib.pop("style", "").split(";"):
+        name, _, value = declaration.strip().partition(": ")
         if name.startswith(("fill", "stroke", "opacity", "text-anchor", "font-size")):
             element.set(name, value)
         elif name == "font":  # the size comes first; the family is that of the page
             element.set("font-size", value.split()[0])
+
+
+def _adapt_attributes(element: ElementTree.Element, prefix: str) -> None:
+    """Colours become variables, coordinates short, and identifiers get a prefix."""
     for name, value in list(element.attrib.items()):
         del element.attrib[name]
         value = _COLOURS.get(value, value)
@@ -355,6 +438,3 @@ def _plain(element: ElementTree.Element, prefix: str) -> None:
         elif "#" in value:
             value = value.replace("#", f"#{prefix}")
         element.set(name.rpartition("}")[2], value)
-    if not element.tag.endswith("text"):
-        element.text = element.text and element.text.strip()
-    element.tail = None

@@ -8,16 +8,20 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from drpu.decisions.gain import Budget
+    from drpu.periods.group_priors import GroupPrior
     from drpu.periods.moves import Backtest
     from drpu.priors.estimate import PriorEstimate
-    from drpu.report.data import ReportData
+    from drpu.priors.figures import Figure
+    from drpu.report.data import ReportData, RowList
 
-FIGURES = {
+MEANINGS = {
     "flagged": "rows that are flagged",
     "precision": "flagged rows that are positive",
     "recall": "positives that are flagged",
@@ -25,7 +29,9 @@ FIGURES = {
     "accuracy": "rows labelled rightly",
     "cost": "mean cost of a row",
 }
-
+LONG_WORD = 24  # characters; longer words of a table may be broken
+MOST_SENTENCES = 4  # about single periods, and names in a sentence
+ROWS_ON_PAGE = 10  # of a list of rows; the file to download has more of them
 
 # What moved in new rows, as a sentence, and whether only the prior did.
 SHIFTS = {
@@ -34,7 +40,10 @@ SHIFTS = {
     "answers": "labels follow the answers",
     "none": "nothing was adapted",
 }
-UNTESTED = "untested: too few rows to tell; labels move as far as the rows determine the share of positives"
+UNTESTED = (
+    "untested: too few rows to tell; labels move as far as the rows determine the share of "
+    "positives"
+)
 ONLY_PRIOR = {
     "prior": "yes",
     "other": "no",
@@ -64,7 +73,7 @@ def only_prior_text(adapted: Any) -> str:
 
 
 def share(value: float) -> str:
-    """A share in percent with one decimal; below one percent, with two significant digits; NaN as words.
+    """A share in percent: one decimal, or two significant digits below one percent; NaN as words.
 
     Examples
     --------
@@ -91,16 +100,18 @@ def number(value: float) -> str:
     return f"{value:.3g}"
 
 
-def figure_text(figure: Any, form: Any = share) -> str:
-    """A figure with its limits in brackets."""
-    return value_text(figure.value, figure.low, figure.high, form)
-
-
-def value_text(value: float, low: float, high: float, form: Any = share) -> str:
-    """A value with its limits in brackets, or words if it is NaN."""
-    if math.isnan(value):
+def figure_text(figure: Figure, form: Callable[[float], str] = share) -> str:
+    """A figure with its limits in brackets, or words if it is NaN."""
+    if math.isnan(figure.value):
         return "cannot be computed"
-    return f"{form(value)} ({form(low)} to {form(high)})"
+    return f"{form(figure.value)} ({form(figure.low)} to {form(figure.high)})"
+
+
+def expected_text(figure: Figure) -> str:
+    """An expected share with its limits in brackets, or the range alone if it is wide."""
+    if figure.is_wide and not math.isnan(figure.value):
+        return share_range(figure.low, figure.high)
+    return figure_text(figure)
 
 
 def prior_text(prior: PriorEstimate) -> str:
@@ -108,73 +119,135 @@ def prior_text(prior: PriorEstimate) -> str:
     if prior.method == "given":
         return f"{share(prior.value)} (given)"
     text = f"{share(prior.value)} ({share_range(prior.low, prior.high)} at {prior.level:.0%})"
-    return text if prior.identified else f"{text}, not identified{_at_most(prior)}"
+    if prior.identified:
+        return text
+    return f"{text}, not identified{_upper_bound(prior)}"
 
 
-def _at_most(prior: PriorEstimate) -> str:
-    return "" if prior.upper is None else f": at most {share(prior.upper)} by the best-scored rows"
+def _upper_bound(prior: PriorEstimate) -> str:
+    """The end of a sentence about a prior that is not identified."""
+    if prior.upper is None:
+        return ""
+    return f": at most {share(prior.upper)} by the best-scored rows"
 
 
 def scenario_text(fitted: Any) -> str:
     """Where labels come from, and what the other scenario would change."""
-    other, stated = (
-        fitted.in_other_scenario(),
-        "case-control: labelled rows are a sample beside the others",
-    )
-    name, rows = "single-sample", "of all rows, labelled ones included"
     if fitted.scenario == "single-sample":
-        stated = f"single-sample: {share(fitted.labelled_fraction)} of the rows of one sample are labelled"
-        name, rows = "case-control", "of the unlabeled rows"
-    return stated if other is None else f"{stated} ({name} would give {share(other.value)} {rows})"
+        labelled = share(fitted.labelled_fraction)
+        text = f"single-sample: {labelled} of the rows of one sample are labelled"
+        other_scenario = "case-control"
+        rows = "of the unlabeled rows"
+    else:
+        text = "case-control: labelled rows are a sample beside the others"
+        other_scenario = "single-sample"
+        rows = "of all rows, labelled ones included"
+    other_prior = fitted.in_other_scenario()
+    if other_prior is None:
+        return text
+    return f"{text} ({other_scenario} would give {share(other_prior.value)} {rows})"
+
+
+def backtest_text(past: Backtest) -> str:
+    """How far readings of past periods are believed."""
+    return (
+        "Each period was read by a fit to the rows before it. Where such a reading moves the "
+        f"log-odds by 1, {past.slope:.2f} of it is believed; readings were wrong by a factor of "
+        f"{math.exp(past.spread):.2f} (one standard deviation of the log-odds)."
+    )
 
 
 def lead(data: ReportData) -> str:
     """The page in one sentence."""
     if data.new is None:
         return f"The share of positives in training was {prior_text(data.train)}."
-    trained = share(data.train.value)
-    found = f"About {_rows(data, data.prior.value)} of the {data.rows:,} new rows are positive"
+    prior = data.prior
+    train = data.train
+    in_training = share(train.value)
+    text = f"About {_rows(data, prior.value)} of the {data.rows:,} new rows are positive"
     if data.other_shift:
-        return f"{found}, by a rough reading: more than the share of positives ({trained}) has changed."
-    if not data.prior.identified:
-        return f"{found}, but the data do not determine this number{_at_most(data.prior)}."
-    if data.prior.low <= data.train.high and data.prior.high >= data.train.low:
-        return f"{found}. The share may be that of training ({trained}): the intervals overlap."
-    change = "rose" if data.prior.low > data.train.high else "fell"
-    return f"{found}. The share of positives {change} from {trained} in training."
+        reason = f"more than the share of positives ({in_training}) has changed"
+        return f"{text}, by a rough reading: {reason}."
+    if not prior.identified:
+        return f"{text}, but the data do not determine this number{_upper_bound(prior)}."
+    if prior.low <= train.high and prior.high >= train.low:
+        reason = f"The share may be that of training ({in_training}): the intervals overlap."
+        return f"{text}. {reason}"
+    change = "rose" if prior.low > train.high else "fell"
+    return f"{text}. The share of positives {change} from {in_training} in training."
 
 
 def period_sentences(data: ReportData) -> list[str]:
-    """What was found in each period, and what to do there."""
-    said = []
+    """The estimates of the periods and what to do there; of many periods, a summary."""
+    if len(data.periods) > MOST_SENTENCES:
+        return _summary_of_periods(data)
+    return [_period_sentence(data, period) for period in data.periods]
+
+
+def _period_sentence(data: ReportData, period: GroupPrior) -> str:
+    prior = period.prior
+    low = round(prior.low * period.n)
+    value = round(prior.value * period.n)
+    high = round(prior.high * period.n)
+    text = f"{period.name}: about {value:,} of {period.n:,} rows are positive"
+    text += f" ({low:,} to {high:,})"
+    if period.shift == "other":
+        text += f", by a rough reading: {SHIFTS['other']}"
+    elif not prior.identified:
+        text += ", but the data do not determine the number"
+    top = "" if data.budget is None else "the top "
+    return f"{text}. Check {top}{period.flagged:,} rows."
+
+
+def _summary_of_periods(data: ReportData) -> list[str]:
+    """The range of the estimates, and the periods that must be read with care."""
+    flagged = 0
+    estimates = []
+    shifted = []
+    undetermined = []
     for period in data.periods:
-        low, value, high = (
-            f"{round(end * period.n):,}"
-            for end in (period.prior.low, period.prior.value, period.prior.high)
-        )
-        found = f"{period.name}: about {value} of {period.n:,} rows are positive ({low} to {high})"
+        flagged += period.flagged or 0
+        estimates.append((period.prior.value, str(period.name)))
         if period.shift == "other":
-            found += f", by a rough reading: {SHIFTS['other']}"
+            shifted.append(str(period.name))
         elif not period.prior.identified:
-            found += ", but the data do not determine the number"
-        top = "" if data.budget is None else "the top "
-        said.append(f"{found}. Check {top}{period.flagged:,} rows.")
-    return said
+            undetermined.append(str(period.name))
+    least, name_of_least = min(estimates)
+    most, name_of_most = max(estimates)
+    shares = f"between {share(least)} ({name_of_least}) and {share(most)} ({name_of_most})"
+    if share(least) == share(most):
+        shares = f"about {share(most)} in each"
+    sentences = [f"Share of positives by {data.by_name}: {shares}. Check {flagged:,} rows."]
+    if shifted:
+        sentences.append(f"{_some_names(shifted)}: {SHIFTS['other']}.")
+    if undetermined:
+        sentences.append(f"{_some_names(undetermined)}: the data do not determine the number.")
+    return sentences
+
+
+def _some_names(names: list[str]) -> str:
+    """The first names of a list, and how many there are."""
+    text = ", ".join(names[:MOST_SENTENCES])
+    if len(names) <= MOST_SENTENCES:
+        return text
+    return f"{text} and {len(names) - MOST_SENTENCES:,} more"
 
 
 def cards(data: ReportData) -> list[tuple[str, str, str]]:
     """How many, how sure, what to do: a question, the answer and a sentence."""
-    found = share(data.prior.value)
-    if data.new is None:
-        many = found, "of the rows, at the prior that this classifier works at."
-    else:
-        rows = f"{found} of {data.rows:,} new rows; {share(data.train.value)} in training."
-        many = f"about {_rows(data, data.prior.value)}", rows
     return [
-        ("How many are positive?", *many),
+        ("How many are positive?", *_how_many(data)),
         ("How sure is that?", *_how_sure(data)),
         ("What to do?", *_what_to_do(data)),
     ]
+
+
+def _how_many(data: ReportData) -> tuple[str, str]:
+    positives = share(data.prior.value)
+    if data.new is None:
+        return positives, "of the rows, at the prior that this classifier works at."
+    sentence = f"{positives} of {data.rows:,} new rows; {share(data.train.value)} in training."
+    return f"about {_rows(data, data.prior.value)}", sentence
 
 
 def _how_sure(data: ReportData) -> tuple[str, str]:
@@ -186,8 +259,8 @@ def _how_sure(data: ReportData) -> tuple[str, str]:
         return answer, "This is a rough reading. Answers for 50 rows help: see drpu audit."
     if not prior.identified:
         return answer, (
-            f"Not identified{_at_most(prior)}. The data do not show how many of the rows with the highest "
-            "scores are negative; true labels of about 50 rows show it: see drpu audit."
+            f"Not identified{_upper_bound(prior)}. The data do not show how many of the rows with "
+            "the highest scores are negative; true labels of about 50 rows show it: see drpu audit."
         )
     sentence = f"with {prior.level:.0%} confidence"
     if data.new is not None:
@@ -196,37 +269,55 @@ def _how_sure(data: ReportData) -> tuple[str, str]:
 
 
 def _what_to_do(data: ReportData) -> tuple[str, str]:
-    shifted = [group.shift == "other" for group in data.periods] or [data.other_shift]
-    if all(shifted):
-        sentence = (
-            "More than the share of positives has changed. Find out why before the labels are used."
-        )
-        return "check the data", sentence
-    if data.listed is not None and data.groups is not None:
-        sentence = "Each period has its own share, decision and budget: see the sentences above."
-        return f"check {data.listed.n:,} rows", sentence
-    of = f" of {data.rows:,}" if data.new is None else ""
+    if _all_shifted(data):
+        reason = "More than the share of positives has changed."
+        return "check the data", f"{reason} Find out why before the labels are used."
+    if data.row_list is not None and data.groups is not None:
+        sentence = "Each period has its own share, decision and budget: see the table of them."
+        return f"check {data.row_list.n:,} rows", sentence
     if data.budget is not None:
-        rows, found, lift = data.to_check, data.budget, data.budget.lift
-        sentence = (
-            f"They have the highest scores. Expected to be positive: {figure_text(found.precision)} of them. "
-            f"Share of all positives among them: {figure_text(found.recall)}, which is {lift.value:.3g} "
-            f"times that of as many random rows ({lift.low:.3g} to {lift.high:.3g})."
-        )
-        return f"check the top {f'{rows:,} rows' if rows > 1 else 'row'}{of}", sentence
-    flagged = (
-        _rows(data, data.figure("flagged").value) if data.flagged is None else f"{data.flagged:,}"
-    )
-    if flagged == "0":
-        return "nothing to flag", (
-            "No row is worth a false alarm at these costs. Change them, or check the rows with the highest "
-            "scores."
-        )
+        return _check_budget(data, data.budget)
+    return _check_flagged(data)
+
+
+def _all_shifted(data: ReportData) -> bool:
+    """Whether more than the prior has changed in every period, or in all rows together."""
+    if data.periods:
+        return all(period.shift == "other" for period in data.periods)
+    return data.other_shift
+
+
+def _check_budget(data: ReportData, budget: Budget) -> tuple[str, str]:
+    rows = "row" if data.to_check <= 1 else f"{data.to_check:,} rows"
+    lift = budget.lift
     sentence = (
-        f"They are flagged. Expected to be positive: {figure_text(data.figure('precision'))} of them. "
-        f"Share of all positives among them: {figure_text(data.figure('recall'))}."
+        f"They have the highest scores. Expected to be positive: {expected_text(budget.precision)} "
+        f"of them. Share of all positives among them: {expected_text(budget.recall)}, which is "
+        f"{lift.value:.3g} times that of as many random rows ({lift.low:.3g} to {lift.high:.3g})."
     )
-    return f"check {flagged} row{'' if flagged == '1' else 's'}{of}", sentence
+    return f"check the top {rows}{_of_all_rows(data)}", sentence
+
+
+def _check_flagged(data: ReportData) -> tuple[str, str]:
+    flagged = data.expected_flagged
+    if flagged == 0:
+        return "nothing to flag", (
+            "No row is worth a false alarm at these costs. Change them, or check the rows with the "
+            "highest scores."
+        )
+    rows = "1 row" if flagged == 1 else f"{flagged:,} rows"
+    sentence = (
+        f"They are flagged. Expected to be positive: {expected_text(data.figure('precision'))} of "
+        f"them. Share of all positives among them: {expected_text(data.figure('recall'))}."
+    )
+    return f"check {rows}{_of_all_rows(data)}", sentence
+
+
+def _of_all_rows(data: ReportData) -> str:
+    """The end of "check 300 rows", where the page is not about counted rows."""
+    if data.new is not None:
+        return ""
+    return f" of {data.rows:,}"
 
 
 def _rows(data: ReportData, part: float) -> str:
@@ -235,31 +326,37 @@ def _rows(data: ReportData, part: float) -> str:
 
 def cautions(data: ReportData) -> list[str]:
     """What the reader must know before the numbers are used."""
-    kinds = {
-        type(warning): warning for warning in reversed(data.caught)
-    }  # the first one of each kind
-    said = [
-        " ".join(warning.for_command_line(share).removeprefix(f"[{warning.code}]").split())
-        for warning in reversed(kinds.values())
-    ]
+    sentences = _warning_texts(data)
     if data.few_positives:
-        said.append(
-            f"Only {data.fitted.tails.n_positive:.0f} positives were held out: shares and limits are rough. "
-            "Label more, or give the training prior if you know it."
-        )
+        held_out = f"Only {data.fitted.tails.n_positive:.0f} positives were held out"
+        advice = "Label more, or give the training prior if you know it."
+        sentences.append(f"{held_out}: shares and limits are rough. {advice}")
     if not data.train.identified:
-        said.append(
-            f"The training share is {prior_text(data.train)}. Expected numbers depend on it."
-        )
+        training = f"The training share is {prior_text(data.train)}."
+        sentences.append(f"{training} Expected numbers depend on it.")
     if data.other_shift:
-        said.append(
-            "Expected numbers and their ranges hold only if nothing but the share of positives changed."
+        sentences.append(
+            "Expected numbers and their ranges hold only if nothing but the share of positives "
+            "changed."
         )
     if data.train.value >= 0.995:
-        said.append(
+        sentences.append(
             "Nearly all training rows are estimated to be positive: check the labels first."
         )
-    return said
+    return sentences
+
+
+def _warning_texts(data: ReportData) -> list[str]:
+    """The first warning of each kind, without its code."""
+    kinds = set()
+    sentences = []
+    for warning in data.warnings:
+        if type(warning) in kinds:
+            continue
+        kinds.add(type(warning))
+        text = warning.for_command_line(share).removeprefix(f"[{warning.code}]")
+        sentences.append(" ".join(text.split()))
+    return sentences
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,93 +367,138 @@ class TextTable:
     rows: list[tuple[Any, ...]]
     numbers: tuple[int, ...] = ()  # the columns on the right
     hidden: tuple[int, ...] = ()  # the columns that a narrow screen leaves out
+    stacked: bool = False  # whether a narrow screen shows the cells of a row below each other
 
 
-def tables(data: ReportData, by: str) -> Iterator[tuple[str, str, TextTable]]:
-    """Tables about the new rows with their headings and a sentence, as far as they apply."""
-    if data.fitted.notes:
-        found: list[Any] = [
-            (note.column or "rows", note.text(command_line=True)) for note in data.fitted.notes
-        ]
-        yield "The training table", "", TextTable(("column", "what was found"), found)
-    if data.suspects is not None:
-        cells = [[_cell(cell) for cell in column] for column in data.suspects.values()]
-        listed: list[Any] = list(zip(*cells, strict=True))[:LISTED]
-        note = "Labels that may be wrong, the most suspicious first, and copies of labelled rows."
-        yield "Suspicious labels", note, TextTable(tuple(data.suspects), listed)
+def wrapping(cell: Any) -> str:
+    """The class of a cell in the style sheet: ``whole`` stays on a line, ``long`` breaks anywhere.
+
+    Other cells break between words only, so that no number and no name is cut.
+    """
+    text = str(cell)
+    if len(text) <= 16 or (len(text) <= LONG_WORD and " " not in text):
+        return "whole"
+    if max([len(word) for word in text.split()], default=0) > LONG_WORD:
+        return "long"
+    return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A table of the page with its heading, a sentence, and the name of the figure above it."""
+
+    title: str
+    table: TextTable
+    note: str = ""
+    figure: str = ""
+
+
+def sections(data: ReportData) -> list[Section]:
+    """The sections about training and the new rows, as far as they apply."""
+    possible = [
+        _training_table(data),
+        _suspicious_labels(data),
+        _moved_columns(data),
+        _shares_by_group(data),
+        _past_periods(data),
+        _audit_changes(data),
+    ]
+    return [section for section in possible if section is not None]
+
+
+def _training_table(data: ReportData) -> Section | None:
+    if not data.fitted.notes:
+        return None
+    rows: list[Any] = []
+    for note in data.fitted.notes:
+        rows.append((note.column or "rows", note.text(command_line=True)))
+    return Section("The training table", TextTable(("column", "what was found"), rows))
+
+
+def _suspicious_labels(data: ReportData) -> Section | None:
+    if data.suspects is None:
+        return None
+    lines = zip(*data.suspects.values(), strict=True)
+    rows: list[Any] = []
+    for line in islice(lines, ROWS_ON_PAGE):
+        rows.append(tuple([_cell(value) for value in line]))
+    note = "Labels that may be wrong, the most suspicious first, and copies of labelled rows."
+    table = TextTable(tuple(data.suspects), rows, stacked=True)
+    return Section("Suspicious labels", table, note)
+
+
+def _moved_columns(data: ReportData) -> Section | None:
     moved = getattr(data.current, "moved_columns_", ())
-    if moved:
-        rows: list[Any] = [
-            (shift.name, share(shift.misfit), f"{shift.p_value:.1g}") for shift in moved
-        ]
-        table = TextTable(("column", "rows that do not fit", "p-value"), rows, (1, 2))
-        note = "Their distribution changed more than a new share of positives explains."
-        yield "Columns that moved", note, table
-    if data.periods:
-        rows = [
+    if not moved:
+        return None
+    rows: list[Any] = []
+    for column in moved:
+        rows.append((column.name, share(column.misfit), f"{column.p_value:.1g}"))
+    table = TextTable(("column", "rows that do not fit", "p-value"), rows, (1, 2))
+    note = "Their distribution changed more than a new share of positives explains."
+    return Section("Columns that moved", table, note)
+
+
+def _shares_by_group(data: ReportData) -> Section | None:
+    if not data.periods:
+        return None
+    rows: list[Any] = []
+    for period in data.periods:
+        prior = period.prior
+        rows.append(
             (
                 str(period.name),
                 f"{period.n:,}",
-                (share(period.prior.value), share_range(period.prior.low, period.prior.high)),
+                (share(prior.value), share_range(prior.low, prior.high)),
                 f"{period.flagged:,}",
                 ONLY_PRIOR[period.shift],
                 ", ".join(period.warnings),
             )
-            for period in data.periods
-        ]
-        head = (
-            by,
-            "rows",
-            "share of positives",
-            "rows to check",
-            "only the share changed?",
-            "warnings",
         )
-        note = (
-            "The limits hold for all groups together. Values are shrunk towards the share of all rows "
-            "(dashed line); the fewer rows a group has, the more."
-        )
-        yield f"Share of positives by {by}", note, TextTable(head, rows, (1, 2, 3), (4, 5))
-    if data.past.periods:
-        moves: list[Any] = [
-            (
-                past.name,
-                f"{past.rows:,}",
-                f"{past.labels:,}",
-                _factor(past.seen),
-                _factor(data.past.reading(past).move) + ("" if past.used else " (not used)"),
-            )
-            for past in data.past.periods
-        ]
-        names = ("period", "rows", "labels", "move by the labels", "move as read")
-        note = f"Factors by which the odds of a positive moved. {backtest_text(data.past)}"
-        table = TextTable(names, moves, (1, 2, 3, 4), (1, 2))
-        yield "How well past periods would have been read", note, table
-    before = getattr(data.current, "before_audit_", None)
-    if before is not None:
-        pairs = {"new rows": (before[1], data.prior), "training": (before[0], data.train)}
-        rows = [
-            (f"share of positives, {name}", *map(prior_text, pair)) for name, pair in pairs.items()
-        ]
-        yield (
-            "What the audit changed",
-            "",
-            TextTable(("", "before the audit", "with the answers"), rows),
-        )
-
-
-def backtest_text(past: Backtest) -> str:
-    """How far readings of past periods are believed."""
-    return (
-        "Each period was read by a fit to the rows before it. Where such a reading moves the log-odds by 1, "
-        f"{past.slope:.2f} of it is believed; readings were wrong by a factor of "
-        f"{math.exp(past.spread):.2f} (one standard deviation of the log-odds)."
+    figures = ("rows", "share of positives", "rows to check", "only the share changed?", "warnings")
+    table = TextTable((data.by_name, *figures), rows, (1, 2, 3), (4, 5))
+    note = (
+        "The limits hold for all groups together. Values are shrunk towards the share of all rows "
+        "(dashed line); the fewer rows a group has, the more."
     )
+    return Section(f"Share of positives by {data.by_name}", table, note, figure="groups")
+
+
+def _past_periods(data: ReportData) -> Section | None:
+    if not data.past.periods:
+        return None
+    rows: list[Any] = []
+    for past in data.past.periods:
+        move = _factor(data.past.reading(past).move)
+        if not past.used:
+            move += " (not used)"
+        rows.append((past.name, f"{past.rows:,}", f"{past.labels:,}", _factor(past.seen), move))
+    head = ("period", "rows", "labels", "move by the labels", "move as read")
+    table = TextTable(head, rows, (1, 2, 3, 4), (1, 2))
+    note = f"Factors by which the odds of a positive moved. {backtest_text(data.past)}"
+    title = "How well past periods would have been read"
+    return Section(title, table, note, figure="backtest")
+
+
+def _audit_changes(data: ReportData) -> Section | None:
+    before = getattr(data.current, "before_audit_", None)
+    if before is None:
+        return None
+    train_before, prior_before = before
+    rows: list[Any] = [
+        ("share of positives, new rows", prior_text(prior_before), prior_text(data.prior)),
+        ("share of positives, training", prior_text(train_before), prior_text(data.train)),
+    ]
+    table = TextTable(("", "before the audit", "with the answers"), rows)
+    return Section("What the audit changed", table)
 
 
 def _cell(value: Any) -> str:
-    missing = value is None or value != value
-    return "" if missing else f"{value:.3g}" if isinstance(value, float) else str(value)
+    if value is None or value != value:  # missing, or not a number
+        return ""
+    if isinstance(value, float):
+        return f"{value:.3g}"
+    return str(value)
 
 
 def _factor(move: float) -> str:
@@ -366,120 +508,122 @@ def _factor(move: float) -> str:
 def expectations(data: ReportData) -> TextTable:
     """Expected performance: each figure with its range, adapted and as trained."""
     rows: list[Any] = []
-    for name, meaning in FIGURES.items():
-        form = number if name == "cost" else share
-        cells = [
-            (
-                form(figure.value),
-                "" if math.isnan(figure.value) else f"{form(figure.low)} to {form(figure.high)}",
-            )
-            for figure in (data.figure(name), data.figure(name, as_trained=True))
-        ]
-        rows.append((name.replace("_", " "), meaning, *cells))
+    for name, meaning in MEANINGS.items():
+        adapted = _figure_cell(name, data.figure(name))
+        as_trained = _figure_cell(name, data.figure_as_trained(name))
+        rows.append((name.replace("_", " "), meaning, adapted, as_trained))
     return TextTable(("figure", "meaning", "adapted", "as trained"), rows, (2, 3), (1,))
 
 
-LISTED = 10  # rows on the page itself; the file to download has more of them
+def _figure_cell(name: str, figure: Figure) -> tuple[str, str]:
+    """A value and its range; the range alone if it is wide."""
+    if math.isnan(figure.value):
+        return share(figure.value), ""
+    if name == "cost":
+        return number(figure.value), f"{number(figure.low)} to {number(figure.high)}"
+    limits = share_range(figure.low, figure.high)
+    if figure.is_wide:
+        return limits, ""
+    return share(figure.value), limits
 
 
-def rows_table(data: ReportData) -> TextTable | None:
+def rows_table(row_list: RowList) -> TextTable:
     """The first rows to check, with their probabilities and reasons."""
-    if data.listed is None:
-        return None
-    head, rows = _listed(data)
-    shown = [(row[0], share(row[1]), *map(str, row[2:])) for row in rows[:LISTED]]
-    return TextTable(
-        head, shown, (1,), tuple(k for k, name in enumerate(head) if name == "against it")
-    )
+    head, rows = _row_lines(row_list)
+    lines: list[Any] = []
+    for position, probability, *cells in rows[:ROWS_ON_PAGE]:
+        lines.append((position, share(probability), *[str(cell) for cell in cells]))
+    hidden: tuple[int, ...] = ()
+    if row_list.reasons is not None:
+        hidden = (head.index("against it"),)
+    return TextTable(tuple(head), lines, (1,), hidden, stacked=True)
 
 
-def rows_csv(data: ReportData) -> str:
+def rows_csv(row_list: RowList) -> str:
     """The rows to check as CSV."""
-    head, rows = _listed(data)
+    head, rows = _row_lines(row_list)
     text = io.StringIO()
     writer = csv.writer(text)  # lines end in CR LF, so that a CR in a text is quoted
-    lines = [head, *((row[0], f"{row[1]:.6g}", *row[2:]) for row in rows)]
-    writer.writerows([[_no_formula(cell) for cell in line] for line in lines])
+    writer.writerow([_no_formula(name) for name in head])
+    for position, probability, *cells in rows:
+        writer.writerow([position, f"{probability:.6g}", *[_no_formula(cell) for cell in cells]])
     return text.getvalue()
 
 
 def _no_formula(cell: Any) -> Any:
     """The cell; a text that a spreadsheet would run as a formula gets an apostrophe."""
-    return (
-        f"'{cell}"
-        if isinstance(cell, str) and cell.startswith(("=", "+", "-", "@", "\t", "\r"))
-        else cell
-    )
+    if isinstance(cell, str) and cell.startswith(("=", "+", "-", "@", "\t", "\r")):
+        return f"'{cell}"
+    return cell
 
 
-def _listed(data: ReportData) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
-    """Names of columns, and a line for each row: its number from 1 on, probability, reasons, and values."""
-    assert data.listed is not None
-    found = data.listed
-    head: tuple[str, ...] = ("row", "probability")
-    columns: list[Any] = [(found.position + 1).tolist(), found.probability.tolist()]
-    if found.groups is not None:
-        head, columns = (*head, "group"), [*columns, found.groups]
-    if found.reasons is not None:
-        head, columns = (
-            (*head, "for it", "against it"),
-            [*columns, *zip(*found.reasons, strict=True)],
-        )
-    return (*head, *found.columns), list(zip(*columns, *found.columns.values(), strict=True))
+def _row_lines(row_list: RowList) -> tuple[list[str], list[tuple[Any, ...]]]:
+    """Names of columns, and a line per row: its number from 1 on, probability, reasons, values."""
+    head = ["row", "probability"]
+    columns: list[Any] = [(row_list.position + 1).tolist(), row_list.probability.tolist()]
+    if row_list.groups is not None:
+        head.append("group")
+        columns.append(row_list.groups)
+    if row_list.reasons is not None:
+        head += ["for it", "against it"]
+        columns += zip(*row_list.reasons, strict=True)
+    head += row_list.columns
+    columns += row_list.columns.values()
+    return head, list(zip(*columns, strict=True))
 
 
 def lift_text(data: ReportData) -> str:
     """Positives found when as many rows are checked as there are positives."""
     depth = min(max(data.prior.value, 0.001), 1.0)
-    found = data.found_at(depth)
+    checked = data.checking(depth)
     return (
-        f"The {share(depth)} of the rows with the highest scores contain {share(found.recall.value)} of the "
-        f"positives ({share_range(found.recall.low, found.recall.high)}), {found.lift.value:.3g} times as "
-        "many as random rows."
+        f"The {share(depth)} of the rows with the highest scores contain "
+        f"{expected_text(checked.recall)} of the positives, "
+        f"{figure_text(checked.lift, number)} times as many as random rows."
     )
 
 
 def facts(data: ReportData) -> TextTable:
     """Facts about the fit and the new rows."""
-    fitted, classes = data.fitted, data.fitted.classes
-    names = getattr(data.current, "feature_names_in_", None)
-    shape = fitted.model.row_shape
-    columns = (
-        f"{data.current.n_features_in_} columns"
-        if len(shape) == 1
-        else f"none; rows of shape {shape}"
-    )
-    if names is not None:
-        columns += ": " + ", ".join(map(str, names[:10])) + (", ..." if len(names) > 10 else "")
+    fitted = data.fitted
+    functions = fitted.model.functions
+    negative_label, positive_label = fitted.classes
+    n_positive, n_unlabeled = fitted.sizes
+    sample = f"{n_positive:,} labelled positives, {n_unlabeled:,} unlabeled rows"
+    held_out = f"{fitted.tails.n_positive:,.0f} positives, {fitted.tails.n:,.0f} unlabeled"
     rows: list[Any] = [
-        (
-            "Model",
-            f"{type(fitted.model.functions[0]).__name__}, {len(fitted.model.functions)} fold models",
-        ),
-        ("Columns", columns),
-        (
-            "Training sample",
-            f"{fitted.sizes[0]:,} labelled positives, {fitted.sizes[1]:,} unlabeled rows",
-        ),
-        (
-            "Held out for counts",
-            f"{fitted.tails.n_positive:,.0f} positives, {fitted.tails.n:,.0f} unlabeled",
-        ),
+        ("Model", f"{type(functions[0]).__name__}, {len(functions)} fold models"),
+        ("Columns", _columns_text(data)),
+        ("Training sample", sample),
+        ("Held out for counts", held_out),
         ("Scenario", scenario_text(fitted)),
-        ("Labels", f"{classes[1]} is positive, {classes[0]} is not"),
+        ("Labels", f"{positive_label} is positive, {negative_label} is not"),
         ("Training prior", f"{prior_text(data.train)}, method {data.train.method}"),
         ("Area under the ROC curve", f"{data.roc.area:.3f}"),
         ("Doubt about the labels", f"{data.current.sensitivity(2)}"),
     ]
-    if data.new is not None:
-        rows += [
-            ("New rows counted", f"{data.new.n:,.0f}"),
-            ("New prior", f"{prior_text(data.prior)}, method {data.prior.method}"),
-        ]
-        test = data.current.shift_test_
-        if test is not None:
-            verdict = only_prior_text(data.current)
-            rows.append(
-                ("Did only the prior change?", f"{verdict} (p = {test.p_value:.2g} for the scores)")
-            )
+    if data.new is None:
+        return TextTable((), rows)
+    rows.append(("New rows counted", f"{data.new.n:,.0f}"))
+    rows.append(("New prior", f"{prior_text(data.prior)}, method {data.prior.method}"))
+    test = data.current.shift_test_
+    if test is not None:
+        answer = f"{only_prior_text(data.current)} (p = {test.p_value:.2g} for the scores)"
+        rows.append(("Did only the prior change?", answer))
     return TextTable((), rows)
+
+
+def _columns_text(data: ReportData) -> str:
+    """How many columns the model reads, and the names of the first."""
+    shape = data.fitted.model.row_shape
+    if len(shape) == 1:
+        text = f"{data.current.n_features_in_} columns"
+    else:
+        text = f"none; rows of shape {shape}"
+    names = getattr(data.current, "feature_names_in_", None)
+    if names is None:
+        return text
+    text += ": " + ", ".join([str(name) for name in names[:10]])
+    if len(names) > 10:
+        text += ", ..."
+    return text

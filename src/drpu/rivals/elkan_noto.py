@@ -11,12 +11,12 @@ from sklearn.ensemble import ExtraTreesClassifier
 
 from drpu._samples import SamplePair
 from drpu._typing import FloatArray, Rows
-from drpu.classifier.priors import estimate_population, off_the_edge
+from drpu.classifier.priors import off_the_edge
 from drpu.models.crossfit import cross_fit, resolve_holdout
 from drpu.models.estimators import ClassifierRatio
 from drpu.models.registry import refuse_learnt
 from drpu.priors.estimate import PriorEstimate
-from drpu.rivals.base import PosteriorRival
+from drpu.rivals.rival import PosteriorRival
 
 FOLDS = 5  # largest number of folds
 
@@ -69,12 +69,13 @@ class ElkanNotoClassifier(PosteriorRival):
     >>> from sklearn.linear_model import LogisticRegression
     >>> from drpu import ElkanNotoClassifier, make_gaussian_pu
     >>> data = make_gaussian_pu(300, 1000, prior=0.5, test_prior=0.5, separation=4, random_state=0)
-    >>> clf = ElkanNotoClassifier(LogisticRegression(), random_state=0).fit_pu(data.positive, data.unlabeled)
+    >>> clf = ElkanNotoClassifier(LogisticRegression(), random_state=0)
+    >>> clf = clf.fit_pu(data.positive, data.unlabeled)
     >>> bool(clf.score(data.test, data.test_labels) > 0.9)
     True
     """
 
-    _own_prior = "elkan-noto"
+    _special_prior = "elkan-noto"
     _numbers = {"constant_": (1e-300, 1.0), "_log_odds": (-1e3, 1e3)}  # noqa: RUF012
 
     classifier: Any = None
@@ -89,26 +90,36 @@ class ElkanNotoClassifier(PosteriorRival):
 
     def _intake(self) -> ClassifierRatio:
         refuse_learnt(self.classifier)
-        default = ExtraTreesClassifier(n_estimators=100, min_samples_leaf=2)
-        return ClassifierRatio(default if self.classifier is None else self.classifier)
+        if self.classifier is not None:
+            return ClassifierRatio(self.classifier)
+        return ClassifierRatio(ExtraTreesClassifier(n_estimators=100, min_samples_leaf=2))
 
     def _learn(self, pair: SamplePair, rng: np.random.RandomState) -> None:
         model = self._intake().set_params(random_state=int(rng.randint(2**31 - 1)))
-        self._log_odds, share = pair.log_odds(), pair.labelled_fraction
-        single = self.scenario_ == "single-sample"
-        if isinstance(self.prior, str) and self.prior == "elkan-noto":
-            # A single mean needs fewer folds than the whole score distribution.
-            holdout = min(resolve_holdout("auto", len(pair.positive), len(pair.unlabeled)), FOLDS)
-            _, held = cross_fit(model, pair, holdout=holdout, random_state=rng)
-            probability = np.exp(-np.logaddexp(0, -(held.positive.rows + self._log_odds)))
-            constant = float(np.average(probability, weights=held.positive.weight))
-            found = share / constant * (1.0 if single else (1 - constant) / (1 - share))
-            self.prior_ = off_the_edge(PriorEstimate(min(found, 1.0), 0.0, 1.0, 0.95, "elkan-noto"))
+        self._log_odds = pair.log_odds()
+        if self._is_special_prior():
+            self.prior_ = self._prior_of_mean(model, pair, rng)
         else:
-            fraction = self._labelled_fraction(pair)
-            self.prior_ = estimate_population(self.prior, pair, fraction, rng).prior
+            self.prior_ = self._population(pair, rng).prior
+        share = pair.labelled_fraction
         prior = self.prior_.value
-        self.constant_ = (
-            min(share / prior, 1.0) if single else share / (share + prior * (1 - share))
-        )
+        if self.scenario_ == "single-sample":
+            self.constant_ = min(share / prior, 1.0)
+        else:
+            self.constant_ = share / (share + prior * (1 - share))
         self.model_ = clone(model).fit_checked(pair)
+
+    def _prior_of_mean(
+        self, model: ClassifierRatio, pair: SamplePair, rng: np.random.RandomState
+    ) -> PriorEstimate:
+        """The prior that follows from the mean probability of held-out positives."""
+        # A single mean needs fewer folds than the whole score distribution.
+        holdout = min(resolve_holdout("auto", len(pair.positive), len(pair.unlabeled)), FOLDS)
+        _, held = cross_fit(model, pair, holdout=holdout, random_state=rng)
+        probability = np.exp(-np.logaddexp(0, -(held.positive.rows + self._log_odds)))
+        constant = float(np.average(probability, weights=held.positive.weight))
+        share = pair.labelled_fraction
+        prior = share / constant
+        if self.scenario_ != "single-sample":
+            prior *= (1 - constant) / (1 - share)
+        return off_the_edge(PriorEstimate(min(prior, 1.0), 0.0, 1.0, 0.95, "elkan-noto"))

@@ -22,14 +22,16 @@ from drpu._samples import Sample, SamplePair
 from drpu._typing import FloatArray, Rows
 from drpu.classifier.validation import check_rows
 from drpu.exceptions import DataError, ParameterError
-from drpu.models.learner import Accepts
+from drpu.models.learner import Accepts, ScoreLearner
 from drpu.models.registry import resolve_score
 from drpu.models.risks import LOSSES, ShiftedRisk, sigmoid
 from drpu.networks.generative import ClassGenerators, Game
 from drpu.priors.estimate import PriorEstimate
-from drpu.rivals.base import ScoredRival, open_prior
+from drpu.rivals.rival import ScoredRival, open_prior
 
-MOST_STEPS, STEPS_A_ROW = 2000, 5  # steps="auto": fewer steps for few rows, to avoid overfitting
+# steps="auto": fewer steps for few rows, to avoid overfitting
+MOST_STEPS = 2000
+STEPS_A_ROW = 5
 LARGEST_BATCH = 128
 RIDGE = 1e-3  # of the named models; it cannot be chosen on generated rows
 _LOSS = LOSSES["logistic"]
@@ -127,12 +129,12 @@ class GenPUClassifier(ScoredRival):
         return scores - _LOSS.level(self._used.cost)
 
     def predict_proba(self, X: Rows) -> FloatArray:
-        """Probability of each class, in the order of ``classes_``, for the generated distributions."""
+        """Probability of each class for the generated rows, in the order of ``classes_``."""
         posterior = np.asarray(sigmoid(self._scores(X)))
         return np.column_stack([1 - posterior, posterior])
 
     def at_prior(self, prior: float | PriorEstimate, *, random_state: Any = None) -> Self:
-        """A classifier for another prior, trained on newly generated rows; the generators are kept.
+        """A classifier for another prior, trained on new rows of the same generators.
 
         Parameters
         ----------
@@ -151,8 +153,9 @@ class GenPUClassifier(ScoredRival):
         other = copy(self)
         other.test_prior = known
         other._used = clone(self._used).set_params(test_prior=known)
-        seed = self._used.random_state if random_state is None else random_state
-        other._train(known, check_random_state(seed))
+        if random_state is None:
+            random_state = self._used.random_state
+        other._train(known, check_random_state(random_state))
         return other
 
     def _scores(self, X: Rows) -> FloatArray:
@@ -177,8 +180,10 @@ class GenPUClassifier(ScoredRival):
             seed=int(rng.randint(2**31 - 1)),
         )
         self.prior_ = population.prior
-        given = self.test_prior
-        self._train(population.prior if given is None else open_prior("test_prior", given), rng)
+        prior = population.prior
+        if self.test_prior is not None:
+            prior = open_prior("test_prior", self.test_prior)
+        self._train(prior, rng)
 
     def _train(self, prior: PriorEstimate, rng: np.random.RandomState) -> None:
         """Fit the classifier to rows of both generators at this prior."""
@@ -188,19 +193,20 @@ class GenPUClassifier(ScoredRival):
             model.set_params(ridge=RIDGE)
         if model.random_state is None:
             model.set_params(random_state=int(rng.randint(2**31 - 1)))
-        n_generated = self._used.n_generated
-        samples = [
-            Sample(
-                _fitting(self.generators_.sample(n_generated, positive=positive, seed=seed), model)
-            )
-            for positive, seed in (
-                (True, int(rng.randint(2**31 - 1))),
-                (False, int(rng.randint(2**31 - 1))),
-            )
-        ]
+        positive = self._generate(model, rng, positive=True)
+        negative = self._generate(model, rng, positive=False)
         # Rows of prior 0 are negatives: the risk is that of ordinary classification.
-        self.model_ = model.fit_score(SamplePair(*samples), ShiftedRisk(0.0, prior.value, _LOSS))
+        risk = ShiftedRisk(0.0, prior.value, _LOSS)
+        self.model_ = model.fit_score(SamplePair(positive, negative), risk)
         self.test_prior_ = prior
+
+    def _generate(
+        self, model: ScoreLearner, rng: np.random.RandomState, *, positive: bool
+    ) -> Sample:
+        """Rows of one generator, in the form that the model accepts."""
+        seed = int(rng.randint(2**31 - 1))
+        rows = self.generators_.sample(self._used.n_generated, positive=positive, seed=seed)
+        return Sample(_fitting(rows, model))
 
     def _game(self, n_rows: int) -> Game:
         return Game(
@@ -239,10 +245,14 @@ class Generators(Accepts):
     accepts_nd = True
 
 
-def _unless_auto(given: int | str, auto: int) -> int:
-    return auto if isinstance(given, str) else int(given)
+def _unless_auto(value: int | str, automatic: int) -> int:
+    if isinstance(value, str):
+        return automatic
+    return int(value)
 
 
 def _fitting(rows: Rows, model: Accepts) -> Rows:
     """The rows, flattened if the classifier does not accept images."""
-    return rows if model.accepts_nd or rows.ndim == 2 else rows.reshape(len(rows), -1)
+    if model.accepts_nd or rows.ndim == 2:
+        return rows
+    return rows.reshape(len(rows), -1)

@@ -11,7 +11,7 @@ from drpu._samples import SamplePair
 from drpu._typing import FloatArray, Rows
 from drpu.exceptions import ParameterError
 from drpu.models.scores import LinearScore, fit_margin
-from drpu.rivals.base import ScoredRival
+from drpu.rivals.rival import ScoredRival
 
 
 @dataclass(eq=False, repr=False)
@@ -65,7 +65,8 @@ class PULDClassifier(ScoredRival):
     --------
     >>> from drpu import PULDClassifier, make_gaussian_pu
     >>> data = make_gaussian_pu(300, 1000, prior=0.5, test_prior=0.5, separation=4, random_state=0)
-    >>> clf = PULDClassifier("linear", prior=0.5, random_state=0).fit_pu(data.positive, data.unlabeled)
+    >>> clf = PULDClassifier("linear", prior=0.5, random_state=0)
+    >>> clf = clf.fit_pu(data.positive, data.unlabeled)
     >>> bool(clf.score(data.test, data.test_labels) > 0.9)
     True
     """

@@ -8,33 +8,28 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.metaestimators import available_if
 
-from drpu._checks import check_real
+from drpu._checks import check_random_state, check_real
 from drpu._samples import Sample, SamplePair
 from drpu._typing import FloatArray, Rows
 from drpu.classifier.priors import Population, shifted_prior
-from drpu.classifier.validation import (
-    check_rows,
-    pair_pu,
-    scenario_of_samples,
-    scenario_of_table,
-    split_pu,
-)
+from drpu.classifier.validation import Classes, check_rows
 from drpu.exceptions import ParameterError
 from drpu.models.learner import ScoreLearner
 from drpu.models.registry import resolve_score
 from drpu.models.risks import ShiftedRisk, get_loss
 from drpu.priors.estimate import PriorEstimate, as_prior
-from drpu.rivals.base import ScoredRival, open_prior
-from drpu.tables.frames import warn_of_order
+from drpu.rivals.rival import ScoredRival, open_prior
 
-# Training options of the default network of nnPU and PUa. The correction already prevents the overfitting
-# that early stopping is for, the unbiased risk on a few hundred held-out positives is too noisy to choose
-# an epoch, and a strong weight decay works better.
+# Training options of the default network of nnPU and PUa. The correction already prevents the
+# overfitting that early stopping is for, the unbiased risk on a few hundred held-out positives is
+# too noisy to choose an epoch, and a strong weight decay works better.
 NETWORK = {"early_stopping": False, "learning_rate": 1e-3, "weight_decay": 2.0}
 
 
 def _has_posterior(classifier: _RiskClassifier) -> bool:
-    loss = classifier._used.loss if classifier.__sklearn_is_fitted__() else classifier.loss
+    loss = classifier.loss
+    if classifier.__sklearn_is_fitted__():
+        loss = classifier._used.loss
     if get_loss(loss).posterior is None:
         raise AttributeError(
             f"{type(classifier).__name__} has no predict_proba with loss={loss!r}, "
@@ -73,8 +68,9 @@ class _RiskClassifier(ScoredRival):
     ) -> None:
         """Fit the score for rows whose prior is ``target``."""
         loss = get_loss(self.loss)
-        # With a posterior, the cost is a threshold on it. Otherwise the cost is part of the risk.
-        cost = self.cost if loss.posterior is None else 0.5
+        cost = 0.5
+        if loss.posterior is None:  # otherwise the cost is a threshold on the posterior
+            cost = self.cost
         objective = ShiftedRisk(
             population.unlabeled_prior, target, loss, cost, **self._correction()
         )
@@ -110,8 +106,8 @@ class UPUClassifier(_RiskClassifier):
         posterior if the loss has one, and changes the risk otherwise.
     scenario : {"auto", "single-sample", "case-control"}, default="auto"
         How the labelled rows were collected, as in :class:`drpu.DRPUClassifier`: by default
-        :meth:`fit` reads a single sample and :meth:`fit_pu` a case-control study. In a single sample
-        the risk refers to labelled and unlabeled rows together.
+        :meth:`fit` reads a single sample and :meth:`fit_pu` a case-control study. In a single
+        sample the risk refers to labelled and unlabeled rows together.
     pos_label : label, optional
         The label of the positives; the default is the larger of the two.
     random_state : int, RandomState or None, default=None
@@ -145,7 +141,8 @@ class UPUClassifier(_RiskClassifier):
     --------
     >>> from drpu import UPUClassifier, make_gaussian_pu
     >>> data = make_gaussian_pu(300, 1000, prior=0.5, test_prior=0.5, separation=3, random_state=0)
-    >>> clf = UPUClassifier("linear", prior=0.5, random_state=0).fit_pu(data.positive, data.unlabeled)
+    >>> clf = UPUClassifier("linear", prior=0.5, random_state=0)
+    >>> clf = clf.fit_pu(data.positive, data.unlabeled)
     >>> bool(clf.score(data.test, data.test_labels) > 0.9)
     True
     """
@@ -279,11 +276,9 @@ class PUaClassifier(NNPUClassifier):
         -------
         self : PUaClassifier
         """
-        self._check_parameters(X_test)
-        warn_of_order(X, y=y, sample_weight=sample_weight)
-        pair, classes = split_pu(self, X, y, sample_weight, model=self._intake())
-        self.scenario_ = scenario_of_table(self.scenario, pair)
-        return self._fit(pair, classes, X_test=X_test)
+        self._check_one_prior(X_test)
+        pair, classes = self._read_table(X, y, sample_weight)
+        return self._fit_for(X_test, pair, classes)
 
     def fit_pu(
         self,
@@ -295,17 +290,14 @@ class PUaClassifier(NNPUClassifier):
         unlabeled_weight: Any = None,
     ) -> Self:
         """Fit the classifier to a positive and an unlabeled sample, for the prior of other rows."""
-        self._check_parameters(X_test)
-        model = self._intake()
-        pair, classes = pair_pu(
-            self, positive, unlabeled, positive_weight, unlabeled_weight, model=model
-        )
-        self.scenario_ = scenario_of_samples(self.scenario)
-        return self._fit(pair, classes, X_test=X_test)
+        self._check_one_prior(X_test)
+        samples = self._read_samples(positive, unlabeled, positive_weight, unlabeled_weight)
+        return self._fit_for(X_test, *samples)
 
-    def _learn(
-        self, pair: SamplePair, rng: np.random.RandomState, X_test: Rows | None = None
-    ) -> None:
+    def _fit_for(self, X_test: Rows | None, pair: SamplePair, classes: Classes) -> Self:
+        """Fit to checked rows, for the prior of ``X_test`` or for ``test_prior``."""
+        self._keep_parameters()
+        rng = check_random_state(self.random_state)
         population = self._population(pair, rng)
         if X_test is not None:
             rows = check_rows(
@@ -317,12 +309,17 @@ class PUaClassifier(NNPUClassifier):
         else:
             self.test_prior_ = population.prior
         self._minimise(population, self.test_prior_.value, pair, rng)
+        self.classes_ = classes
+        return self
 
-    def _check_parameters(self, X_test: Rows | None = None) -> None:
+    def _check_one_prior(self, X_test: Rows | None) -> None:
+        if X_test is not None and self.test_prior is not None:
+            raise ParameterError(
+                "test_prior must be None with X_test, from which it is estimated: "
+                "pass one of the two."
+            )
+
+    def _check_parameters(self) -> None:
         super()._check_parameters()
         if self.test_prior is not None:
             open_prior("test_prior", self.test_prior)
-        if X_test is not None and self.test_prior is not None:
-            raise ParameterError(
-                "test_prior must be None with X_test, from which it is estimated: pass one of the two."
-            )

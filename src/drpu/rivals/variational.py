@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from drpu._arrays import softplus
 from drpu._checks import check_real
-from drpu._samples import SamplePair
+from drpu._samples import Sample, SamplePair
 from drpu._typing import FloatArray, Rows
-from drpu.classifier.priors import estimate_population
 from drpu.exceptions import ParameterError
 from drpu.models.registry import resolve_score
 from drpu.models.risks import VariationalRisk
 from drpu.networks.learner import NetworkScore
 from drpu.priors.estimate import PriorEstimate
-from drpu.rivals.base import PosteriorRival, ScoredRival
+from drpu.rivals.rival import PosteriorRival, ScoredRival
 
 # Training options of the default network: the betas of the published method, a low learning rate.
 NETWORK = {"learning_rate": 3e-4, "betas": (0.5, 0.99)}
@@ -75,13 +74,14 @@ class VPUClassifier(PosteriorRival, ScoredRival):
     --------
     >>> from drpu import NetworkRatio, VPUClassifier, make_gaussian_pu
     >>> data = make_gaussian_pu(300, 1000, prior=0.5, test_prior=0.5, separation=4, random_state=0)
-    >>> clf = VPUClassifier(NetworkRatio(hidden=(32,), learning_rate=1e-2, epochs=20), random_state=0)
+    >>> network = NetworkRatio(hidden=(32,), learning_rate=1e-2, epochs=20)
+    >>> clf = VPUClassifier(network, random_state=0)
     >>> clf = clf.fit_pu(data.positive, data.unlabeled)
     >>> bool(clf.score(data.test, data.test_labels) > 0.85)
     True
     """
 
-    _own_prior = None
+    _special_prior = None
     _numbers = {"log_scale_": (-1e6, 1e6)}  # noqa: RUF012
 
     model: Any = "network"
@@ -106,19 +106,21 @@ class VPUClassifier(PosteriorRival, ScoredRival):
         share = self._labelled_fraction(pair)
         objective = VariationalRisk(share, self.mixup, self.concentration)
         self.model_ = self._seeded(rng).fit_score(pair, objective)
-        log_phi = [
-            -softplus(-self.model_.score(part.rows)) for part in (pair.positive, pair.unlabeled)
-        ]
-        parts = ((pair.positive, share), (pair.unlabeled, 1 - share))
-        mass = [
-            part * sample.weights() / sample.total for sample, part in parts
-        ]  # of the population
+        positive = self._values(pair.positive, share)
+        unlabeled = self._values(pair.unlabeled, 1 - share)
+        population = (positive, unlabeled)
         if self.prior is None:
-            self.log_scale_ = float(log_phi[1].max())
-            self.prior_ = _mean_posterior(log_phi, mass, self.log_scale_)
+            self.log_scale_ = float(unlabeled.log_phi.max())
+            mean = min(_mean_posterior(population, self.log_scale_), 1.0)
+            self.prior_ = PriorEstimate(mean, 0.0, 1.0, 0.95, "vpu")
         else:
-            self.prior_ = estimate_population(self.prior, pair, share, rng).prior
-            self.log_scale_ = _scale_at(self.prior_.value, log_phi, mass)
+            self.prior_ = self._population(pair, rng).prior
+            self.log_scale_ = _scale_at(self.prior_.value, population)
+
+    def _values(self, sample: Sample, share: float) -> _Values:
+        """Values of a sample that makes up ``share`` of the population."""
+        log_phi = -softplus(-self.model_.score(sample.rows))
+        return _Values(log_phi, share * sample.weights() / sample.total)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -126,20 +128,29 @@ class VPUClassifier(PosteriorRival, ScoredRival):
         check_real("concentration", self.concentration, low=1e-3)
 
 
-def _mean_posterior(
-    log_phi: list[FloatArray], mass: list[FloatArray], scale: float
-) -> PriorEstimate:
-    mean = sum(
-        float(m @ np.exp(np.minimum(x - scale, 0))) for x, m in zip(log_phi, mass, strict=True)
-    )
-    return PriorEstimate(min(mean, 1.0), 0.0, 1.0, 0.95, "vpu")
+class _Values(NamedTuple):
+    """Logarithm of Phi for the rows of a sample, and their mass in the population."""
+
+    log_phi: FloatArray
+    mass: FloatArray
 
 
-def _scale_at(prior: float, log_phi: list[FloatArray], mass: list[FloatArray]) -> float:
+def _mean_posterior(population: tuple[_Values, _Values], scale: float) -> float:
+    mean = 0.0
+    for values in population:
+        mean += float(values.mass @ np.exp(np.minimum(values.log_phi - scale, 0)))
+    return mean
+
+
+def _scale_at(prior: float, population: tuple[_Values, _Values]) -> float:
     """The scale at which the mean posterior equals the prior, by bisection."""
-    low, high = min(x.min() for x in log_phi), max(x.max() for x in log_phi) - np.log(prior)
+    positive, unlabeled = population
+    low = min(positive.log_phi.min(), unlabeled.log_phi.min())
+    high = max(positive.log_phi.max(), unlabeled.log_phi.max()) - np.log(prior)
     for _ in range(100):
         middle = (low + high) / 2
-        more = _mean_posterior(log_phi, mass, middle).value > prior
-        low, high = (middle, high) if more else (low, middle)
+        if min(_mean_posterior(population, middle), 1.0) > prior:
+            low = middle
+        else:
+            high = middle
     return float(high)

@@ -33,8 +33,7 @@ class PriorAlarm:
 
     The share of rows with a score above one threshold is compared with its share at the prior in
     use. If the prior does not change and rows are independent, the alarm is ever raised with
-    probability at most
-    ``alpha``, for any number of updates.
+    probability at most ``alpha``, for any number of updates.
 
     Notes
     -----
@@ -89,9 +88,8 @@ class PriorAlarm:
         """The alarm for a stream in which the share of negatives has grown by ``growth``.
 
         ``growth`` is the expected ratio of this share to that among the unlabeled training rows,
-        which
-        ``reference`` counts: smallest, estimated and largest value. ``alpha`` is the probability
-        of a false alarm over the whole stream.
+        which ``reference`` counts: smallest, estimated and largest value. ``alpha`` is the
+        probability of a false alarm over the whole stream.
         """
         check_fraction("alpha", alpha)
         level = _most_informative(reference)
@@ -119,9 +117,8 @@ class PriorAlarm:
         above = self.above + n * float(batch.counts[self.cell :].sum()) / all_scores
         count = self.count + n
         order = self.order
-        weight = 1 / (
-            3.4 * (order + 1) * np.log(order + 2) ** 2
-        )  # of the tests; the sum is below 1
+        # of the tests; the sum is below 1
+        weight = 1 / (3.4 * (order + 1) * np.log(order + 2) ** 2)
         with np.errstate(over="ignore"):
             terms = weight * np.exp(self._log_ratios(above, count))
         evidence = float(terms.sum())

@@ -1,11 +1,10 @@
-"""The columns that a classifier needs, from a batch that may be a table."""
+"""Counting and scoring of many rows, batch by batch: files, tables, arrays, generators."""
 
 from __future__ import annotations
 
 import errno
 import os
-import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from glob import glob
 from typing import Any
@@ -18,8 +17,8 @@ from drpu._progress import progress, progress_bar
 from drpu._samples import indexable, is_sparse
 from drpu._typing import FloatArray
 from drpu.classifier.base import RatioClassifier
-from drpu.classifier.notices import module_there
 from drpu.exceptions import DataError, DataTypeError, ParameterError
+from drpu.models.clusters import engine_of
 from drpu.priors.tails import ScoreTails
 from drpu.tables.frames import collected, columns_named, warn_of_extra
 
@@ -27,12 +26,107 @@ OUTPUTS = ("label", "probability", "ratio", "score")  # names of the output colu
 
 
 @dataclass(frozen=True, slots=True)
-class Picked:
+class BatchRows:
     """Rows of a batch in the form that the classifier accepts, with their weights."""
 
     rows: Any
     weight: FloatArray | None
     n: int
+
+
+@dataclass(frozen=True, slots=True)
+class BatchReader:
+    """Reads the rows that a classifier needs from batches that may be tables.
+
+    ``columns`` and ``weight`` are those of :func:`count_batches`.
+    """
+
+    classifier: RatioClassifier
+    columns: Sequence[str] | None = None
+    weight: str | None = None
+
+    def read(self, batch: Any) -> BatchRows:
+        """The wanted columns of a batch; all columns if the batch has no names."""
+        if not is_table(batch):
+            self.refuse_names("batches without column names")
+            n = int(batch.shape[0]) if hasattr(batch, "shape") else len(batch)
+            return BatchRows(batch, None, n)
+        names = self.features(column_names(batch))
+        is_arrow = hasattr(batch, "num_rows")
+        rows = batch.select(names) if is_arrow else batch[names]
+        if not self._has_names and getattr(self.classifier, "table_", None) is None:
+            rows = np.asarray(rows)  # training had no names, so these are dropped
+        weights = None
+        if self.weight is not None:
+            weights = check_numbers("weight", batch[self.weight])
+        return BatchRows(rows, weights, int(batch.shape[0]))
+
+    def refuse_names(self, batches: str) -> None:
+        """Raise if columns were named, because ``batches`` have no names."""
+        for argument, value in (("columns", self.columns), ("weight", self.weight)):
+            if value is not None:
+                raise ParameterError(f"{argument} must be None for {batches}, got {value!r}.")
+
+    def features(self, available: Sequence[str]) -> list[str]:
+        """The feature columns to read, in the order of training."""
+        if self.columns is not None:
+            names = list(self.columns)
+        elif self._has_names:
+            names = self._training_columns(available)
+        else:
+            names = [name for name in available if name != self.weight]
+        for name in self._with_weight(names):
+            if name not in available:
+                raise DataError(
+                    f"there is no column {name!r}, the table has {_first_of(available)}."
+                )
+        return names
+
+    def columns_to_read(self, available: Sequence[str]) -> list[str]:
+        """The feature columns and the column of weights; warns of columns that are ignored."""
+        names = self.features(available)
+        self.warn_of_ignored(available)
+        return self._with_weight(names)
+
+    def warn_of_ignored(self, available: Sequence[str]) -> None:
+        """Warn of columns that the classifier does not know, unless the columns were chosen.
+
+        The column of periods is known to it, and is no feature.
+        """
+        if self.columns is None and self._has_names:
+            period = self.classifier.fitted_.period
+            known = {self.weight, period, *self.classifier.feature_names_in_}
+            if self.classifier.table_ is not None:
+                known.update(self.classifier.table_.ignored)
+            warn_of_extra([str(name) for name in available if name not in known])
+
+    @property
+    def _has_names(self) -> bool:
+        return hasattr(self.classifier, "feature_names_in_")
+
+    def _training_columns(self, available: Sequence[str]) -> list[str]:
+        """The columns of training; one that it left out, such as an identifier, may be absent."""
+        optional: set[str] = set()
+        table = getattr(self.classifier, "table_", None)
+        if table is not None:
+            optional.update(table.left_out)
+        names = []
+        for name in self.classifier.feature_names_in_:
+            if name in available or name not in optional:
+                names.append(str(name))
+        return names
+
+    def _with_weight(self, names: list[str]) -> list[str]:
+        if self.weight is None:
+            return names
+        return [*names, self.weight]
+
+
+def _first_of(names: Sequence[str]) -> str:
+    first_names = [str(name) for name in names[:12]]
+    if len(names) > 12:
+        first_names.append("...")
+    return ", ".join(first_names)
 
 
 def is_table(batch: Any) -> bool:
@@ -42,67 +136,9 @@ def is_table(batch: Any) -> bool:
 
 def column_names(batch: Any) -> list[Any]:
     """Names of the columns of a batch that has them."""
-    return list(batch.column_names if hasattr(batch, "column_names") else batch.columns)
-
-
-def pick(batch: Any, classifier: Any, columns: Sequence[str] | None, weight: str | None) -> Picked:
-    """The wanted columns of a batch; all columns if the batch has no names."""
-    if not is_table(batch):
-        for name, value in (("columns", columns), ("weight", weight)):
-            if value is not None:
-                raise ParameterError(
-                    f"{name} must be None for batches without column names, got {value!r}."
-                )
-        return Picked(batch, None, int(batch.shape[0]) if hasattr(batch, "shape") else len(batch))
-    if hasattr(batch, "num_rows") and not hasattr(batch, "to_batches"):
-        # scikit-learn can read the names of a table, but not those of a batch
-        batch = sys.modules["pyarrow"].Table.from_batches([batch])
-    arrow = hasattr(batch, "num_rows")
-    names = wanted_columns(column_names(batch), classifier, columns, weight)
-    rows = batch.select(names) if arrow else batch[names]
-    if not hasattr(classifier, "feature_names_in_") and getattr(classifier, "table_", None) is None:
-        rows = np.asarray(rows)  # training had no names, so these are dropped
-    weights = None
-    if weight is not None:
-        weights = check_numbers("weight", batch.column(weight) if arrow else batch[weight])
-    return Picked(rows, weights, int(batch.shape[0]))
-
-
-def wanted_columns(
-    have: Sequence[str], classifier: Any, columns: Sequence[str] | None, weight: str | None
-) -> list[str]:
-    """The available columns that have to be read, in the order of training."""
-    if columns is not None:
-        wanted = list(columns)
-    elif hasattr(classifier, "feature_names_in_"):
-        table = getattr(classifier, "table_", None)
-        optional = set() if table is None else set(table.left_out)  # an identifier may be absent
-        wanted = [
-            str(name)
-            for name in classifier.feature_names_in_
-            if name in have or name not in optional
-        ]
-    else:
-        wanted = [name for name in have if name != weight]
-    absent = [name for name in (*wanted, *([] if weight is None else [weight])) if name not in have]
-    if absent:
-        shown = ", ".join(map(str, have[:12])) + (", ..." if len(have) > 12 else "")
-        raise DataError(f"there is no column {absent[0]!r}, the table has {shown}.")
-    return wanted
-
-
-def warn_of_ignored(
-    have: Sequence[str], classifier: Any, columns: Sequence[str] | None, weight: str | None
-) -> None:
-    """Warn of columns that the classifier does not know, unless the caller has chosen the columns.
-
-    The column of periods is known to it, and is no feature.
-    """
-    if columns is None and hasattr(classifier, "feature_names_in_"):
-        known = {weight, classifier.fitted_.period, *classifier.feature_names_in_}
-        if classifier.table_ is not None:
-            known.update(classifier.table_.ignored)
-        warn_of_extra([str(name) for name in have if name not in known])
+    if hasattr(batch, "column_names"):
+        return list(batch.column_names)
+    return list(batch.columns)
 
 
 def count_batches(
@@ -123,9 +159,10 @@ def count_batches(
     classifier : DRPUClassifier or AdaptedClassifier
         A fitted classifier.
     source : rows, path, iterable of batches, Dask or Spark
-        The rows: an array, memory map, sparse matrix or data frame; a Parquet file, a folder of them,
-        a pattern like ``june/*.parquet`` or a list of these; an Arrow table, data set or reader; an
-        iterable of batches, for example a generator; a Dask data frame or array; a Spark data frame.
+        The rows: an array, memory map, sparse matrix or data frame; a Parquet file, a folder of
+        them, a pattern like ``june/*.parquet`` or a list of these; an Arrow table, data set or
+        reader; an iterable of batches, for example a generator; a Dask data frame or array; a Spark
+        data frame.
         With Dask and Spark the workers count their partitions, and only counts are sent.
     columns : sequence of str, optional
         Columns of a table to read. The default is those of training if the classifier has their
@@ -155,14 +192,14 @@ def count_batches(
     True
     """
     check_classifier(classifier)
-    cluster = module_there(source)
-    if cluster is not None:
-        counted: ScoreTails = cluster.count(classifier, source, columns, weight)
-        return counted
+    engine = engine_of(source)
+    if engine is not None:
+        return engine.count(classifier, source, columns, weight)
     total = classifier.fitted_.no_counts()
-    for part in _parts(classifier, source, columns, weight, batch_size, verbose):
-        if part.n:
-            total.merge(classifier.count(part.rows, sample_weight=part.weight))
+    reader = BatchReader(classifier, columns, weight)
+    for batch in _read_batches(reader, source, batch_size, verbose):
+        if batch.n:
+            total.merge(classifier.count(batch.rows, sample_weight=batch.weight))
     return total
 
 
@@ -179,15 +216,16 @@ def score_batches(
     Parameters
     ----------
     classifier, source, columns, batch_size, verbose
-        As in :func:`count_batches`. Adapt first: labels are predicted at the prior of the classifier.
+        As in :func:`count_batches`. Adapt first: labels are predicted at the prior of the
+        classifier.
 
     Returns
     -------
     scored : iterator of dict, or a Dask or Spark data frame
-        For each batch arrays ``label``, ``probability`` (of the positive class), ``ratio`` (independent
-        of the test prior) and ``score`` (as from ``decision_function``). For Dask a lazy data frame
-        with these columns and the partitions of the source; for Spark the source with these
-        additional columns.
+        For each batch arrays ``label``, ``probability`` (of the positive class), ``ratio``
+        (independent of the test prior) and ``score`` (as from ``decision_function``). For Dask a
+        lazy data frame with these columns and the partitions of the source; for Spark the source
+        with these additional columns.
 
     Examples
     --------
@@ -200,138 +238,135 @@ def score_batches(
     True
     """
     check_classifier(classifier)
-    cluster = module_there(source)
-    if cluster is not None:
-        return cluster.score(classifier, source, columns)
-    parts = _parts(classifier, source, columns, None, batch_size, verbose)
-    return (classifier._outputs(part.rows) for part in parts if part.n)
+    engine = engine_of(source)
+    if engine is not None:
+        return engine.score(classifier, source, columns)
+    batches = _read_batches(BatchReader(classifier, columns), source, batch_size, verbose)
+    return (classifier._outputs(batch.rows) for batch in batches if batch.n)
 
 
 def check_classifier(classifier: Any) -> None:
     """Raise unless the classifier is a fitted one whose scores can be counted."""
     if not isinstance(classifier, RatioClassifier):
         raise ParameterError(
-            f"classifier must be a DRPUClassifier or an AdaptedClassifier, got {type(classifier).__name__}: "
-            "only their scores can be counted."
+            "classifier must be a DRPUClassifier or an AdaptedClassifier, "
+            f"got {type(classifier).__name__}: only their scores can be counted."
         )
     _ = classifier.fitted_  # raises if it is not fitted
 
 
-def _parts(
-    classifier: RatioClassifier,
-    source: Any,
-    columns: Sequence[str] | None,
-    weight: str | None,
-    batch_size: int,
-    verbose: int,
-) -> Iterator[Picked]:
+def _read_batches(
+    reader: BatchReader, source: Any, batch_size: int, verbose: int
+) -> Iterator[BatchRows]:
     size = check_integer("batch_size", batch_size, low=1)
-
-    told = False
-
-    def tell_once(have: Sequence[str]) -> None:
-        nonlocal told
-        if not told:
-            warn_of_ignored(have, classifier, columns, weight)
-        told = True
-
-    def wanted(have: Sequence[str]) -> list[str]:
-        names = wanted_columns(have, classifier, columns, weight)
-        tell_once(have)
-        return names if weight is None else [*names, weight]
-
-    batches, total = _batches(collected(source), size, wanted)
+    batches, n_batches = _batches(collected(source), size, reader)
+    warned = False
     with progress_bar("batches", show=verbose):
-        for batch in progress(batches, total=total):
+        for batch in progress(batches, total=n_batches):
             rows = collected(batch)
-            if is_table(rows):
-                tell_once(column_names(rows))
-            yield pick(rows, classifier, columns, weight)
+            if is_table(rows) and not warned:
+                reader.warn_of_ignored(column_names(rows))
+                warned = True
+            yield reader.read(rows)
 
 
-def _batches(
-    source: Any, size: int, wanted: Callable[[Sequence[str]], list[str]]
-) -> tuple[Iterable[Any], int]:
+def _batches(source: Any, size: int, reader: BatchReader) -> tuple[Iterable[Any], int]:
     """Batches of the source, and their number if it is known (0 otherwise).
 
-    Only the columns chosen by ``wanted`` are read from files.
+    Only the columns that the reader wants are read from files.
     """
-    parts = source if isinstance(source, (list, tuple)) else [source]
-    if parts and all(isinstance(part, (str, os.PathLike)) for part in parts):
+    if _is_paths(source):
         source = open_parquet(source)
     if hasattr(source, "get_fragments"):  # an Arrow data set
-        return _scan(source, size, wanted(source.schema.names)), 0
+        return _scan(source, size, reader.columns_to_read(source.schema.names)), 0
     if hasattr(source, "to_batches"):  # an Arrow table
         return source.to_batches(max_chunksize=size), -(-source.num_rows // size)
     if hasattr(source, "read_next_batch"):  # an Arrow reader, which is used up by reading
         return source, 0
     if is_table(source) or hasattr(source, "shape"):
-        n = int(source.shape[0])
         if len(source.shape) < 2:
             raise DataError(f"source must have rows and columns, got shape {tuple(source.shape)}.")
-        rows = (
-            indexable(source) if is_sparse(source) else source
-        )  # not every sparse format has slices
-        return (_rows(rows, start, size) for start in range(0, n, size)), -(-n // size)
+        n = int(source.shape[0])
+        return _slices(source, n, size), -(-n // size)
+    if isinstance(source, Sequence) and not isinstance(source, bytes):
+        return source, len(source)
     if isinstance(source, Iterable) and not isinstance(source, (bytes, dict)):
-        return source, len(source) if isinstance(source, Sequence) else 0
+        return source, 0
     raise DataTypeError(
-        f"source must be rows, a path, an iterable of batches, or a Dask or Spark collection, "
+        "source must be rows, a path, an iterable of batches, or a Dask or Spark collection, "
         f"got {type(source).__name__}."
     )
+
+
+def _is_paths(source: Any) -> bool:
+    """Whether the source is a path or a list of paths."""
+    if isinstance(source, (list, tuple)):
+        return len(source) > 0 and all(_is_path(path) for path in source)
+    return _is_path(source)
+
+
+def _is_path(source: Any) -> bool:
+    return isinstance(source, (str, os.PathLike))
 
 
 def open_parquet(source: Any) -> Any:
     """The Parquet files at a path, or at several, as one data set.
 
-    A column has the type that suits all files: in one of them it may be empty, and so without a type.
+    A column has the type that suits all files: in one of them it may be empty, and so have no type.
     """
     dataset = require("pyarrow.dataset", extra="data", for_="reading Parquet")
     pa = require("pyarrow", extra="data", for_="reading Parquet")
-    given = [source] if isinstance(source, (str, os.PathLike)) else source
-    paths = [path for one in given for path in _matching(os.fspath(one))]
+    if _is_path(source):
+        source = [source]
+    paths: list[str] = []
+    for pattern in source:
+        paths += _matching(os.fspath(pattern))
+    folder_or_files = paths[0] if len(paths) == 1 else paths
     try:
-        found = dataset.dataset(
-            paths[0] if len(paths) == 1 else paths, format="parquet", partitioning="hive"
-        )
-        schemas = [found.schema, *(part.physical_schema for part in found.get_fragments())]
-        return found.replace_schema(pa.unify_schemas(schemas, promote_options="permissive"))
+        data = dataset.dataset(folder_or_files, format="parquet", partitioning="hive")
+        schemas = [data.schema]
+        for file in data.get_fragments():
+            schemas.append(file.physical_schema)
+        return data.replace_schema(pa.unify_schemas(schemas, promote_options="permissive"))
     except (pa.ArrowInvalid, pa.ArrowTypeError, OSError) as error:
         raise DataError(f"{paths[0]} cannot be read as Parquet: {error}") from error
 
 
 def check_files(data: Any, names: Iterable[str]) -> None:
-    """Raise if a file of a data set lacks one of the columns, whose values Arrow would call missing."""
-    keys = require("pyarrow.dataset", extra="data", for_="reading Parquet").get_partition_keys
-    for part in data.get_fragments():
-        known = {*part.physical_schema.names, *keys(part.partition_expression)}
-        lacking = [name for name in names if name not in known]
-        if lacking:
-            name = getattr(part, "path", "a part")
+    """Raise if a file lacks one of the columns, whose values Arrow would call missing."""
+    arrow = require("pyarrow.dataset", extra="data", for_="reading Parquet")
+    for file in data.get_fragments():
+        partition_columns = arrow.get_partition_keys(file.partition_expression)
+        columns_of_file = {*file.physical_schema.names, *partition_columns}
+        absent = [name for name in names if name not in columns_of_file]
+        if absent:
+            path = getattr(file, "path", "a part")
             raise DataError(
-                f"{name} must have the columns of the other files, got none called {columns_named(lacking)}: "
-                "add them, or leave the file out."
+                f"{path} must have the columns of the other files, got none called "
+                f"{columns_named(absent)}: add them, or leave the file out."
             )
 
 
 def _matching(path: str) -> list[str]:
     """The path itself, or all files that a pattern like ``june/*.parquet`` matches."""
-    found = [path] if os.path.exists(path) else sorted(glob(path))
-    if not found:
+    if os.path.exists(path):
+        return [path]
+    paths = sorted(glob(path))
+    if not paths:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
-    return found
+    return paths
 
 
 def _scan(dataset: Any, size: int, names: list[str]) -> Iterator[Any]:
     """Batches of a data set, each read when it is needed."""
     arrow = require("pyarrow.dataset", extra="data", for_="reading a data set")
+    pa = require("pyarrow", extra="data", for_="reading a data set")
     options: dict[str, Any] = {"batch_readahead": 0, "fragment_readahead": 0, "use_threads": False}
     if isinstance(getattr(dataset, "format", None), arrow.ParquetFileFormat):
         # by default Arrow reads ahead, up to whole files
         options["fragment_scan_options"] = arrow.ParquetFragmentScanOptions(
             pre_buffer=False, use_buffered_stream=True
         )
-    pa = require("pyarrow", extra="data", for_="reading a data set")
     check_files(dataset, names)
     try:
         yield from dataset.to_batches(columns=names, batch_size=size, **options)
@@ -341,8 +376,13 @@ def _scan(dataset: Any, size: int, names: list[str]) -> Iterator[Any]:
         raise DataError(f"{name} cannot be read: {error}") from error
 
 
-def _rows(source: Any, start: int, size: int) -> Any:
-    if hasattr(source, "iloc"):
-        return source.iloc[start : start + size]
-    part = source[start : start + size]
-    return np.asarray(part) if isinstance(part, np.memmap) else part
+def _slices(source: Any, n: int, size: int) -> Iterator[Any]:
+    """The rows of a table, array or sparse matrix, in batches of the given size."""
+    if is_sparse(source):
+        source = indexable(source)  # not every sparse format has slices
+    rows = getattr(source, "iloc", source)
+    for start in range(0, n, size):
+        batch = rows[start : start + size]
+        if isinstance(batch, np.memmap):
+            batch = np.asarray(batch)
+        yield batch

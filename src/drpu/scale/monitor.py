@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import operator
 import os
-import threading
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import reduce
 from typing import Annotated, Any, Self
 
 from drpu._checks import check_fraction, check_integer
 from drpu._codec import Number, Whole, decode, encode, kept
+from drpu._fork import ObjectLock
 from drpu._output import output_file
 from drpu._typing import Rows
 from drpu.classifier.adapted import AdaptedClassifier
@@ -35,13 +33,6 @@ from drpu.scale.alarm import PriorAlarm
 from drpu.scale.batches import check_classifier
 from drpu.state.fitted import FittedRatio
 
-# One lock for all monitors, because a monitor with its own lock could not be pickled.
-_LOCK = threading.RLock()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(
-        before=_LOCK.acquire, after_in_parent=_LOCK.release, after_in_child=_LOCK.release
-    )
-
 
 @dataclass(frozen=True, slots=True)
 class PriorReading:
@@ -56,13 +47,13 @@ class PriorReading:
     prior : PriorEstimate
         Prior of the window.
     moved : bool
-        Whether the current prior of the classifier lies outside the interval of this window. Each reading
-        is a new test, so over many readings of an unchanged stream some are true by chance. Use ``alarm``
-        for a decision.
+        Whether the current prior of the classifier lies outside the interval of this window. Each
+        reading is a new test, so over many readings of an unchanged stream some are true by chance.
+        Use ``alarm`` for a decision.
     alarm : bool
-        Whether the prior has changed, by a test that may be repeated after every batch: over a whole
-        unchanged stream the probability of a false alarm is at most ``alpha``. It stays true until
-        :meth:`PriorMonitor.reset_alarm`.
+        Whether the prior has changed, by a test that may be repeated after every batch: over a
+        whole unchanged stream the probability of a false alarm is at most ``alpha``. It stays true
+        until :meth:`PriorMonitor.reset_alarm`.
     shift : MixtureTest
         Test that the window is a mixture of the two training classes, that is, that only the
         prior has changed.
@@ -97,13 +88,18 @@ class PriorReading:
         return self.what_moved == "prior"
 
     def __str__(self) -> str:
-        told = {"ALARM": self.alarm, "moved": self.moved, "not prior shift": not self.trusted}
-        told["labels may be late"] = self.late
-        notes = [text for text, holds in told.items() if holds]
-        notes += [f"column {shift.name!r} moved" for shift in self.moved_columns[:3]]
-        return f"{self.when}: {self.prior}, {self.n:g} rows" + "".join(
-            f", {note}" for note in notes
-        )
+        parts = [f"{self.when}: {self.prior}", f"{self.n:g} rows"]
+        if self.alarm:
+            parts.append("ALARM")
+        if self.moved:
+            parts.append("moved")
+        if not self.trusted:
+            parts.append("not prior shift")
+        if self.late:
+            parts.append("labels may be late")
+        for shift in self.moved_columns[:3]:
+            parts.append(f"column {shift.name!r} moved")
+        return ", ".join(parts)
 
 
 class PriorMonitor:
@@ -123,8 +119,8 @@ class PriorMonitor:
         Readings to keep in ``readings``.
     alpha : float, default=0.05
         Bound on the probability that the alarm is ever raised while the prior equals that of the
-        classifier. It holds for independent rows without weights. If rows depend on earlier rows, false
-        alarms are more frequent.
+        classifier. It holds for independent rows without weights. If rows depend on earlier rows,
+        false alarms are more frequent.
 
     Attributes
     ----------
@@ -158,13 +154,16 @@ class PriorMonitor:
     ) -> None:
         check_classifier(classifier)
         self.classifier = classifier
-        self.window = None if window is None else check_integer("window", window, low=1)
+        self.window = window
+        if window is not None:
+            self.window = check_integer("window", window, low=1)
         self.level = check_fraction("level", level)
         self.readings: deque[PriorReading] = deque(maxlen=check_integer("keep", keep, low=1))
         self.tails = classifier.fitted_.no_counts()
         self._batches: deque[Batch] = deque()
         self._seen = 0
         self.alpha = check_fraction("alpha", alpha)
+        self._lock = ObjectLock()
         self.reset_alarm()
 
     def reset_alarm(self) -> None:
@@ -183,7 +182,8 @@ class PriorMonitor:
     ) -> PriorReading:
         """Count a batch, drop old batches from the window, and estimate the prior.
 
-        If this raises or is interrupted, nothing of the batch is counted. Threads may share a monitor.
+        If this raises or is interrupted, nothing of the batch is counted. Threads may share a
+        monitor.
 
         Parameters
         ----------
@@ -194,9 +194,10 @@ class PriorMonitor:
         sample_weight : array-like of shape (n,), optional
             Weights of the rows.
         n_labelled : int, optional
-            How many rows of the batch have been labelled positive by now, as ``y`` in ``adapt``: a lower
-            bound if the classifier has a ``label_delay``. It needs ``scenario="single-sample"`` and rows
-            without weights. Batches without it take no part in the share of labelled rows.
+            How many rows of the batch have been labelled positive by now, as ``y`` in ``adapt``: a
+            lower bound if the classifier has a ``label_delay``. It needs
+            ``scenario="single-sample"`` and rows without weights. Batches without it take no part
+            in the share of labelled rows.
 
         Returns
         -------
@@ -211,24 +212,39 @@ class PriorMonitor:
             check_single_sample(self.classifier.fitted_, "n_labelled")
             if counts.weighted:
                 raise ParameterError(
-                    "n_labelled must be None for weighted rows: a number of labels does not give their share "
-                    "by weight. Use adapt(X, y, sample_weight=...)."
+                    "n_labelled must be None for weighted rows: a number of labels does not give "
+                    "their share by weight. Use adapt(X, y, sample_weight=...)."
                 )
             labels = LabelCount(check_integer("n_labelled", n_labelled, low=0), counts.n)
-        with _LOCK:  # threads may share a monitor
-            return self._read(Batch(counts, labels), when)
+        with self._lock:  # threads may share a monitor
+            return self._update(Batch(counts, labels), when)
 
-    def _read(self, batch: Batch, when: Any) -> PriorReading:
+    def _update(self, batch: Batch, when: Any) -> PriorReading:
         batches, tails = self._pushed(batch)
         alarm = self.alarm.updated(batch.counts)
+        n_seen = self._seen + 1
+        if when is None:
+            when = n_seen
+        reading = self._read(when, tails, _labels(batches), alarm)
+        readings = deque([*self.readings, reading], maxlen=self.readings.maxlen)
+        # One assignment: an interrupted update has counted nothing and may be repeated.
+        vars(self).update(
+            _batches=batches, tails=tails, alarm=alarm, readings=readings, _seen=n_seen
+        )
+        return reading
+
+    def _read(
+        self, when: Any, tails: ScoreTails, labels: LabelCount | None, alarm: PriorAlarm
+    ) -> PriorReading:
         fitted = self.classifier.fitted_
         matched = fitted.prior_of(tails, level=self.level)
-        labels = _labels(batches)
-        arrived = None if labels is None else beside_training(fitted, labels)
+        arrived = None
+        if labels is not None:
+            arrived = beside_training(fitted, labels)
         test, columns, decision = read_counts(fitted, tails, matched, arrived)
         prior = decision.prior
-        reading = PriorReading(
-            when=self._seen + 1 if when is None else when,
+        return PriorReading(
+            when=when,
             n=tails.n,
             prior=prior,
             moved=not prior.low <= self.classifier.test_prior_.value <= prior.high,
@@ -240,12 +256,6 @@ class PriorMonitor:
             sources=decision.sources,
             late=decision.late,
         )
-        readings = deque([*self.readings, reading], maxlen=self.readings.maxlen)
-        # One assignment: an interrupted update has counted nothing and may be repeated.
-        vars(self).update(
-            _batches=batches, tails=tails, alarm=alarm, readings=readings, _seen=self._seen + 1
-        )
-        return reading
 
     def adapted(self) -> AdaptedClassifier:
         """The classifier at the prior of the latest reading."""
@@ -254,9 +264,11 @@ class PriorMonitor:
                 "there is no reading to adapt to: update the monitor with a batch first."
             )
         latest = self.readings[-1]
-        found = Findings(rows=latest.n, shift_test=latest.shift, moved_columns=latest.moved_columns)
+        findings = Findings(
+            rows=latest.n, shift_test=latest.shift, moved_columns=latest.moved_columns
+        )
         decision = PeriodDecision(latest.what_moved, latest.prior, latest.labels_at, latest.sources)
-        return at_decision(self.classifier, found, decision)
+        return at_decision(self.classifier, findings, decision)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the window and the alarm to a file, for a restart; readings are not written.
@@ -286,12 +298,14 @@ class PriorMonitor:
         Raises
         ------
         ArtifactError
-            If the file was not written by :meth:`save`, was changed, or belongs to another classifier.
+            If the file was not written by :meth:`save`, was changed, or belongs to another
+            classifier.
         """
         archive = open_archive(read_bytes(path))
         record: MonitorRecord = decode(archive.tree, archive.arrays, archive.blobs, MonitorRecord)
         monitor = cls(classifier, window=record.window, level=record.level, alpha=record.alpha)
-        monitor._seen, monitor.alarm = record.seen, record.alarm
+        monitor._seen = record.seen
+        monitor.alarm = record.alarm
         try:
             if record.alarm.cell > len(monitor.tails.counts):
                 raise DataError("its alarm watches a score that the classifier does not have.")
@@ -305,7 +319,9 @@ class PriorMonitor:
         return monitor
 
     def __repr__(self) -> str:
-        latest = str(self.readings[-1]) if self.readings else "nothing read yet"
+        latest = "nothing read yet"
+        if self.readings:
+            latest = str(self.readings[-1])
         return f"PriorMonitor(window={self.window}, {latest})"
 
     def _pushed(self, batch: Batch) -> tuple[deque[Batch], ScoreTails]:
@@ -314,14 +330,15 @@ class PriorMonitor:
             labels = _labels((*self._batches, batch))
             return deque([Batch(self.tails + batch.counts, labels)]), self.tails + batch.counts
         batches = deque([*self._batches, batch])
-        held = sum(part.counts.n for part in batches)
-        if held - batches[0].counts.n < self.window:
+        n_rows = sum(part.counts.n for part in batches)
+        if n_rows - batches[0].counts.n < self.window:
             return batches, self.tails + batch.counts
-        while held - batches[0].counts.n >= self.window:
-            held -= batches.popleft().counts.n
-        return batches, reduce(
-            operator.add, (part.counts for part in batches), batch.counts.empty()
-        )
+        while n_rows - batches[0].counts.n >= self.window:
+            n_rows -= batches.popleft().counts.n
+        tails = batch.counts.empty()
+        for part in batches:
+            tails.merge(part.counts)
+        return batches, tails
 
 
 @kept("batch")
@@ -335,26 +352,31 @@ class Batch:
 
 def _labels(batches: Iterable[Batch]) -> LabelCount | None:
     """Labels of the batches whose number of labels was given."""
-    known = [batch.labels for batch in batches if batch.labels is not None]
-    return reduce(operator.add, known) if known else None
+    total = None
+    for batch in batches:
+        if batch.labels is not None:
+            total = batch.labels if total is None else total + batch.labels
+    return total
 
 
 def _growth(prior: PriorEstimate, fitted: FittedRatio) -> tuple[float, float, float]:
-    """Growth of the negatives from the rows of the reference to ``prior``: smallest, middle, largest."""
+    """Growth of the negatives from the reference rows to ``prior``: smallest, middle, largest."""
     if fitted.anchor is None and prior == fitted.train_prior:
-        return (
-            1 - fitted.labelled_fraction,
-        ) * 3  # the population has the labelled positives in addition
-    base = fitted.reference_prior
-    if fitted.anchor is not None and prior == base:
-        return (1.0, 1.0, 1.0)
-    # the limits of an estimate from new rows include the uncertainty of the training prior
-    low, high = (base.low, base.high) if prior.method == "given" else (base.value, base.value)
-    return (
-        (1 - prior.high) / max(1 - low, 1e-6),
-        (1 - prior.value) / max(1 - base.value, 1e-6),
-        (1 - prior.low) / max(1 - high, 1e-6),
-    )
+        # the population has the labelled positives in addition
+        unlabeled_fraction = 1 - fitted.labelled_fraction
+        return unlabeled_fraction, unlabeled_fraction, unlabeled_fraction
+    reference = fitted.reference_prior
+    if fitted.anchor is not None and prior == reference:
+        return 1.0, 1.0, 1.0
+    low = high = reference.value
+    if prior.method == "given":
+        # the limits of an estimate from new rows include the uncertainty of the training prior
+        low = reference.low
+        high = reference.high
+    least = (1 - prior.high) / max(1 - low, 1e-6)
+    middle = (1 - prior.value) / max(1 - reference.value, 1e-6)
+    most = (1 - prior.low) / max(1 - high, 1e-6)
+    return least, middle, most
 
 
 @kept("monitor")

@@ -1,4 +1,4 @@
-"""Common base of the other PU methods: validation, prior, labels and record."""
+"""PURival: what the other PU methods share, and what a file keeps of them."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class PURival(Parameters, PUClassifier):
     numbers. Each row is treated alone: a row gets the same label in every batch.
     """
 
-    _own_prior: ClassVar[Any] = ()  # a value of ``prior`` that only this method has
+    _special_prior: ClassVar[Any] = ()  # a value of ``prior`` that only this method has
 
     prior_: PriorEstimate
     model_: Function
@@ -91,11 +91,7 @@ class PURival(Parameters, PUClassifier):
         -------
         self : classifier
         """
-        self._check_parameters()
-        warn_of_order(X, y=y, sample_weight=sample_weight)
-        pair, classes = split_pu(self, X, y, sample_weight, model=self._intake())
-        self.scenario_ = scenario_of_table(self.scenario, pair)
-        return self._fit(pair, classes)
+        return self._fit(*self._read_table(X, y, sample_weight))
 
     def fit_pu(
         self,
@@ -107,16 +103,11 @@ class PURival(Parameters, PUClassifier):
     ) -> Self:
         """Fit the classifier to a positive and an unlabeled sample; labels are 1 and 0.
 
-        The samples were drawn separately, unless ``scenario="single-sample"`` says that both are parts of one
-        sample; then ``unlabeled`` contains the unlabeled rows only.
+        The samples were drawn separately, unless ``scenario="single-sample"`` says that both are
+        parts of one sample; then ``unlabeled`` contains the unlabeled rows only.
         """
-        self._check_parameters()
-        model = self._intake()
-        pair, classes = pair_pu(
-            self, positive, unlabeled, positive_weight, unlabeled_weight, model=model
-        )
-        self.scenario_ = scenario_of_samples(self.scenario)
-        return self._fit(pair, classes)
+        samples = self._read_samples(positive, unlabeled, positive_weight, unlabeled_weight)
+        return self._fit(*samples)
 
     def predict(self, X: Rows) -> np.ndarray[Any, Any]:
         """Label of each row, in the coding of the training labels; a tie is negative."""
@@ -131,9 +122,29 @@ class PURival(Parameters, PUClassifier):
     def _learn(self, pair: SamplePair, rng: np.random.RandomState) -> None:
         """Fit to checked rows."""
 
-    def _fit(self, pair: SamplePair, classes: Classes, **more: Any) -> Self:
+    def _read_table(self, X: Rows, y: Any, sample_weight: Any) -> tuple[SamplePair, Classes]:
+        """The checked rows of a table, and the two labels."""
+        self._check_parameters()
+        warn_of_order(X, y=y, sample_weight=sample_weight)
+        pair, classes = split_pu(self, X, y, sample_weight, model=self._intake())
+        self.scenario_ = scenario_of_table(self.scenario, pair)
+        return pair, classes
+
+    def _read_samples(
+        self, positive: Rows, unlabeled: Rows, positive_weight: Any, unlabeled_weight: Any
+    ) -> tuple[SamplePair, Classes]:
+        """The checked rows of two samples, and the labels 0 and 1."""
+        self._check_parameters()
+        model = self._intake()
+        pair, classes = pair_pu(
+            self, positive, unlabeled, positive_weight, unlabeled_weight, model=model
+        )
+        self.scenario_ = scenario_of_samples(self.scenario)
+        return pair, classes
+
+    def _fit(self, pair: SamplePair, classes: Classes) -> Self:
         self._keep_parameters()
-        self._learn(pair, check_random_state(self.random_state), **more)
+        self._learn(pair, check_random_state(self.random_state))
         self.classes_ = classes
         return self
 
@@ -142,7 +153,9 @@ class PURival(Parameters, PUClassifier):
         return estimate_population(self.prior, pair, self._labelled_fraction(pair), rng)
 
     def _labelled_fraction(self, pair: SamplePair) -> float:
-        return pair.labelled_fraction if self.scenario_ == "single-sample" else 0.0
+        if self.scenario_ == "single-sample":
+            return pair.labelled_fraction
+        return 0.0
 
     def _scores(self, X: Rows) -> FloatArray:
         self._check_fitted()
@@ -151,8 +164,12 @@ class PURival(Parameters, PUClassifier):
     def _check_parameters(self) -> None:
         check_choice("scenario", self.scenario, SCENARIO_CHOICES)
         check_fraction("cost", self.cost)
-        if not (isinstance(self.prior, (str, NoneType)) and self.prior == self._own_prior):
+        if not self._is_special_prior():
             check_prior_parameter("prior", self.prior)
+
+    def _is_special_prior(self) -> bool:
+        """Whether ``prior`` has the value that only this method has."""
+        return isinstance(self.prior, (str, NoneType)) and self.prior == self._special_prior
 
     def _check_fitted(self) -> None:
         if not self.__sklearn_is_fitted__():
@@ -176,16 +193,16 @@ class PURival(Parameters, PUClassifier):
         if "device" in parameters:  # it is chosen anew on another machine
             parameters["device"] = "auto"
         return RivalRecord(
-            type(self).__name__,
-            parameters,
-            Columns.of(self),
-            Labels.of(self.classes_),
-            self.prior_,
-            self.model_,
-            {name: float(getattr(self, name)) for name in self._numbers},
-            {name: getattr(self, name) for name in self._priors},
-            getattr(self, "generators_", None),
-            self.scenario_,
+            name=type(self).__name__,
+            parameters=parameters,
+            columns=Columns.of(self),
+            labels=Labels.of(self.classes_),
+            prior=self.prior_,
+            model=self.model_,
+            numbers={name: float(getattr(self, name)) for name in self._numbers},
+            priors={name: getattr(self, name) for name in self._priors},
+            generators=getattr(self, "generators_", None),
+            scenario=self.scenario_,
         )
 
 
@@ -217,19 +234,24 @@ class RivalRecord(Record):
     scenario: Annotated[str, Text(pattern="|".join(SCENARIOS))]
 
     def __post_init__(self) -> None:
-        cls = self._class()
-        shape = () if self.generators is None else self.generators.mean.shape
-        flattened = len(shape) > 1 and not self.model.accepts_nd
-        self.columns.check_model(self.model, width=math.prod(shape) if flattened else None)
+        self.columns.check_model(self.model, width=self._flattened_width())
         check_fraction("cost", self.parameters.get("cost"))
-        if self.numbers.keys() != cls._numbers.keys() or self.priors.keys() != set(cls._priors):
+        limits = self._class()._numbers
+        if self.numbers.keys() != limits.keys() or self.priors.keys() != set(self._class()._priors):
             raise DataError(f"a fitted {self.name} must have its numbers and priors.")
-        for name, (low, high) in cls._numbers.items():
+        for name, (low, high) in limits.items():
             check_real(name, self.numbers[name], low=low, high=high)
 
+    def _flattened_width(self) -> int | None:
+        """Columns of generated images that the model takes as rows of numbers."""
+        if self.generators is None or self.model.accepts_nd:
+            return None
+        shape = self.generators.mean.shape
+        return math.prod(shape) if len(shape) > 1 else None
+
     def _class(self) -> type[PURival]:
-        found: type[PURival] = getattr(import_module(RIVALS[self.name]), self.name)
-        return found
+        rival: type[PURival] = getattr(import_module(RIVALS[self.name]), self.name)
+        return rival
 
     @property
     def title(self) -> str:  # noqa: D102
@@ -238,22 +260,23 @@ class RivalRecord(Record):
     def classifier(self, module: Any = None) -> PURival:  # noqa: D102
         classifier = self._class()(**read_parameters(self.parameters))
         model = self.model if module is None else self.model.with_module(module)
-        fitted = (
-            self.numbers
-            | self.priors
-            | {"prior_": self.prior, "model_": model, "scenario_": self.scenario}
-        )
+        fitted = dict[str, Any](self.numbers | self.priors)
         if self.generators is not None:
             fitted["generators_"] = self.generators
-        classifier.__dict__.update(fitted, classes_=self.labels.classes())
+        classifier.__dict__.update(fitted)
+        classifier.prior_ = self.prior
+        classifier.model_ = model
+        classifier.scenario_ = self.scenario
+        classifier.classes_ = self.labels.classes()
         classifier._keep_parameters()
         self.columns.set_on(classifier)
         return classifier
 
     def facts(self) -> dict[str, Any]:  # noqa: D102
+        kept_values = self.model.keeps
         return self.columns.facts() | {
-            "training_rows": any("row" in values for values in self.model.keeps.values()),
-            "values_of_rows": self.model.keeps,
+            "training_rows": any("row" in values for values in kept_values.values()),
+            "values_of_rows": kept_values,
             "statistics": sorted(self.model.statistics),
         }
 
@@ -269,7 +292,8 @@ def open_prior(name: str, prior: float | PriorEstimate) -> PriorEstimate:
     checked = as_prior(name, prior)
     if not 0 < checked.value < 1:
         raise PriorError(
-            f"{name} must lie strictly between 0 and 1, got {checked.value!r}: both classes must be present."
+            f"{name} must lie strictly between 0 and 1, got {checked.value!r}: "
+            "both classes must be present."
         )
     return checked
 
@@ -282,7 +306,10 @@ class PosteriorRival(PURival):
         """Log of the estimated probability of the positive class."""
 
     def decision_function(self, X: Rows) -> FloatArray:
-        """Logarithm of the unclipped posterior divided by the cost: above 0 for positive predictions."""
+        """Logarithm of the unclipped posterior divided by the cost.
+
+        It is above 0 for positive predictions.
+        """
         return np.asarray(self._log_posterior(X) - np.log(self._used.cost))
 
     def predict_proba(self, X: Rows) -> FloatArray:

@@ -1,0 +1,122 @@
+"""Results that are tables: a data frame, a text and an HTML table made of their columns."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from html import escape
+from importlib.util import find_spec
+from typing import Any, TypeAlias
+
+import narwhals as nw
+
+from drpu._optional import require
+
+TableColumns: TypeAlias = dict[str, list[Any]]  # lists of one length; the first names the rows
+
+MOST_SHOWN = 30  # rows in a text and in an HTML table
+_SMALL = 0.001  # smaller numbers would be rounded to 0
+
+
+class TableResult(ABC):
+    """Base of results that are tables."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def to_columns(self) -> TableColumns:
+        """Columns of the table, by name."""
+
+    @abstractmethod
+    def _title(self) -> str:
+        """One line about the table."""
+
+    def to_frame(self) -> Any:
+        """The table as a data frame: of pandas if it is installed, otherwise of polars or Arrow."""
+        return frame_of(self.to_columns())
+
+    def __repr__(self) -> str:
+        return text_table(f"{type(self).__name__}: {self._title()}", self.to_columns())
+
+    def _repr_html_(self) -> str:
+        return html_table(f"{type(self).__name__}: {self._title()}", self.to_columns())
+
+
+def figure_columns(figures: Iterable[Any]) -> TableColumns:
+    """The columns ``value``, ``low`` and ``high`` of figures or priors."""
+    listed = list(figures)
+    return {name: [getattr(figure, name) for figure in listed] for name in ("value", "low", "high")}
+
+
+def frame_of(columns: TableColumns) -> Any:
+    """A data frame of the columns, in the first library that is installed."""
+    for library in ("pandas", "polars"):
+        if find_spec(library) is not None:
+            return nw.from_dict(columns, backend=library).to_native()
+    require("pyarrow", extra="data", for_="to_frame without pandas and polars")
+    return nw.from_dict(columns, backend="pyarrow").to_native()
+
+
+def text_table(title: str, columns: TableColumns) -> str:
+    """The title, the names of the columns and the first rows, with rounded numbers."""
+    rows = [list(columns), *_first_rows(columns)]
+    widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
+    lines = [title]
+    for name, *cells in rows:
+        aligned = [name.ljust(widths[0])]
+        for cell, width in zip(cells, widths[1:], strict=True):
+            aligned.append(cell.rjust(width))
+        lines.append("  ".join(aligned).rstrip())
+    n_more = _n_more(columns)
+    if n_more:
+        lines.append(f"and {n_more} more")
+    return "\n".join(lines)
+
+
+def html_table(title: str, columns: TableColumns) -> str:
+    """The same as an HTML table; texts are escaped."""
+    head = "".join(f"<th>{escape(name)}</th>" for name in columns)
+    body = ""
+    for name, *cells in _first_rows(columns):
+        values = "".join(f"<td>{escape(cell)}</td>" for cell in cells)
+        body += f"<tr><th scope=row>{escape(name)}</th>{values}</tr>"
+    n_more = _n_more(columns)
+    if n_more:
+        body += f"<tr><td colspan={len(columns)}>and {n_more} more</td></tr>"
+    return (
+        f"<table><caption>{escape(title)}</caption>"
+        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    )
+
+
+def _n_more(columns: TableColumns) -> int:
+    n_rows = len(next(iter(columns.values())))
+    return max(n_rows - MOST_SHOWN, 0)
+
+
+def _first_rows(columns: TableColumns) -> list[list[str]]:
+    """The texts of the first rows."""
+    first = [values[:MOST_SHOWN] for values in columns.values()]
+    rows = []
+    for name, *cells in zip(*first, strict=True):
+        rows.append([_row_name(name), *map(_cell, cells)])
+    return rows
+
+
+def _row_name(value: Any) -> str:
+    """The name of a row; a number such as a year or a level has no fixed digits."""
+    if isinstance(value, float):
+        return f"{value:g}"
+    return str(value)
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if not isinstance(value, float):
+        return str(value)
+    if 0 < abs(value) < _SMALL:
+        return f"{value:.1g}"
+    return f"{value:.3f}"

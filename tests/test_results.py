@@ -1,0 +1,153 @@
+"""Results that are tables: frames, texts and HTML tables of all of them."""
+
+import sys
+from html.parser import HTMLParser
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from drpu._results import MOST_SHOWN, frame_of, html_table, text_table
+from drpu.audits.evaluation import Evaluation
+from drpu.classifier.explain import Reasons, Suspects
+from drpu.classifier.labelling_weights import LabellingWeights
+from drpu.decisions.gain import Budget
+from drpu.decisions.performance import Performance
+from drpu.exceptions import MissingExtraError
+from drpu.periods.group_priors import GroupPrior, GroupPriors
+from drpu.periods.moves import Backtest, PastPeriod
+from drpu.priors.estimate import PriorEstimate
+from drpu.priors.figures import Figure
+
+NAME = "<b>north & south</b>"
+FIGURE = Figure(0.123456789, 0.0123456789, 0.3456789)
+PRIOR = PriorEstimate(0.123456789, 0.0123456789, 0.3456789, 0.95, "auto")
+PERIOD = PastPeriod(NAME, 500, 40, 0.123456789, 0.01, 0.1, 0.2)
+GROUP = GroupPrior(NAME, 500, PRIOR, PRIOR, 0.5, 1.23e-9, warnings=("few-rows",), flagged=7)
+SUSPECTS = Suspects(np.array([7, 3]), np.array([0.987654, 0.2]), Figure(1.1, 0.0, 1.5), np.array([[5, 3]]))
+
+RESULTS = {
+    "suspects": SUSPECTS,
+    "reasons": Reasons(((NAME, 1.23456789),), (("amount", -0.4567891),)),
+    "groups": GroupPriors((GROUP,), PRIOR, 0.95, 0.0),
+    "budget": Budget(50, 0.0251234, 3.456789, FIGURE, FIGURE, Figure(4.56789, 1.0, 7.0)),
+    "share": Budget(None, 0.0251234, 3.456789, FIGURE, FIGURE, Figure(4.56789, 1.0, 7.0)),
+    "evaluation": Evaluation(*[FIGURE] * 6, Figure(np.nan, 0.0, 1.0), n=33, level=0.95),
+    "performance": Performance(-np.inf, *np.linspace(0.123456, 0.987654, 6)),
+    "thresholds": Performance(*np.linspace(0.123456, 0.987654, 21).reshape(7, 3)),
+    "backtest": Backtest((PERIOD, PERIOD), "guarded", 0.7654321, 0.1234567),
+    "weights": LabellingWeights(np.ones(60), {0.0: FIGURE, 1.0: FIGURE}, ("branch",), {0.0: 8, 1.0: 9}),
+    "several": LabellingWeights(np.ones(9), {(NAME, 2.0): FIGURE}, ("branch", 3), {(NAME, 2.0): 8}),
+}
+each_result = pytest.mark.parametrize("result", RESULTS.values(), ids=RESULTS)
+
+
+class _Cells(HTMLParser):
+    """The texts of the cells of a table, row by row, and the number of open elements."""
+
+    def __init__(self, html):
+        super().__init__()
+        self.rows = []
+        self.open = 0
+        self.feed(html)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.open += 1
+        assert tag in {"table", "caption", "thead", "tbody", "tr", "th", "td"}
+        if tag == "tr":
+            self.rows.append([])
+        elif tag in ("th", "td"):
+            self.rows[-1].append("")
+
+    def handle_endtag(self, tag):
+        self.open -= 1
+
+    def handle_data(self, data):
+        if self.rows:
+            self.rows[-1][-1] += data
+
+
+@each_result
+def test_the_frame_has_one_row_per_row_of_the_columns(result):
+    frame = result.to_frame()
+    assert isinstance(frame, pd.DataFrame)
+    columns = result.to_columns()
+    assert list(frame.columns) == list(columns)
+    assert len(frame) == len(next(iter(columns.values())))
+
+
+@each_result
+def test_the_html_table_has_the_rows_of_the_frame_and_no_other_markup(result):
+    cells = _Cells(result._repr_html_())
+    assert cells.open == 0
+    head, *rows = cells.rows
+    columns = result.to_columns()
+    assert head == list(columns)
+    assert [row[0] for row in rows] == [
+        f"{name:g}" if isinstance(name, float) else str(name) for name in columns[head[0]]
+    ]
+    assert all(len(row) == len(head) for row in rows)
+
+
+@each_result
+def test_figures_are_rounded(result):
+    for text in (repr(result), str(result), result._repr_html_()):
+        digits = [word.rpartition(".")[2] for word in text.replace("<", " ").split() if "." in word]
+        assert not [word for word in digits if len(word.rstrip("],;)%")) > 6], text
+
+
+@each_result
+def test_the_text_begins_with_the_name_of_the_class(result):
+    assert repr(result).startswith(type(result).__name__)
+
+
+@pytest.mark.parametrize(("name", "length"), [("suspects", 2), ("groups", 1), ("backtest", 2)])
+def test_lists_have_a_length(name, length):
+    assert len(RESULTS[name]) == length
+
+
+def test_a_backtest_is_iterated_by_period():
+    assert list(RESULTS["backtest"]) == [PERIOD, PERIOD]
+
+
+def test_suspects_give_as_many_rows_as_are_asked_for():
+    assert SUSPECTS.to_frame(n=1)["row"].tolist() == [7, 5]
+
+
+def test_small_numbers_are_not_rounded_to_zero_and_empty_cells_are_blank():
+    rows = {"name": ["a"], "p_value": [1.23e-9], "zero": [0.0], "none": [None], "flag": [True]}
+    assert text_table("T", rows).splitlines()[-1].split() == ["a", "1e-09", "0.000", "yes"]
+
+
+def test_long_tables_show_their_first_rows_and_the_number_of_others():
+    columns = {"row": list(range(MOST_SHOWN + 270))}
+    assert text_table("T", columns).endswith("\nand 270 more")
+    assert html_table("T", columns).count("<tr>") == MOST_SHOWN + 2
+    assert "and 270 more" in html_table("T", columns)
+
+
+def test_an_empty_table_has_its_names():
+    assert text_table("T", {"row": [], "value": []}).splitlines() == ["T", "row  value"]
+
+
+def test_titles_and_names_of_columns_are_escaped():
+    assert "<b>" not in html_table("<b>T", {"<b>": ["<b>"], "<b>2": ["<b>"]})
+
+
+@each_result
+@pytest.mark.parametrize("absent", [["pandas"], ["pandas", "polars"]])
+def test_the_frame_is_made_by_a_library_that_is_installed(result, absent, monkeypatch):
+    for library in absent:
+        monkeypatch.setitem(sys.modules, library, None)
+    expected = pa.Table if "polars" in absent else pl.DataFrame
+    assert isinstance(result.to_frame(), expected)
+
+
+def test_without_a_library_the_error_names_the_extra(monkeypatch):
+    for library in ("pandas", "polars", "pyarrow"):
+        monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(MissingExtraError, match=r'pip install "drpu\[data\]"'):
+        frame_of({"row": [1]})
