@@ -183,3 +183,4 @@ def test_inspect_speaks_of_blanks_and_of_what_was_read(run, folder):
     assert "yes is positive, a blank is not" in out
     assert "its facts; --trusted loads the whole classifier" in out
     assert "None" not in out
+    assert "{" not in run("verify yes.drpu")[1]
