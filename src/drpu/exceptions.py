@@ -30,7 +30,8 @@ from typing import ClassVar
 __all__ = [
     "AlphaWarning", "ArtifactError", "BacktestWarning", "ClusterError", "CollectedWarning",
     "ContradictionWarning", "CopiedPositivesWarning", "DRPUError", "DRPUWarning", "DataError",
-    "DataTypeError", "ExtraColumnsWarning", "FewNegativesWarning", "FewPositivesWarning",
+    "DataTypeError", "EmptyColumnsWarning", "ExtraColumnsWarning", "FewNegativesWarning",
+    "FewPositivesWarning",
     "FewRowsWarning", "IdColumnWarning", "ImputationWarning", "IndexWarning",
     "LabelError", "LabelledSampleWarning", "LateLabelsWarning", "MissingAnswersWarning",
     "MissingExtraError", "MissingValuesError", "MixedPeriodsWarning", "MorePositivesWarning",
@@ -289,6 +290,10 @@ class ScenarioWarning(DRPUWarning, code="scenario", assumption=False):
 
 class ExtraColumnsWarning(DRPUWarning, code="extra-columns", assumption=False):
     """Columns that training did not have are ignored."""
+
+
+class EmptyColumnsWarning(DRPUWarning, code="empty-columns"):
+    """A column that training used has no value in any row of a file."""
 
 
 class UnseenLevelsWarning(DRPUWarning, code="unseen-levels"):

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from drpu import Audit, AuditPlan, DRPUClassifier
 from drpu.audits.answers_file import audit_from_columns
-from drpu.audits.plan import DESIGN, GROUP, LABEL, ROW, read_answers
+from drpu.audits.plan import DESIGN, GROUP, LABEL, ROW, read_answers, true_labels
 from drpu.exceptions import (
     DataError,
     DataTypeError,
@@ -346,3 +346,34 @@ def test_audits_of_groups_are_a_mapping_from_groups(audit_clf, audit_data, plans
             method(audit_data.test, by=months, audit={"May": alone})
     with pytest.raises(ParameterError, match="one of the two"):
         audit_clf.evaluate_by(audit_data.test, audit_data.test_labels, by=months, audit=audits)
+
+
+# -- labels of rows that are evaluated -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("labels", [["yes", None, "yes"], [0, np.nan, 0], ["no", "", "no"]])
+def test_labels_of_one_class_beside_blanks_need_a_meaning(labels):
+    classes = np.array([0, 1])
+    with pytest.raises(LabelError, match="blank='negative'"):
+        true_labels(labels, classes)
+    read = true_labels(labels, classes, blank="negative")
+    assert read == [label in ("yes", 1) for label in labels]
+
+
+@pytest.mark.parametrize("labels", [["yes", None, "no"], [1, 1], ["no", "no"]])
+def test_labels_of_two_classes_or_without_blanks_are_taken_as_they_are(labels):
+    assert true_labels(labels, np.array([0, 1])) == labels
+
+
+def test_a_blank_means_nothing_else():
+    with pytest.raises(ParameterError, match="blank must be 'negative' or None"):
+        true_labels([1, None], np.array([0, 1]), blank="no")
+
+
+def test_blanks_that_are_negative_are_evaluated_as_negatives(audit_clf, audit_data):
+    labels = audit_data.test_labels
+    marked = np.where(labels == 1, 1.0, np.nan)
+    with pytest.raises(LabelError, match="no answer"):
+        audit_clf.evaluate(audit_data.test, marked)
+    read = audit_clf.evaluate(audit_data.test, marked, blank="negative")
+    assert read == audit_clf.evaluate(audit_data.test, labels)

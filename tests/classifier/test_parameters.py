@@ -57,7 +57,11 @@ def results(clf, X, y):
         clf.expected_performance(),
         clf.at_budget(5, of=X).threshold_,
     ]
-    found += [clf.plan_audit(X, n=20, random_state=0).rows, clf.evaluate(X, y), clf.score(X, y)]
+    found += [
+        clf.plan_audit(X, n=20, random_state=0).rows,
+        clf.evaluate(X, y, blank="negative"),
+        clf.score(X, y),
+    ]
     found += [AUCScorer()(clf, X, y), ratio_risk_scorer(clf, X, y), clf.sensitivity(2.0), clf.count(X)]
     return [*found, str(suspects(clf, X, y, repeats=1))]
 

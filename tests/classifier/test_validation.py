@@ -510,7 +510,7 @@ def test_labels_in_a_column_of_their_own_are_told_once(options):
             "missing values, which mean unlabeled beside a single label, got the labels 'a', 'b'",
         ),
         ([0, np.nan] * 6, "usually marks rows without a label"),
-        ([None] * 12, "got the labels none"),
+        ([None] * 12, "got missing values only"),
         ([0.1, 0.2, 0.7] * 4, "Unknown label type"),
         ([0, 1] * 5, "same number of rows, got 12 and 10"),
         ([], "at least one label"),

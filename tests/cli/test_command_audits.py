@@ -183,6 +183,26 @@ def test_performance_is_measured_with_answers_and_with_labels(run, truth):
     assert "precision" in out
 
 
+def test_labels_of_one_class_beside_blanks_are_refused(run, folder, truth):
+    table = pa.csv.read_csv(folder / "june.csv")
+    marked = pa.array(["yes" if label == 1 else None for label in truth.test_labels])
+    month = pa.array(["may", "june"] * 500)
+    pa.csv.write_csv(
+        table.append_column("truth", marked).append_column("month", month), folder / "marked.csv"
+    )
+    for options in ("", "--by month"):
+        code, out, err = run(f"evaluate toy.drpu marked.csv --label truth {options}")
+        assert (code, out) == (1, "")
+        assert "write no for negatives, or --blank no" in err
+    expected = answer(run("evaluate toy.drpu checked.csv --label true --json"))["evaluation"]
+    found = answer(run("evaluate toy.drpu marked.csv --label truth --blank no --json"))
+    assert found["evaluation"] == expected
+    groups = answer(run("evaluate toy.drpu marked.csv --label truth --blank no --by month --json"))["found"]
+    assert [group["evaluation"]["n"] for group in groups] == [500, 500]
+    assert run("evaluate toy.drpu marked.csv --label truth --blank yes")[0] == 2
+    assert run("evaluate toy.drpu june.csv --audit answers.csv --blank no")[0] == 2
+
+
 @pytest.mark.usefixtures("undrawn")
 def test_the_page_shows_priors_before_and_after(run, folder):
     code, _, _ = run("report toy.drpu june.csv --audit answers.csv --out audited.html")

@@ -97,8 +97,8 @@ def test_extra_columns_are_ignored_with_one_warning(run, kind, command):
     code, _, err = run(f"{name} claims.drpu claims.{kind} {options}")
     assert code == 0
     assert [line for line in err.splitlines() if "ignored" in line] == [
-        f"warning: claims.{kind}: [extra-columns] X has columns that training did not have: 'status'. "
-        "They are ignored."
+        f"warning: claims.{kind}: [extra-columns] the table has columns that training did not have: "
+        "'status'. They are ignored."
     ]
 
 

@@ -66,8 +66,13 @@ MONTHS = np.repeat(["2026-01", "2026-02", "2026-03"], N // 3)
     [
         ("time", np.random.default_rng(1).permutation(MONTHS)),
         ("time", np.random.default_rng(1).permutation([202511.0, 202512.0, 202601.0] * (N // 3))),
-        ("time", np.sort(np.random.default_rng(1).normal(size=N))),  # in the order of the rows
-        ("time", np.repeat(["a", "b", "c", "d"], [100, 100, 200, 200])),
+        (
+            "time",
+            np.sort(np.random.default_rng(1).choice(np.arange("2026-01-01", "2026-03-01", dtype="M8[D]"), N)),
+        ),
+        ("time", np.repeat([2023.0, 2024.0, 2025.0], N // 3)),
+        ("sorted", np.sort(np.random.default_rng(1).normal(size=N))),  # an amount, say
+        ("sorted", np.repeat(["a", "b", "c", "d"], [100, 100, 200, 200])),
         ("time", np.repeat(["2026Q1", "2026Q2"], N // 2)),
         ("constant", np.zeros(N)),
         ("constant", np.full(N, np.nan)),
@@ -88,6 +93,13 @@ MONTHS = np.repeat(["2026-01", "2026-02", "2026-03"], N // 3)
 def test_a_column_that_harms_is_named(code, column, expand):
     found = notes(table().assign(odd=column), expand)
     assert codes(found) == {(code, "odd")}
+
+
+def test_a_table_that_is_sorted_by_an_amount_is_no_reason_to_drop_it():
+    (note,) = notes(table().assign(amount=np.sort(np.random.default_rng(1).normal(size=N))))
+    assert not note.doubtful
+    for text in (note.text(), note.text(command_line=True)):
+        assert text == "the table is sorted by 'amount', which is used"
 
 
 def test_identifiers_and_texts_are_named_though_nothing_is_wrong():

@@ -85,6 +85,33 @@ def read_answers(
     return answered, np.array(_positive(given, classes, name), dtype=bool)
 
 
+def true_labels(y: Any, classes: np.ndarray[Any, Any], *, blank: str | None = None) -> list[Any]:
+    """The true labels of rows; with ``blank="negative"``, a missing label is that of a negative.
+
+    Labels of one class beside blanks are refused otherwise: they are often those of a training
+    table, where a blank is not a missing answer, and every measured precision would be 0 or 1.
+    """
+    if blank not in (None, "negative"):
+        raise ParameterError(f"blank must be 'negative' or None, got {blank!r:.100}.")
+    values = listed(y, "y")
+    answered, positive = read_answers(values, classes, name="y")
+    if answered.all():
+        return values
+    if blank == "negative":
+        flags = np.zeros(len(values), dtype=bool)
+        flags[answered] = positive
+        return list(flags.tolist())
+    if positive.all() or not positive.any():
+        kind = "positive" if positive.all() else "negative"
+        finding = f"all answers are {kind} and the other rows are blank, which means no answer"
+        raise LabelError(
+            f"y: {finding}. Pass blank='negative' if blank rows are negative, write both labels, "
+            "or leave the rows without an answer out.",
+            command=f"{finding}: write no for negatives, or --blank no if blank rows are negative.",
+        )
+    return values
+
+
 def labelled_flags(y: Any, classes: np.ndarray[Any, Any]) -> BoolArray:
     """Which rows have the label of the positives; all others, also missing ones, have not."""
     values, positive = listed(y, "y"), classes.tolist()[1]

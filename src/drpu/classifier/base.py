@@ -35,7 +35,7 @@ from drpu.audits.plan import (
     GroupPlans,
     check_audit,
     labels_of,
-    listed,
+    true_labels,
 )
 from drpu.classifier.decisions import RatioDecisions
 from drpu.classifier.notices import count_there
@@ -331,7 +331,9 @@ class RatioClassifier(RatioDecisions):
             level=level,
         )
 
-    def evaluate(self, X: Rows | Audit, y: Any = None, *, level: float = 0.95) -> Evaluation:
+    def evaluate(
+        self, X: Rows | Audit, y: Any = None, *, blank: str | None = None, level: float = 0.95
+    ) -> Evaluation:
         """Accuracy, precision, recall and cost from true labels, with confidence limits.
 
         Parameters
@@ -342,6 +344,9 @@ class RatioClassifier(RatioDecisions):
         y : array-like of shape (n,), optional
             The true labels of the rows: yes and no, 1 and 0, true and false, or values of ``classes_``;
             None, NaN and a blank mean: no answer. Left out with an audit.
+        blank : {"negative"}, optional
+            What a missing label means: ``"negative"`` if only positives were marked. Otherwise
+            there is no answer, and labels of one class beside missing ones are refused.
         level : float, default=0.95
             Confidence level of each interval.
 
@@ -352,14 +357,18 @@ class RatioClassifier(RatioDecisions):
         """
         level = check_fraction("level", level)
         if isinstance(X, (Audit, AuditPlan)):
-            if y is not None:
-                raise ParameterError("y must be None with an audit: it contains the answers.")
+            for name, value in (("y", y), ("blank", blank)):
+                if value is not None:
+                    raise ParameterError(
+                        f"{name} must be None with an audit: it contains the answers."
+                    )
             parts = resolve_audit(self, check_audit(X), None, None)
         elif y is None:
             raise ParameterError("y must be given with rows: their true labels.")
         else:
             warn_of_order(X, y=y)
-            parts = resolve_audit(self, Audit.random(X, listed(y, "y")), None, None)
+            labels = true_labels(y, self.classes_, blank=blank)
+            parts = resolve_audit(self, Audit.random(X, labels), None, None)
         found = [
             evaluate_answers(part.answers, self._flags(part.scores), cost=self.cost_, level=level)
             for part in parts
@@ -409,6 +418,7 @@ class RatioClassifier(RatioDecisions):
         *,
         by: Any,
         audit: Mapping[Any, Audit] | None = None,
+        blank: str | None = None,
         level: float = 0.95,
     ) -> dict[Any, Evaluation]:
         """Measured performance in each group of rows, such as each month.
@@ -417,8 +427,8 @@ class RatioClassifier(RatioDecisions):
         ----------
         X, by
             Rows and their groups, as in :meth:`adapt_by`.
-        y, level
-            True labels and confidence level, as in :meth:`evaluate`.
+        y, blank, level
+            True labels, the meaning of missing ones and confidence level, as in :meth:`evaluate`.
         audit : mapping from group to Audit, optional
             Instead of ``y``: answers about rows of some groups.
 
@@ -434,7 +444,7 @@ class RatioClassifier(RatioDecisions):
         check_audits(audit, names)
         if audit is not None:
             return {name: self.evaluate(own, level=level) for name, own in audit.items()}
-        labels = labels_of(y, len(member))
+        labels = labels_of(true_labels(y, self.classes_, blank=blank), len(member))
         found, answered = {}, np.array([not is_missing_cell(value) for value in labels.tolist()])
         for k, name in enumerate(names):
             at = np.flatnonzero((member == k) & answered)

@@ -156,8 +156,10 @@ def _classes_with_gaps(present: np.ndarray[Any, Any], pos_label: Any, declared: 
     for a string None.
     """
     values = list(dict.fromkeys(present.tolist()))
+    if not values:
+        raise LabelError("y must hold at least one label, got missing values only.")
     if len(values) != 1:
-        shown = ", ".join(map(repr, values[:5])) or "none"
+        shown = ", ".join(map(repr, values[:5]))
         raise LabelError(
             f"y holds missing values, which mean unlabeled beside a single label, got the labels {shown}: "
             "keep the label of the positives and set all other rows to missing."

@@ -1,13 +1,28 @@
-"""The command line: ``drpu fit``, ``adapt``, ``predict``, ``prior``, ``inspect``, ``report`` and more."""
+"""The command line: ``drpu fit``, ``adapt``, ``predict``, ``prior``, ``inspect``, ``report`` ..."""
 
 from __future__ import annotations
 
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
-OK, FAILED, USAGE, DOUBTFUL, INTERRUPTED = 0, 1, 2, 3, 130
+OK = 0
+FAILED = 1
+USAGE = 2
+DOUBTFUL = 3
+INTERRUPTED = 130
+
+
+@dataclass(frozen=True, slots=True)
+class Flags:
+    """Options that hold before a command line is parsed, and if that fails."""
+
+    traceback: bool
+    json: bool
+    quiet: bool
+    strict: bool
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -21,24 +36,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns
     -------
     code : int
-        0 done, 1 bad data or file or an output that could not be written, 2 wrong usage, 3 done with a
-        warning about a violated assumption and ``--strict``, 130 interrupted by Ctrl-C.
+        0 done, 1 bad data or file or an output that could not be written, 2 wrong usage, 3 done
+        with a warning about a violated assumption and ``--strict``, 130 interrupted by Ctrl-C.
     """
-    words = list(sys.argv[1:] if arguments is None else arguments)
-    end = words.index("--") if "--" in words else len(words)  # all words after it are arguments
-    flags = ("--traceback", "--json", "--quiet", "--strict")
-    with_traceback, in_json, quiet, strict = (flag in words[:end] for flag in flags)
-    words[:end] = [word for word in words[:end] if word != "--traceback"]  # it may stand anywhere
+    if arguments is None:
+        arguments = sys.argv[1:]
+    flags, words = _split_flags(arguments)
     if sys.stderr is None:  # closed by the caller: warnings cannot be shown
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115
     try:  # from the first import on, Ctrl-C ends in an exit code and not in a traceback
         if sys.stdout is None:
             raise OSError("the standard output is closed, so the result cannot be written.")
-        code = _command(words, with_traceback, in_json, quiet=quiet)
+        code = _command(words, flags)
         sys.stdout.flush()
-        from drpu.cli.show import doubtful
-
-        return DOUBTFUL if code == OK and strict and doubtful() else code
+        return code
     except KeyboardInterrupt:
         print("error: interrupted.", file=sys.stderr)
         return INTERRUPTED
@@ -47,12 +58,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
     except OSError as error:
-        if with_traceback:
+        if flags.traceback:
             raise
-        return _fail(error, False)
+        return _fail(error, in_json=False)
 
 
-def _command(words: list[str], with_traceback: bool, in_json: bool, *, quiet: bool) -> int:
+def _split_flags(arguments: Sequence[str]) -> tuple[Flags, list[str]]:
+    """The flags among the words, and the words without ``--traceback``, which may stand anywhere.
+
+    All words after ``--`` are arguments.
+    """
+    words = list(arguments)
+    end = words.index("--") if "--" in words else len(words)
+    options = words[:end]
+    flags = Flags(
+        traceback="--traceback" in options,
+        json="--json" in options,
+        quiet="--quiet" in options,
+        strict="--strict" in options,
+    )
+    kept = [word for word in options if word != "--traceback"]
+    return flags, kept + words[end:]
+
+
+def _command(words: list[str], flags: Flags) -> int:
     from drpu.cli import show
     from drpu.exceptions import MissingExtraError
 
@@ -61,37 +90,47 @@ def _command(words: list[str], with_traceback: bool, in_json: bool, *, quiet: bo
     except ModuleNotFoundError as error:
         if error.name not in ("typer", "rich"):
             raise
-        needed = f"the command line needs {error.name!r}, which is not installed."
-        return _fail(MissingExtraError(f'{needed} Run: pip install "drpu[cli]"'), in_json)
+        reason = f"the command line needs {error.name!r}, which is not installed."
+        missing = MissingExtraError(f'{reason} Run: pip install "drpu[cli]"')
+        return _fail(missing, in_json=flags.json)
     try:
-        with show.shown_warnings(quiet=quiet):
+        with show.warnings_as_lines(quiet=flags.quiet):
             code = command(words or ["--help"], prog_name="drpu", standalone_mode=False)
     except SystemExit as stop:  # shell completion exits in this way
-        return stop.code if isinstance(stop.code, int) else OK if stop.code is None else FAILED
+        if stop.code is None:
+            return OK
+        return stop.code if isinstance(stop.code, int) else FAILED
     except UsageError as error:
-        return _fail(error, in_json, USAGE)
+        return _fail_usage(error, in_json=flags.json)
     except BrokenPipeError:
         raise
     except Exception as error:
-        if with_traceback:
+        if flags.traceback:
             raise
-        return _fail(error, in_json)
+        return _fail(error, in_json=flags.json)
     if not words:  # no command at all: the help has been shown
         return USAGE
-    return code if isinstance(code, int) else OK
+    if isinstance(code, int) and code != OK:
+        return code
+    return DOUBTFUL if flags.strict and show.doubtful() else OK
 
 
-def _fail(error: Any, in_json: bool, code: int = FAILED) -> int:
+def _fail(error: Exception, *, in_json: bool) -> int:
+    """Print an error about data or a file; return the exit code."""
     from drpu.cli import show
 
-    if code == USAGE:
-        kind, message, context = "UsageError", error.format_message(), getattr(error, "ctx", None)
-    else:
-        kind, message, context = type(error).__name__, show.message_of(error), None
-    if in_json:
-        show.as_json({"error": {"type": kind, "exit_code": code, "message": message}})
+    show.print_error(type(error).__name__, show.message_of(error), code=FAILED, in_json=in_json)
+    return FAILED
+
+
+def _fail_usage(error: Any, *, in_json: bool) -> int:
+    """Print how the command is used, and what was wrong; return the exit code."""
+    from drpu.cli import show
+
+    context = getattr(error, "ctx", None)
+    usage = []
     if context is not None:
-        show.say(context.get_usage(), aside=True)
-        show.say(f"Try '{context.command_path} --help' for help.", aside=True)
-    show.say(f"error: {message}", aside=True)
-    return code
+        usage = [context.get_usage(), f"Try '{context.command_path} --help' for help."]
+    message = error.format_message()
+    show.print_error("UsageError", message, code=USAGE, in_json=in_json, usage=usage)
+    return USAGE

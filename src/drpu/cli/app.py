@@ -1,26 +1,45 @@
-"""The application: its commands are the functions of ``drpu.cli.commands``, in the order of the help."""
+"""The application: one command for each line of a table, in the order of the help."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import MISSING, fields, is_dataclass
+from importlib import import_module
 from inspect import Parameter, Signature, cleandoc, signature
 from typing import Annotated, Any, get_type_hints
 
 import typer
 import typer.main
 
-from drpu.cli.commands import adapt, audit, demo, fit, inspect, predict, prior, report
 from drpu.cli.options import Output
 from drpu.cli.show import Result, print_result
+
+# A command is the function of the same name in the module of the same name in ``commands``.
+COMMANDS = {
+    "fit": "Fit a classifier to the rows of a file.",
+    "adapt": "Estimate the share of positives in new rows.",
+    "predict": "Label rows, with probabilities.",
+    "prior": "Share of positives by file, group or month.",
+    "audit": "Choose rows for which true labels are needed.",
+    "evaluate": "Measure performance with true labels.",
+    "suspects": "List labels that look wrong, and copies of labelled rows.",
+    "inspect": "Describe a saved classifier.",
+    "verify": "Check a saved classifier without loading it.",
+    "report": "Write an HTML report with a what-if explorer.",
+    "demo": "Show the method on images of digits.",
+}
 
 # The base class of typer's errors; some versions of typer contain a copy of click.
 UsageError: type[Exception] = typer.BadParameter.__mro__[2]
 
+PURPOSE = (
+    "Classify from positive and unlabeled rows, and follow the share of positives when it changes."
+)
+
 app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # plain text: importing rich takes longer than everything else
-    help="Classify from positive and unlabeled rows, and follow the share of positives when it changes.",
+    help=PURPOSE,
     epilog="\b\nLearn once, then label the rows of every month:\n"
     "  drpu fit train.parquet --label fraud --out fraud.drpu\n"
     "  drpu predict fraud.drpu june.parquet --adapt --out june-scored.parquet",
@@ -36,7 +55,7 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
+@app.callback(help=PURPOSE)
 def drpu(
     version: Annotated[
         bool,
@@ -49,70 +68,70 @@ def drpu(
         typer.Option("--traceback", help="Show the traceback of an error; may follow any command."),
     ] = False,
 ) -> None:
-    """Classify from positive and unlabeled rows, and follow the share of positives when it changes."""
+    """Options that stand before a command."""
 
 
-def _add(command: Callable[..., Result], short_help: str) -> None:
+def _add(command: Callable[..., Result], summary: str) -> None:
     """Add a command; the examples in its docstring stay one per line in its help."""
     text, _, examples = cleandoc(command.__doc__ or "").partition("\n\nExample")
-    lines = [
-        line for line in examples.splitlines() if line.startswith("drpu ") or " | drpu " in line
-    ]
-    shown = "\n".join(["\b", "Examples:", *(f"  {line}" for line in lines)])
-    app.command(command.__name__, help=f"{text}\n\n{shown}", short_help=short_help)(
-        _expand(command)
-    )
+    lines = ["\b", "Examples:"]
+    for line in examples.splitlines():
+        if line.startswith("drpu ") or " | drpu " in line:
+            lines.append(f"  {line}")
+    help_text = text + "\n\n" + "\n".join(lines)
+    add = app.command(command.__name__, help=help_text, short_help=summary)
+    add(_with_options(command))
 
 
-def _expand(command: Callable[..., Result]) -> Callable[..., None]:
-    """A function that prints the result of the command; the options of its groups are parameters.
+def _with_options(command: Callable[..., Result]) -> Callable[..., None]:
+    """A function that prints the result of the command; its parameters are single options.
 
-    Every command has the options of :class:`drpu.cli.options.Output`, and gets them if it has a parameter
-    ``output``.
+    A parameter whose type is a group of options is replaced by the options of the group. Every
+    command has the options of :class:`drpu.cli.options.Output`, and gets them if it has a
+    parameter ``output``.
     """
-    own = signature(command).parameters
-    hints = get_type_hints(command, include_extras=True) | {"output": Output}
-    del hints["return"]
+    defaults = signature(command).parameters
+    types = get_type_hints(command, include_extras=True) | {"output": Output}
+    del types["return"]
     groups: dict[str, Any] = {}
-    parameters = []
-    for name, kind in hints.items():
+    parameters: list[Parameter] = []
+    for name, kind in types.items():
         if is_dataclass(kind):
             groups[name] = kind
-            types = get_type_hints(kind, include_extras=True)
-            for field in fields(kind):
-                default = Parameter.empty if field.default is MISSING else field.default
-                parameters.append((field.name, types[field.name], default))
+            parameters += _options_of(kind)
         else:
-            parameters.append((name, kind, own[name].default))
+            parameters.append(_keyword(name, kind, defaults[name].default))
 
-    def run(**given: Any) -> None:
-        made: dict[str, Any] = {
-            name: group(**{field.name: given.pop(field.name) for field in fields(group)})
-            for name, group in groups.items()
-        }
-        output = made["output"] if "output" in own else made.pop("output")
-        print_result(command(**given, **made), in_json=output.json)
+    def run(**values: Any) -> None:
+        for name, group in groups.items():
+            options = {field.name: values.pop(field.name) for field in fields(group)}
+            values[name] = group(**options)
+        output = values["output"]
+        if "output" not in defaults:
+            del values["output"]
+        print_result(command(**values), in_json=output.json)
 
-    run.__annotations__ = {name: kind for name, kind, _ in parameters}
-    run.__signature__ = Signature(  # type: ignore[attr-defined]
-        [
-            Parameter(name, Parameter.KEYWORD_ONLY, annotation=kind, default=default)
-            for name, kind, default in parameters
-        ]
-    )
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
     return run
 
 
-_add(fit.fit, "Fit a classifier to the rows of a file.")
-_add(adapt.adapt, "Estimate the share of positives in new rows.")
-_add(predict.predict, "Label rows, with probabilities.")
-_add(prior.prior, "Share of positives by file, group or month.")
-_add(audit.audit, "Choose rows for which true labels are needed.")
-_add(audit.evaluate, "Measure performance with true labels.")
-_add(audit.suspects, "List labels that look wrong, and copies of labelled rows.")
-_add(inspect.inspect, "Describe a saved classifier.")
-_add(inspect.verify, "Check a saved classifier without loading it.")
-_add(report.report, "Write an HTML report with a what-if explorer.")
-_add(demo.demo, "Show the method on images of digits.")
+def _options_of(group: Any) -> list[Parameter]:
+    """The options of a group as parameters."""
+    types = get_type_hints(group, include_extras=True)
+    parameters = []
+    for field in fields(group):
+        default = Parameter.empty if field.default is MISSING else field.default
+        parameters.append(_keyword(field.name, types[field.name], default))
+    return parameters
+
+
+def _keyword(name: str, kind: Any, default: Any) -> Parameter:
+    return Parameter(name, Parameter.KEYWORD_ONLY, annotation=kind, default=default)
+
+
+for _name, _summary in COMMANDS.items():
+    _module = import_module(f"drpu.cli.commands.{_name}")
+    _add(getattr(_module, _name), _summary)
 
 command = typer.main.get_command(app)  # made once, not at each call

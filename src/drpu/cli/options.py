@@ -1,26 +1,27 @@
 """Options that several commands share, in groups, and what a command gets from them.
 
-A parameter of a command that is annotated with one of the groups stands for all options of the group. An
-option that more than one command needs is declared here once.
+A parameter of a command that is annotated with one of the groups stands for all options of the
+group. An option that more than one command needs is declared here once.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from drpu.cli.show import about
-from drpu.exceptions import ArtifactError, DataError, ParameterError, silent
+import drpu
+from drpu.cli.show import about, listed
+from drpu.exceptions import ArtifactError, DataError, EmptyColumnsWarning, ParameterError, silent
 
 if TYPE_CHECKING:
-    from drpu.cli.tables import Loaded
+    from drpu.cli.tables import Loaded, TextFormat
 
-_INDEX = "__index_level_"  # start of the name of an index in Parquet files of pandas
+FEWEST_ROWS = 20  # in fewer rows, all values of a column may be missing by chance
 
 
 def option(*flags: str, **settings: Any) -> Any:
@@ -28,16 +29,18 @@ def option(*flags: str, **settings: Any) -> Any:
     return typer.Option(*flags, show_default=False, **settings)
 
 
-def refuse(given: Mapping[str, Any], reason: str) -> None:
+def refuse(options: Mapping[str, Any], reason: str) -> None:
     """Raise if one of these options was given, because it would have no effect."""
-    for name in (name for name, value in given.items() if value):
-        raise typer.BadParameter(f"{name} {reason}")
+    for name, value in options.items():
+        if value:
+            raise typer.BadParameter(f"{name} {reason}")
 
 
 Data = Annotated[
     str,
     typer.Argument(
-        help="CSV, TSV, JSON lines (each also .gz), Parquet, Arrow, npz; - is CSV on the standard input.",
+        help="CSV, TSV, JSON lines (each also .gz), Parquet, Arrow, Excel, npz; "
+        "- is CSV on the standard input.",
         show_default=False,
     ),
 ]
@@ -96,28 +99,22 @@ class Saved:
 
     def load(self) -> Any:
         """The classifier, if it is one that can be moved to another prior."""
-        from drpu import load
-
         # whether its prior is identified matters only to commands that label rows at it
         with about(self.artifact), silent():
-            return self.check_kind(
-                load(self.artifact, trusted=self.trusted, expected_sha256=self.sha256)
-            )
+            classifier = drpu.load(self.artifact, trusted=self.trusted, expected_sha256=self.sha256)
+            return self.check_kind(classifier)
 
     def check_kind(self, classifier: Any) -> Any:
         """The classifier, if it is one that can be moved to another prior."""
-        from drpu import AdaptedClassifier, DRPUClassifier
-
-        if not isinstance(classifier, (DRPUClassifier, AdaptedClassifier)):
-            raise ArtifactError(
-                f"it holds a {type(classifier).__name__}, which has no prior to move."
-            )
+        if not isinstance(classifier, (drpu.DRPUClassifier, drpu.AdaptedClassifier)):
+            kind = type(classifier).__name__
+            raise ArtifactError(f"it holds a {kind}, which has no prior to move.")
         return classifier
 
-    def check_digest(self, found: str) -> None:
-        """Raise if a digest was given and the file has another one."""
-        if self.sha256 is not None and self.sha256.lower() != found:
-            raise ArtifactError(f"it must have the SHA-256 digest {self.sha256}, got {found}.")
+    def check_digest(self, digest: str) -> None:
+        """Raise if a digest was asked for and the file has another one."""
+        if self.sha256 is not None and self.sha256.lower() != digest:
+            raise ArtifactError(f"it must have the SHA-256 digest {self.sha256}, got {digest}.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,32 +133,32 @@ class Costs:
 
     @property
     def stated(self) -> Any:
-        """The cost as a number or as two amounts; None if no cost was given."""
-        from drpu import Costs
-
+        """The cost as a number or as two amounts; None if no cost was stated."""
         if self.false_alarm is None and self.miss is None:
             if self.cost is not None and 1 <= self.cost < math.inf:
                 raise ParameterError(
                     f"--cost must lie between 0 and 1, got {self.cost:g}: if a false alarm costs "
-                    f"{self.cost:g} and a miss 1, give --cost {self.cost / (1 + self.cost):.3g}, or "
-                    f"--false-alarm {self.cost:g} --miss 1."
+                    f"{self.cost:g} and a miss 1, give --cost {self.cost / (1 + self.cost):.3g}, "
+                    f"or --false-alarm {self.cost:g} --miss 1."
                 )
             return self.cost
         if self.cost is not None:
             raise ParameterError("give --cost, or --false-alarm and --miss: not both.")
         if self.false_alarm is None or self.miss is None:
             raise ParameterError("--false-alarm and --miss belong together: give both amounts.")
-        return Costs(self.false_alarm, self.miss)
+        return drpu.Costs(self.false_alarm, self.miss)
 
     def check(self) -> None:
         """Raise if the options contradict each other, before work that takes a while."""
         _ = self.stated
 
-    def at(self, classifier: Any, prior: float | None = None) -> Any:
-        """The classifier at a known prior and at these costs, as far as they were given."""
+    def applied_to(self, classifier: Any, prior: float | None = None) -> Any:
+        """The classifier at a known prior and at these costs, as far as they were stated."""
         if prior is not None:
             classifier = classifier.at_prior(prior)
-        return classifier if self.stated is None else classifier.at_cost(self.stated)
+        if self.stated is not None:
+            classifier = classifier.at_cost(self.stated)
+        return classifier
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,15 +183,26 @@ class Decision(Costs):
                 f"--budget must be a number of rows, or a share such as 2%, got {self.budget!r}."
             )
         if self.budget.endswith("%"):
+            if number > 100:
+                raise ParameterError(f"--budget must be at most 100%, got {self.budget!r}.")
             return number / 100
-        return int(number) if number.is_integer() else number
+        if number.is_integer():
+            return int(number)
+        if not 0 < number < 1:
+            raise ParameterError(
+                "--budget must be a whole number of rows, or a share such as 2%, "
+                f"got {self.budget!r}."
+            )
+        return number
 
-    def on(self, classifier: Any, X: Any) -> Any:
+    def with_budget(self, classifier: Any, X: Any) -> Any:
         """The classifier with the threshold of the budget for these rows, if there is one."""
         from drpu.decisions.budget import budget_depth
 
         budget = self.checked
-        return classifier if budget is None else classifier.at_budget(**budget_depth(budget), of=X)
+        if budget is None:
+            return classifier
+        return classifier.at_budget(**budget_depth(budget), of=X)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -211,10 +219,8 @@ class Answers:
 
     def __post_init__(self) -> None:
         if self.audit is None:
-            refuse(
-                {"--audit-label": self.audit_label},
-                "is a column of a file with answers: give --audit.",
-            )
+            reason = "is a column of a file with answers: give --audit."
+            refuse({"--audit-label": self.audit_label}, reason)
 
     def read(self, classifier: Any, X: Any, by: Any = None, *, either: bool = False) -> Any:
         """The audit in the filled-in file, or that of each group, if a file was given.
@@ -223,19 +229,19 @@ class Answers:
         """
         from drpu.audits.answers_file import audit_from_columns
         from drpu.audits.plan import GROUP, LABEL
-        from drpu.cli.tables import read_own
+        from drpu.cli.tables import read_written
 
         if self.audit is None:
             return None
         with about(self.audit):
-            loaded = read_own(self.audit)
+            loaded = read_written(self.audit)
             if loaded.table is None:
                 raise DataError("an audit is a table, not a NumPy archive.")
             columns = {name: loaded.column(name) for name in loaded.names}
-            groups = None if either and GROUP not in columns else by
-            return audit_from_columns(
-                classifier, X, columns, by=groups, label=self.audit_label or LABEL
-            )
+            if either and GROUP not in columns:
+                by = None
+            label = self.audit_label or LABEL
+            return audit_from_columns(classifier, X, columns, by=by, label=label)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -260,42 +266,86 @@ class Reading:
         str | None, option(help="Decimal mark of text files: . or , A point if left out.")
     ] = None
 
-    def check(self, *paths: str | None) -> None:
-        """Raise if an option has no effect on any of the files that a command reads."""
+    @property
+    def _text_options(self) -> dict[str, str | None]:
+        return {"--sep": self.sep, "--encoding": self.encoding, "--decimal": self.decimal}
+
+    @property
+    def _form(self) -> TextFormat:
         from drpu.cli.tables import TextFormat
 
-        read = [path for path in paths if path is not None]
-        if not read:
-            form = {"--sep": self.sep, "--encoding": self.encoding, "--decimal": self.decimal}
-            refuse(
-                form | {"--columns": self.columns, "--drop": self.drop},
-                "needs a file of rows: give one.",
-            )
-        TextFormat(self.sep, self.encoding, self.decimal).check(read)
-
-    def read(self, path: str, classifier: Any = None, texts: Sequence[str] = ()) -> Loaded:
-        """The content of a file; columns that ``classifier`` learnt as texts, or ``texts``, stay texts."""
-        from drpu.cli.tables import TextFormat, read
-
-        known = getattr(getattr(classifier, "table_", None), "text_columns", texts)
-        return read(path, TextFormat(self.sep, self.encoding, self.decimal), known)
+        return TextFormat(self.sep, self.encoding, self.decimal)
 
     @property
     def words(self) -> list[str]:
         """The options that say how text files are read, for another command."""
-        form = {"--sep": self.sep, "--encoding": self.encoding, "--decimal": self.decimal}
-        return [
-            word for option, value in form.items() if value is not None for word in (option, value)
-        ]
+        words = []
+        for name, value in self._text_options.items():
+            if value is not None:
+                words += [name, value]
+        return words
+
+    def check(self, *paths: str | None) -> None:
+        """Raise if an option has no effect on any of the files that a command reads."""
+        files = [path for path in paths if path is not None]
+        if not files:
+            options = self._text_options | {"--columns": self.columns, "--drop": self.drop}
+            refuse(options, "needs a file of rows: give one.")
+        self._form.check(files)
+
+    def read(self, path: str, classifier: Any = None, texts: Sequence[str] = ()) -> Loaded:
+        """The content of a file.
+
+        Columns that ``classifier`` learnt as texts stay texts, as do those in ``texts``.
+        """
+        from drpu.cli.tables import read
+
+        table = getattr(classifier, "table_", None)
+        if table is not None:
+            texts = table.text_columns
+        return read(path, self._form, texts)
+
+    def with_texts(self, loaded: Loaded, texts: set[str]) -> Loaded:
+        """The content of a file, read again if some of the columns are no texts in it."""
+        from drpu.cli.tables import PIPE
+
+        if loaded.path == PIPE or not loaded.texts < texts:
+            return loaded
+        return self.read(loaded.path, texts=[*texts])
 
     def training_rows(
-        self, loaded: Loaded, weight: str | None, *, without: str | None = None
+        self, loaded: Loaded, weight: str | None, *, label: str | None = None
     ) -> tuple[Any, Any]:
         """Rows and weights; the columns of labels and weights are not among the rows."""
-        aside = [name for name in (without, weight) if name is not None]
-        chosen = [name for name in names(self.columns) if name not in aside]
-        X = loaded.rows(columns=chosen, drop=names(self.drop), aside=aside)
-        return X, None if weight is None else loaded.numbers(weight, "weights")
+        aside = [loaded.name_of(word) for word in (label, weight) if word is not None]
+        if loaded.arrays is None:
+            X = loaded.rows(except_for(aside, self._chosen(loaded)))
+        else:
+            self._refuse_columns(loaded)
+            X = loaded.array_rows(aside)
+        if weight is None:
+            return X, None
+        return X, loaded.numbers(weight, "weights")
+
+    def left_out(self, loaded: Loaded, label: str | None = None) -> list[str]:
+        """The columns that the options leave out of a table."""
+        chosen = self._chosen(loaded)
+        if label is not None:
+            chosen.append(loaded.name_of(label))
+        return except_for(chosen, loaded.names)
+
+    def _chosen(self, loaded: Loaded) -> list[str]:
+        """The columns of a table that the options leave."""
+        names = loaded.names_of(self.columns) or loaded.names
+        return except_for(loaded.names_of(self.drop), names)
+
+    def _refuse_columns(self, loaded: Loaded) -> None:
+        for option, text in (("--columns", self.columns), ("--drop", self.drop)):
+            if text:
+                raise DataError(
+                    f"{loaded.path}: {option} works on tables; "
+                    "a NumPy archive holds its rows in 'X'."
+                )
 
     def rows(
         self,
@@ -307,26 +357,28 @@ class Reading:
     ) -> Any:
         """The columns of training by name, or by position if training had no names.
 
-        Other columns are ignored with a warning, except those that the command itself uses, the periods of
-        training, and the index that pandas writes to Parquet.
+        Other columns are ignored. A warning names them, except those that the command itself uses,
+        those that training left out, its periods, and the index that pandas writes to Parquet.
         """
-        from drpu.tables.frames import warn_of_extra
-
-        columns, drop = names(self.columns), names(self.drop)
-        loaded.check_names([*columns, *drop] if loaded.arrays is None else [])
+        if loaded.arrays is not None:
+            self._refuse_columns(loaded)
+            return loaded.array_rows()
         known = getattr(classifier, "feature_names_in_", None)
-        if known is None or loaded.table is None:
-            return loaded.rows(columns=columns, drop=drop)
-        left = [name for name in (columns or loaded.names) if name not in drop]
+        if known is None:
+            return loaded.rows(self._chosen(loaded))
         period = classifier.fitted_.period
-        if not columns:
-            with about(loaded.path):
-                mine = {*known, *used, period}
-                warn_of_extra(
-                    [name for name in left if name not in mine and not name.startswith(_INDEX)]
-                )
-        wanted = {*known, period} if with_period else {*known}
-        return loaded.rows(columns=[name for name in left if name in wanted])
+        with_periods = [*known] if period is None else [*known, period]
+        loaded = loaded.named_like(with_periods)
+        chosen = self._chosen(loaded)
+        _check_columns(loaded, chosen, classifier)
+        extra = except_for(with_periods, chosen)
+        if not self.columns:
+            _warn_of_extra(loaded, extra, used, classifier)
+        wanted = except_for(extra, chosen)
+        if not with_period:
+            wanted = except_for([period], wanted)
+        _warn_of_empty(loaded, wanted, classifier)
+        return loaded.rows(wanted)
 
     def scored(
         self,
@@ -336,44 +388,103 @@ class Reading:
         used: Sequence[str | None] = (),
         mixed: bool = False,
     ) -> Any:
-        """The rows with their scores; with ``mixed``, a warning if the priors of their periods differ."""
+        """The rows with their scores; with ``mixed``, a warning if the priors of periods differ."""
         from drpu.periods.groups import with_one_period
         from drpu.state.fitted import score_once
 
         rows = self.rows(classifier, loaded, used=used, with_period=mixed)
         with about(loaded.path):
-            X = with_one_period(classifier, rows) if mixed else rows
-            return score_once(classifier, X)
+            if mixed:
+                rows = with_one_period(classifier, rows)
+            return score_once(classifier, rows)
 
     def adapt(self, classifier: Any, path: str, **options: Any) -> Any:
-        """The classifier adapted to the rows of a file, which is read in batches if possible.
+        """The classifier adapted to the rows of a file, which is read in batches if possible."""
+        from drpu.cli.tables import start_of_parquet
 
-        A Parquet file, or a folder of such files, is counted batch by batch if the classifier has the
-        names of the columns.
-        """
-        from drpu import count_batches
+        if self._reads_batches(classifier, path):
+            loaded = start_of_parquet(path)
+            _check_columns(loaded, loaded.names, classifier)
+            _warn_of_empty(loaded, classifier.feature_names_in_, classifier)
+            with about(path):
+                return classifier.adapt(drpu.count_batches(classifier, path), **options)
+        X = self.scored(classifier, self.read(path, classifier), mixed=True)
+        with about(path):
+            return classifier.adapt(X, **options)
+
+    def _reads_batches(self, classifier: Any, path: str) -> bool:
+        """Whether a file is Parquet, whose columns of training are counted batch by batch."""
         from drpu.cli.tables import PARQUET
 
-        parquet = Path(path).is_dir() or Path(path).suffix.lower() in PARQUET
-        batches = (
-            parquet
-            and hasattr(classifier, "feature_names_in_")
-            and not self.columns
-            and not self.drop
+        if self.columns or self.drop or not hasattr(classifier, "feature_names_in_"):
+            return False
+        if classifier.fitted_.period is not None:  # the periods of the rows are compared
+            return False
+        return Path(path).is_dir() or Path(path).suffix.lower() in PARQUET
+
+
+def except_for(left_out: Iterable[str | None], names: Iterable[str]) -> list[str]:
+    """The names that are not left out."""
+    unwanted = set(left_out)
+    return [name for name in names if name not in unwanted]
+
+
+def _check_columns(loaded: Loaded, chosen: list[str], classifier: Any) -> None:
+    """Raise unless the columns that training used are among the chosen ones."""
+    from drpu.cli.tables import did_you_mean
+
+    known = classifier.feature_names_in_
+    absent = except_for(chosen, known)
+    if classifier.table_ is not None:  # columns that it does not use may be absent
+        absent = except_for(classifier.table_.left_out, absent)
+    if not absent:
+        return
+    name = absent[0]
+    if name in loaded.names:
+        raise DataError(
+            f"{loaded.path}: training had the column {name!r}: do not leave it out with --columns "
+            "or --drop."
         )
-        batches = batches and classifier.fitted_.period is None  # its periods are compared
-        X = None if batches else self.scored(classifier, self.read(path, classifier), mixed=True)
-        with about(path):
-            return classifier.adapt(count_batches(classifier, path) if X is None else X, **options)
-
-
-def names(text: str | None) -> list[str]:
-    """The parts of a comma-separated list."""
-    return (
-        []
-        if text is None
-        else [word for word in (part.strip() for part in text.split(",")) if word]
+    which = "which training had"
+    if len(absent) > 1:
+        which += f" (and {len(absent) - 1} more of its columns)"
+    raise DataError(
+        f"{loaded.path}: no column {name!r}, {which}. The file has {listed(loaded.names)}."
+        f"{did_you_mean(name, except_for(known, chosen))}"
     )
+
+
+def _warn_of_empty(loaded: Loaded, names: Iterable[str], classifier: Any) -> None:
+    """Warn of columns without any value in new rows, unless they had none in training either."""
+    if loaded.table.num_rows < FEWEST_ROWS:
+        return
+    constant = [note.column for note in classifier.fitted_.notes if note.code == "constant"]
+    empty = loaded.empty_columns(except_for(constant, names))
+    if empty:
+        with about(loaded.path):
+            EmptyColumnsWarning.issue(
+                f"{listed(map(repr, empty))}: no row has a value, as if the column had not been "
+                "filled in. Every row is scored with a missing value there.",
+                advice="Check where the file comes from.",
+            )
+
+
+def _warn_of_extra(
+    loaded: Loaded, extra: list[str], used: Iterable[str | None], classifier: Any
+) -> None:
+    """Warn of columns that are ignored.
+
+    The command may use them itself, the user may have left them out of training, and pandas writes
+    its index as a column.
+    """
+    from drpu.cli.tables import INDEX
+    from drpu.tables.frames import warn_of_extra
+
+    extra = except_for(map(loaded.find_name, used), extra)
+    if classifier.table_ is not None:
+        extra = except_for(classifier.table_.ignored, extra)
+    with about(loaded.path):
+        warn_of_extra([name for name in extra if not name.startswith(INDEX)])
 
 
 def number_or_text(text: str) -> Any:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import sys
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, is_dataclass
-from typing import Any
+from typing import Any, TextIO
 
 from drpu._progress import say_above
 from drpu.exceptions import DRPUError, DRPUWarning, ExtraColumnsWarning
@@ -24,6 +25,10 @@ from drpu.report.texts import (
 )
 
 FIGURES = ("accuracy", "precision", "recall", "flagged", "cost")
+PRIOR_HEAD = ["prior", "low", "high", "only the prior changed"]
+PRIOR_SHIFT_ONLY = " (ranges that hold for a change of the prior only)"
+
+Table = tuple[list[str], list[list[str]]]  # names of columns, and lines of cells
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,19 +37,18 @@ class Result:
 
     values: dict[str, Any]  # plain values, for JSON
     lines: Mapping[str, Any] | Sequence[str] = ()  # names with values, or sentences, for people
-    table: tuple[list[str], list[list[str]]] | None = None  # names of columns, and lines of cells
-    aside: bool = (
-        False  # whether people read it on the standard error, because the output carries data
-    )
+    table: Table | None = None
+    aside: bool = False  # people read it on the standard error, because the output carries data
 
 
 def print_result(result: Result, *, in_json: bool) -> None:
     """Print a result for programs or for people."""
     if in_json:
-        as_json(result.values)
+        print_json(result.values)
         return
     if result.table is not None:
-        _table(*result.table, aside=result.aside)
+        head, rows = result.table
+        _print_table(head, rows, aside=result.aside)
     if isinstance(result.lines, Mapping):
         width = max(map(len, result.lines), default=0)
         for name, value in result.lines.items():
@@ -54,41 +58,58 @@ def print_result(result: Result, *, in_json: bool) -> None:
             say(line, aside=result.aside)
 
 
+# -- facts about a classifier ----------------------------------------------------------------------
+
+
 def position(classifier: Any) -> dict[str, Any]:
     """The current prior, cost and threshold of the classifier."""
-    names = ("train_prior", "test_prior", "cost", "threshold", "shift")
-    known = [name for name in names if hasattr(classifier, f"{name}_")]
-    return {name.removeprefix("test_"): getattr(classifier, f"{name}_") for name in known}
+    values = {}
+    for name in ("train_prior", "test_prior", "cost", "threshold", "shift"):
+        if hasattr(classifier, f"{name}_"):
+            values[name.removeprefix("test_")] = getattr(classifier, f"{name}_")
+    return values
 
 
 def standing(classifier: Any) -> dict[str, Any]:
     """The position of the classifier, and what to expect from it."""
-    expected, (low, high) = classifier.expected_performance(), classifier.expected_range()
-    values = position(classifier) | {
-        "expected": {name: getattr(expected, name) for name in FIGURES},
-        "expected_range": {name: [getattr(low, name), getattr(high, name)] for name in FIGURES},
-    }
-    if hasattr(classifier.cost_, "miss"):
-        costs = classifier.cost_
+    expected = classifier.expected_performance()
+    low, high = classifier.expected_range()
+    values = position(classifier)
+    values["expected"] = attributes(expected, *FIGURES)
+    values["expected_range"] = {name: [getattr(low, name), getattr(high, name)] for name in FIGURES}
+    costs = classifier.cost_
+    if hasattr(costs, "miss"):
         values["costs"] = {"false_alarm": costs.false_alarm, "miss": costs.miss}
         values["expected_bill_per_row"] = classifier.expected_bill()
     budget = getattr(classifier, "budget_", None)
     if budget is not None:
-        parts = ("rows", "share", "threshold", "precision", "recall", "lift")
-        values["budget"] = {name: getattr(budget, name) for name in parts}
+        values["budget"] = attributes(
+            budget, "rows", "share", "threshold", "precision", "recall", "lift"
+        )
     return values
+
+
+def attributes(described: Any, *names: str) -> dict[str, Any]:
+    """Attributes of an object by name, for JSON."""
+    return {name: getattr(described, name) for name in names}
 
 
 def learnt(classifier: Any) -> dict[str, Any]:
     """Facts about the fit of the classifier."""
     fitted = classifier.fitted_
     columns = getattr(classifier, "feature_names_in_", None)
+    if columns is not None:
+        columns = columns.tolist()
+    row_shape = None
+    if len(fitted.model.row_shape) > 1:
+        row_shape = list(fitted.model.row_shape)
+    notes = [asdict(note) | {"text": note.text(command_line=True)} for note in fitted.notes]
     return {
         "kind": type(classifier).__name__,
         "model": fitted.model.describe(),
         "n_columns": classifier.n_features_in_,
-        "row_shape": list(fitted.model.row_shape) if len(fitted.model.row_shape) > 1 else None,
-        "columns": None if columns is None else columns.tolist(),
+        "row_shape": row_shape,
+        "columns": columns,
         "classes": classifier.classes_,
         "positives": fitted.sizes[0],
         "unlabeled": fitted.sizes[1],
@@ -99,87 +120,100 @@ def learnt(classifier: Any) -> dict[str, Any]:
         "other_scenario_prior": fitted.in_other_scenario(),
         "period": fitted.period,
         "backtest": fitted.backtest,
-        "notes": [asdict(note) | {"text": note.text(command_line=True)} for note in fitted.notes],
+        "notes": notes,
     }
 
 
-def by_group(groups: Any, by: str) -> tuple[dict[str, Any], tuple[list[str], list[list[str]]]]:
+def by_group(groups: Any, by: str) -> tuple[dict[str, Any], Table]:
     """Values and a table about groups of rows: priors, what moved, decisions and warnings."""
-    facts, lines = [], []
+    facts = []
+    rows = []
     for group in groups:
-        name, names = f"{by}={group.name}", ("flagged", "alone", "weight", "p_value", "warnings")
-        own = {name: getattr(group, name) for name in names}
-        own |= {"moved_columns": list(group.classifier.moved_columns_)}
-        facts.append({"data": name, "rows": group.n} | standing(group.classifier) | own)
-        decided = [
-            f"{group.flagged:,}",
-            f"{group.classifier.threshold_:.3g}",
-            ", ".join(group.warnings),
-        ]
-        lines.append([name, f"{group.n:,}", *prior_cells(group), *decided])
+        group_name = f"{by}={group.name}"
+        values = {"data": group_name, "rows": group.n} | standing(group.classifier)
+        values |= attributes(group, "flagged", "alone", "weight", "p_value", "warnings")
+        values["moved_columns"] = list(group.classifier.moved_columns_)
+        facts.append(values)
+        flagged = f"{group.flagged:,}"
+        threshold = f"{group.classifier.threshold_:.3g}"
+        cells = [f"{group.n:,}", *prior_cells(group), flagged, threshold]
+        rows.append([group_name, *cells, ", ".join(group.warnings)])
     head = ["data", "rows", *PRIOR_HEAD, "flagged", "ratio above", "warnings"]
-    return {"found": facts, "differ": groups.differ}, (head, lines)
+    return {"found": facts, "differ": groups.differ}, (head, rows)
 
 
-PRIOR_HEAD = ["prior", "low", "high", "only the prior changed"]
-
-
-def prior_cells(found: Any) -> list[str]:
-    """The cells of :data:`PRIOR_HEAD`, from something with a prior and with what moved."""
-    prior = found.prior
-    if hasattr(found, "shift_"):
-        only_prior = only_prior_text(found)
+def prior_cells(estimated: Any) -> list[str]:
+    """The cells of :data:`PRIOR_HEAD`, for an adapted classifier or a group."""
+    if hasattr(estimated, "shift_"):
+        only_prior = only_prior_text(estimated)
     else:
-        only_prior = ONLY_PRIOR[found.shift]
+        only_prior = ONLY_PRIOR[estimated.shift]
+    prior = estimated.prior
     return [share(prior.value), share(prior.low), share(prior.high), only_prior]
+
+
+# -- lines about a classifier ----------------------------------------------------------------------
 
 
 def table_lines(values: dict[str, Any]) -> dict[str, str]:
     """What was found in the training table and in past periods, from :func:`learnt`."""
-    notes, past = values["notes"], values["backtest"]
-    lines = {} if past is None else {"past periods": f"{len(past.periods)}. {backtest_text(past)}"}
-    return lines | {
-        "table" if k == 0 else f"table ({k + 1})": note["text"] for k, note in enumerate(notes)
-    }
-
-
-PRIOR_SHIFT_ONLY = " (ranges that hold for a change of the prior only)"
+    lines = {}
+    past = values["backtest"]
+    if past is not None:
+        lines["past periods"] = f"{len(past.periods)}. {backtest_text(past)}"
+    for number, note in enumerate(values["notes"], start=1):
+        name = f"table ({number})"
+        if number == 1:
+            name = "table"
+        lines[name] = note["text"]
+    return lines
 
 
 def decision_lines(values: dict[str, Any]) -> dict[str, str]:
     """What to expect, the bill and the budget, from :func:`standing`."""
     lines = {}
     if "budget" in values:
-        found = values["budget"]
-        rows = "" if found["rows"] is None else f"{found['rows']:,} rows "
-        depth = f"({share(found['share'])})" if rows else share(found["share"])
-        lift = figure_text(found["lift"], "{:.3g}".format)
         lines["decided by"] = "the budget; the cost is used for expected costs only"
-        lines["checking"] = (
-            f"{rows}{depth}: precision {expected_text(found['precision'])}, "
-            f"recall {expected_text(found['recall'])}, lift {lift}"
-        )
+        lines["checking"] = _budget_line(values["budget"])
     else:
-        lines["to expect"] = ", ".join(
-            _expected(values, name) for name in ("flagged", "precision", "recall")
-        )
-        lines["to expect"] += PRIOR_SHIFT_ONLY if values.get("shift") == "other" else ""
+        flagged = _expected(values, "flagged")
+        precision = _expected(values, "precision")
+        lines["to expect"] = f"{flagged}, {precision}, {_expected(values, 'recall')}"
+        if values.get("shift") == "other":
+            lines["to expect"] += PRIOR_SHIFT_ONLY
     if "costs" in values:
-        bill, costs = values["expected_bill_per_row"], values["costs"]
-        digits = 0 if 1000 * bill.high >= 100 else 2
-        lines["expected bill"] = (
-            f"{figure_text(bill, lambda amount: f'{1000 * amount:,.{digits}f}')} for 1000 rows; "
-            f"a false alarm costs {costs['false_alarm']:g}, a miss {costs['miss']:g}"
-        )
+        lines["expected bill"] = _bill_line(values["expected_bill_per_row"], values["costs"])
     return lines
+
+
+def _budget_line(budget: dict[str, Any]) -> str:
+    depth = share(budget["share"])
+    if budget["rows"] is not None:
+        depth = f"{budget['rows']:,} rows ({depth})"
+    precision = expected_text(budget["precision"])
+    recall = expected_text(budget["recall"])
+    lift = figure_text(budget["lift"], "{:.3g}".format)
+    return f"{depth}: precision {precision}, recall {recall}, lift {lift}"
+
+
+def _bill_line(bill: Any, costs: dict[str, float]) -> str:
+    digits = 0 if 1000 * bill.high >= 100 else 2
+
+    def for_1000_rows(amount: float) -> str:
+        return f"{1000 * amount:,.{digits}f}"
+
+    return (
+        f"{figure_text(bill, for_1000_rows)} for 1000 rows; "
+        f"a false alarm costs {costs['false_alarm']:g}, a miss {costs['miss']:g}"
+    )
 
 
 def _expected(values: dict[str, Any], name: str) -> str:
     from drpu.priors.figures import Figure  # which needs SciPy, unlike the parser of the commands
 
-    value, (low, high) = values["expected"][name], values["expected_range"][name]
-    figure = Figure(value, min(low, value), max(high, value))
-    return f"{name} {expected_text(figure)}"
+    value = values["expected"][name]
+    low, high = values["expected_range"][name]
+    return f"{name} {expected_text(Figure(value, min(low, value), max(high, value)))}"
 
 
 def levels_line(levels: Mapping[str, int]) -> dict[str, str]:
@@ -187,19 +221,39 @@ def levels_line(levels: Mapping[str, int]) -> dict[str, str]:
     if not levels:
         return {}
     counts = [f"{n} of {name}" for name, n in levels.items()]
-    more = f" and of {len(counts) - 8} more columns" if len(counts) > 8 else ""
-    return {"names levels": f"{', '.join(counts[:8])}{more}: those of at least five training rows"}
+    text = ", ".join(counts[:8])
+    if len(counts) > 8:
+        text += f" and of {len(counts) - 8} more columns"
+    return {"names levels": f"{text}: those of at least five training rows"}
+
+
+def listed(names: Iterable[Any], most: int = 12) -> str:
+    """The first names on one line, and dots if there are more."""
+    texts = [str(name) for name in names]
+    if len(texts) > most:
+        texts[most:] = ["..."]
+    return ", ".join(texts)
 
 
 def size(n_bytes: int) -> str:
     """Size of a file as text."""
-    return f"{n_bytes / 1e6:.1f} MB" if n_bytes >= 1e6 else f"{n_bytes / 1e3:.0f} kB"
+    if n_bytes >= 1e6:
+        return f"{n_bytes / 1e6:.1f} MB"
+    return f"{n_bytes / 1e3:.0f} kB"
 
 
-_seen: dict[
-    str, bool
-] = {}  # warnings of the running command, and whether they are about an assumption
-_subjects: list[str] = []  # names of the files that it works on
+# -- errors and warnings ---------------------------------------------------------------------------
+
+# The library calls rows X and labels y, where a user of the command line has a file with columns.
+_PYTHON_WORDS = {"X": "the table", "y": "the column of labels"}
+_VERBS = "must|has|have|had|holds|hold|is|are|cannot|contains|and"
+_PYTHON_WORD = re.compile(
+    rf"\b[Xy](?= (?:{_VERBS})\b)|(?:(?<=\bof )|(?<=\bin )|(?<=\band ))[Xy]\b(?!')"
+)
+
+_subjects: list[str] = []  # names of the files that the running command works on
+# Warnings of the running command, and whether they are about an assumption.
+_issued: dict[str, bool] = {}
 
 
 @contextmanager
@@ -220,35 +274,51 @@ def message_of(error: BaseException) -> str:
     """The message of an error in one line, with the name of the file that it is about."""
     if isinstance(error, OSError) and error.strerror is not None:
         reason = f"{error.strerror[:1].lower()}{error.strerror[1:]}."
-        return reason if error.filename is None else f"{os.fsdecode(error.filename)}: {reason}"
+        if error.filename is None:
+            return reason
+        return f"{os.fsdecode(error.filename)}: {reason}"
     if isinstance(error, MemoryError):
         return "not enough memory for this data: read fewer columns (--columns), or a Parquet file."
-    text = " ".join((getattr(error, "command", None) or str(error)).split()) or type(error).__name__
+    text = getattr(error, "command", None) or _in_command_words(str(error))
+    text = _one_line(text) or type(error).__name__
     if not isinstance(error, (DRPUError, OSError)):
         return f"{type(error).__name__}: {text} (run again with --traceback and report it)"
     name = getattr(error, "about", None)
-    return text if name is None or text.lstrip("'").startswith(name) else f"{name}: {text}"
+    if name is None or text.lstrip("'").startswith(name):
+        return text
+    return f"{name}: {text}"
+
+
+def print_error(
+    kind: str, message: str, *, code: int, in_json: bool, usage: Sequence[str] = ()
+) -> None:
+    """Print an error for people, after lines about the usage, and for programs with ``in_json``."""
+    if in_json:
+        print_json({"error": {"type": kind, "exit_code": code, "message": message}})
+    for line in (*usage, f"error: {message}"):
+        say(line, aside=True)
 
 
 @contextmanager
-def shown_warnings(*, quiet: bool = False) -> Iterator[None]:
+def warnings_as_lines(*, quiet: bool = False) -> Iterator[None]:
     """Show each warning as one line on the standard error, without repetition.
 
-    Warnings about ignored columns are shown at the end, and not at all if the command fails. With ``quiet``,
-    warnings are in the JSON only.
+    Warnings about ignored columns are shown at the end, and not at all if the command fails. With
+    ``quiet``, warnings are in the JSON only.
     """
-    _seen.clear()
-    ignored = []
+    _issued.clear()
+    last = []
 
     def show(message: Any, category: type[Warning], *_: Any, **__: Any) -> None:
-        text = message.for_command_line(share) if isinstance(message, DRPUWarning) else str(message)
-        text = " ".join((f"{_subjects[-1]}: {text}" if _subjects else text).split())
-        if text in _seen:
+        text = _warning_text(message)
+        if text in _issued:
             return
-        _seen[text] = isinstance(message, DRPUWarning) and message.assumption
+        _issued[text] = isinstance(message, DRPUWarning) and message.assumption
+        if quiet:
+            return
         if issubclass(category, ExtraColumnsWarning):
-            ignored.append(text)
-        elif not quiet:
+            last.append(text)
+        else:
             say(f"warning: {text}", aside=True)
 
     with warnings.catch_warnings():  # which also puts the function below back
@@ -256,32 +326,59 @@ def shown_warnings(*, quiet: bool = False) -> Iterator[None]:
         warnings.simplefilter("always", UserWarning)
         warnings.showwarning = show
         yield
-    for text in ignored if not quiet else ():
+    for text in last:
         say(f"warning: {text}", aside=True)
+
+
+def _warning_text(warning: Any) -> str:
+    """A warning in one line, with the name of the file that it is about."""
+    text = str(warning)
+    if isinstance(warning, DRPUWarning):
+        text = _in_command_words(warning.for_command_line(share))
+    if _subjects:
+        text = f"{_subjects[-1]}: {text}"
+    return _one_line(text)
+
+
+def _in_command_words(text: str) -> str:
+    def translate(word: re.Match[str]) -> str:
+        return _PYTHON_WORDS[word.group()]
+
+    return _PYTHON_WORD.sub(translate, text)
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
 
 
 def doubtful() -> bool:
     """Whether the last command warned that an assumption may be violated."""
-    return any(_seen.values())
+    return any(_issued.values())
 
 
-def as_json(values: dict[str, Any]) -> None:
-    """The values with the warnings as one JSON object; infinite numbers become null."""
-    print(json.dumps(_plain(values | {"warnings": list(_seen)}), indent=2, allow_nan=False))
+# -- printing --------------------------------------------------------------------------------------
 
 
-def _plain(value: Any) -> Any:
+def print_json(values: dict[str, Any]) -> None:
+    """Print the values with the warnings as one JSON object; infinite numbers become null."""
+    print(json.dumps(plain(values | {"warnings": list(_issued)}), indent=2, allow_nan=False))
+
+
+def plain(value: Any) -> Any:
+    """The value in types of JSON; infinite numbers and NaN become None."""
     if is_dataclass(value) and not isinstance(value, type):
-        return _plain(asdict(value))
+        return plain(asdict(value))
     if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
+        return [plain(item) for item in value]
     if hasattr(value, "tolist"):  # NumPy arrays and numbers
-        return _plain(value.tolist())
+        return plain(value.tolist())
     if isinstance(value, float):
         return value if math.isfinite(value) else None
-    return value if value is None or isinstance(value, (bool, int, str)) else str(value)
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    return str(value)
 
 
 def printable(text: str) -> str:
@@ -290,29 +387,29 @@ def printable(text: str) -> str:
 
 
 def say(text: str, *, aside: bool = False) -> None:
-    """Print a line for people; ``aside`` prints to the standard error, because the output is data."""
-    stream = sys.stderr if aside else sys.stdout
+    """Print a line for people; with ``aside`` on the standard error, as the output is data."""
+    stream = _stream(aside)
     encoding = getattr(stream, "encoding", None) or "utf-8"
     say_above(printable(text).encode(encoding, "backslashreplace").decode(encoding), stream)
 
 
-def _table(head: list[str], lines: list[list[str]], *, aside: bool) -> None:
-    """A table on a terminal, tab-separated lines in a pipe."""
-    rows, stream = (
-        [[printable(cell) for cell in line] for line in lines],
-        sys.stderr if aside else sys.stdout,
-    )
+def _stream(aside: bool) -> TextIO:
+    return sys.stderr if aside else sys.stdout
+
+
+def _print_table(head: list[str], rows: list[list[str]], *, aside: bool) -> None:
+    """Print a table on a terminal, tab-separated lines in a pipe."""
+    stream = _stream(aside)
     if not stream.isatty():
-        for line in (head, *rows):
-            print("\t".join(line), file=stream)
+        for row in (head, *rows):
+            print("\t".join(map(printable, row)), file=stream)
         return
     from rich.console import Console
-    from rich.table import Table
+    from rich.table import Table as Grid
     from rich.text import Text
 
-    grid = Table(*head, box=None, pad_edge=False, header_style="bold")
-    for line in rows:
-        grid.add_row(
-            *map(Text, line)
-        )  # as Text, because rich treats square brackets in strings as markup
+    grid = Grid(*head, box=None, pad_edge=False, header_style="bold")
+    for row in rows:
+        # as Text, because rich treats square brackets in strings as markup
+        grid.add_row(*(Text(printable(cell)) for cell in row))
     Console(file=stream).print(grid)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import difflib
 import errno
 import gzip
@@ -10,10 +11,12 @@ import json
 import os
 import re
 import sys
+import warnings
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -22,26 +25,41 @@ import numpy as np
 from drpu._checks import LARGEST
 from drpu._optional import require
 from drpu._output import check_output, output_file
-from drpu.cli.options import names
-from drpu.cli.show import _plain, printable
-from drpu.exceptions import DataError, DataTypeError, ParameterError
+from drpu.cli.show import listed, plain, printable
+from drpu.exceptions import DataError, DataTypeError, MissingExtraError, ParameterError
 from drpu.tables.values import NULL_WORDS
 
 PIPE = "-"
+INDEX = "__index_level_"  # start of the name of an index in Parquet files of pandas
 JSON_LINES = (".jsonl", ".ndjson", ".json")
 SEPARATED = (".csv", ".tsv", ".txt")
 ARROW = (".arrow", ".feather", ".ipc")
 PARQUET = (".parquet", ".pq")
+NUMPY = (".npz", ".npy")
+EXCEL = (".xlsx", ".xlsm", ".xls", ".ods")
 KNOWN = (
     "CSV (.csv, .tsv, .txt) and JSON lines (.jsonl, .ndjson), each also with .gz, "
     "Parquet (.parquet), Arrow (.arrow, .feather) and NumPy (.npz, .npy)"
 )
 _NOT_UTF8 = "read it with --encoding latin-1 (or cp1252, or whatever wrote it)"
-_MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
+_BYTE_ORDER_MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 _SEPARATORS = {";": "';'", "\t": "tab", "|": "'|'"}
-_WORDS = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "space": " "}
+_SEPARATOR_WORDS = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "space": " "}
+_READABLE = f"{KNOWN}, and Excel (.xlsx, with the extra excel)"
+_FIRST_ROWS = 10_000  # of a Parquet file, which show whether a column is empty
 _LARGEST_BLOCK = 2**31 - 2  # bytes
-_COMMA, _THOUSANDS = r"^[+-]?[0-9]+,[0-9]+$", r"^[+-]?[0-9]{1,3}(,[0-9]{3})+$"
+_MOST_PACKED = 50  # times that a compressed file is smaller than its content
+_DECIMAL_COMMA = r"^[+-]?[0-9]+,[0-9]+$"
+_THOUSANDS = r"^[+-]?[0-9]{1,3}(,[0-9]{3})+$"
+_FORMULA = r"^[=+\-@\t\r]"
+_NUMBER = r"^[+\-]?(\d+\.?\d*|\.\d+)([eE][+\-]?\d+)?$"
+
+
+def _arrow(module: str = "pyarrow") -> Any:
+    return require(module, extra="cli", for_="reading and writing tables")
+
+
+# -- text files ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,171 +73,268 @@ class TextFormat:
     def __post_init__(self) -> None:
         if self.sep is not None and not re.fullmatch(r"[\t -~]", self.separator):
             raise ParameterError(f"--sep must be one ASCII character, or tab, got {self.sep!r}.")
-        if self.decimal not in (None, ".", ",") or (self.decimal == self.sep and self.sep):
+        if self.decimal not in (None, ".", ",") or (self.sep and self.decimal == self.sep):
             raise ParameterError(
-                f"--decimal must be . or , and differ from --sep, got {self.decimal!r} and {self.sep!r}."
+                "--decimal must be . or , and differ from --sep, "
+                f"got {self.decimal!r} and {self.sep!r}."
             )
         if self.encoding is not None:
-            try:
-                "".encode(self.encoding)
-            except (LookupError, ValueError) as error:
-                raise ParameterError(
-                    f"--encoding must name an encoding that Python knows, such as latin-1, cp1252 or utf-16, "
-                    f"got {self.encoding!r}."
-                ) from error
+            self._check_encoding(self.encoding)
+
+    def _check_encoding(self, encoding: str) -> None:
+        try:
+            "".encode(encoding)
+        except (LookupError, ValueError) as error:
+            raise ParameterError(
+                "--encoding must name an encoding that Python knows, such as latin-1, cp1252 or "
+                f"utf-16, got {encoding!r}."
+            ) from error
 
     def check(self, paths: Sequence[str]) -> None:
         """Raise if one of the options has no effect on any of these files."""
-        endings = {".csv" if path == PIPE else ending_of(path) for path in paths}
-        for name in ("sep", "decimal", "encoding"):
-            kinds = (*SEPARATED, *JSON_LINES) if name == "encoding" else SEPARATED
-            if getattr(self, name) is not None and not endings.intersection(kinds):
+        endings = {ending_of(path) for path in paths}
+        for name, value, kinds in (
+            ("--sep", self.sep, SEPARATED),
+            ("--decimal", self.decimal, SEPARATED),
+            ("--encoding", self.encoding, (*SEPARATED, *JSON_LINES)),
+        ):
+            if value is not None and not endings.intersection(kinds):
                 raise ParameterError(
-                    f"--{name} is about files that end in {', '.join(kinds)}, and {', '.join(paths)} does "
-                    "not: leave it out."
+                    f"{name} is about files that end in {', '.join(kinds)}, and "
+                    f"{', '.join(paths)} does not: leave it out."
                 )
 
     @property
     def separator(self) -> str:
-        """The separator as a character, or None if it was left out."""
-        return "" if self.sep is None else _WORDS.get(self.sep.lower(), self.sep)
+        """The separator as a character; empty if it was left out."""
+        if self.sep is None:
+            return ""
+        return _SEPARATOR_WORDS.get(self.sep.lower(), self.sep)
 
 
-def _read_text(path: str, ending: str, form: TextFormat, texts: Sequence[str]) -> Any:
-    """The Arrow table in a text file, or on the standard input if ``path`` is ``-``."""
-    pa = require("pyarrow", extra="cli", for_=f"reading {path}")
-    name, is_csv = "the standard input" if path == PIPE else path, ending not in JSON_LINES
-    try:
-        source = _source(pa, path, name, ending, form)
-        if is_csv:
-            table = _csv(pa, source, ending, form, texts)
-        else:
-            table = require("pyarrow.json", extra="cli", for_="reading JSON lines").read_json(
-                source
-            )
-        if is_csv and any(pa.types.is_binary(kind) for kind in table.schema.types):
-            raise UnicodeError("some values are not UTF-8")
-    except UnicodeError as error:
-        advice = _NOT_UTF8 if form.encoding is None else "try another --encoding"
-        raise DataError(f"{name} is not {form.encoding or 'UTF-8'} ({error}): {advice}.") from error
-    except (EOFError, zlib.error, OSError) as error:
-        if path != PIPE and not path.lower().endswith(".gz"):
-            raise
-        raise DataError(f"{name} cannot be read: it is not a whole gzip file ({error}).") from error
-    except pa.ArrowInvalid as error:
-        raise _unreadable(path, name, ending, form, error) from error
-    if is_csv and table.num_columns == 1 and form.sep is None:
-        _check_separator(table.column_names[0], name)
-    if is_csv and form.decimal is None:
-        _check_decimals(pa, table, name, texts)
-    return table
+@dataclass(frozen=True)
+class _TextFile:
+    """A text file or the standard input, and how it is read."""
 
+    path: str
+    form: TextFormat
+    texts: Sequence[str]  # columns that are texts, whatever their values look like
+    content: bytes | None = None  # read instead of the file: the standard input, or a sheet
 
-def _source(pa: Any, path: str, name: str, ending: str, form: TextFormat) -> Any:
-    """The path, which Arrow opens and unpacks itself, or the bytes where it cannot."""
-    if path == PIPE:
-        content = sys.stdin.buffer.read()
-        content = gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content
-    else:
-        with gzip.open(path) if path.lower().endswith(".gz") else open(path, "rb") as file:
-            content = file.read() if ending in JSON_LINES and form.encoding else file.read(1024)
-    if form.encoding is None:
-        _check_start(content[:1024], name)
-    elif ending in JSON_LINES:
-        return pa.BufferReader(content.decode(form.encoding).encode())
-    return pa.BufferReader(content) if path == PIPE else path
+    @property
+    def name(self) -> str:
+        return "the standard input" if self.path == PIPE else self.path
 
+    @property
+    def is_json(self) -> bool:
+        return ending_of(self.path) in JSON_LINES
 
-def _check_start(start: bytes, name: str) -> None:
-    """Raise if the first bytes are not UTF-8 text, and name the encoding that they seem to have."""
-    mark = _MARKS.get(start[:2])
-    for mark_, zeros in (("utf-16-le", start[1::2]), ("utf-16-be", start[::2])):
-        mark = mark_ if mark is None and zeros.count(0) > len(zeros) / 2 else mark
-    if mark is not None:
-        raise DataError(
-            f"{name} looks like {mark.upper()}, not UTF-8: read it with --encoding {mark}."
-        )
+    @property
+    def is_packed(self) -> bool:
+        return self.path.lower().endswith(".gz")
 
-
-def _csv(pa: Any, source: Any, ending: str, form: TextFormat, known_texts: Sequence[str]) -> Any:
-    """The table in a CSV file; words such as NA are missing numbers, but in texts they are values."""
-    csv = require("pyarrow.csv", extra="cli", for_="reading CSV")
-    compute = require("pyarrow.compute", extra="cli", for_="reading CSV")
-    parse = csv.ParseOptions(delimiter=form.separator or ("\t" if ending == ".tsv" else ","))
-    known = dict.fromkeys(known_texts, pa.string())
-    guess: dict[str, Any] = {
-        "decimal_point": form.decimal or ".",
-        "column_types": known,
-        "null_values": ["", *NULL_WORDS],
-    }
-
-    def read(how: Any = csv.read_csv, block: int | None = None, **convert: Any) -> Any:
-        if not isinstance(source, str):
-            source.seek(0)
-        options = csv.ReadOptions(encoding=form.encoding or "utf8", block_size=block)
-        return how(source, options, parse, csv.ConvertOptions(**convert))
-
-    try:
-        table = read(**guess)
-    except pa.ArrowInvalid:
-        # Types were guessed from the first block; a later value may not fit. Guess from all of them.
-        size = 50 * os.path.getsize(source) if isinstance(source, str) else source.size()
-        table = read(block=min(size + 1, _LARGEST_BLOCK), **guess)
-    whole = [field.name for field in table.schema if pa.types.is_integer(field.type)]
-    if not whole or len(set(table.column_names)) < table.num_columns:
-        return table  # the caller refuses names that occur twice
-    codes: set[str] = set()  # digits with leading zeros, such as postal codes, are texts
-    texts = dict.fromkeys(whole, pa.string())
-    for batch in read(csv.open_csv, include_columns=whole, column_types=texts):
-        for name in whole:
-            zeros = compute.match_substring_regex(batch.column(name), "^0[0-9]")
-            codes |= {name} if compute.any(zeros).as_py() else set()
-    return (
-        read(**guess | {"column_types": known | dict.fromkeys(codes, pa.string())})
-        if codes
-        else table
-    )
-
-
-def _unreadable(path: str, name: str, ending: str, form: TextFormat, error: Exception) -> DataError:
-    """The error, with advice that depends on its cause."""
-    if form.sep is None and path != PIPE and path.lower().endswith(SEPARATED):
-        with open(path, "rb") as file:
-            _check_separator(file.readline(65536).decode("latin-1"), name)
-    reason = " ".join(str(error).split())
-    if form.encoding is not None:
-        reason += f" (read as {form.encoding}: try another --encoding, or none for UTF-8)"
-    elif "UTF8" in reason:  # in a column that training had as text
-        reason += f": {_NOT_UTF8}."
-    if ending in JSON_LINES:
-        reason += '; write one object per line: {"a": 1, "b": 2}'
-    return DataError(f"{name} cannot be read: {reason}")
-
-
-def _check_separator(header: str, name: str) -> None:
-    """Raise if another separator occurs more often than commas in the first line of a file."""
-    found = max(_SEPARATORS, key=header.count)
-    if header.count(found) > header.count(","):
-        shown = _SEPARATORS[found]
-        raise DataError(f"{name} seems to be separated by {shown}: read it with --sep {shown}.")
-
-
-def _check_decimals(pa: Any, table: Any, name: str, texts: Sequence[str]) -> None:
-    """Raise if all texts of a column, such as 43,44, look like numbers with decimal commas."""
-    compute = require("pyarrow.compute", extra="cli", for_="reading CSV")
-    gaps = pa.array(["", *NULL_WORDS, None], pa.string())
-    for field, column in zip(table.schema, table.columns, strict=True):
-        if not pa.types.is_string(field.type) or field.name in texts:
-            continue
-        values = column.filter(compute.invert(compute.is_in(column, gaps)))
-        commas, thousands = (
-            compute.match_substring_regex(values, rule) for rule in (_COMMA, _THOUSANDS)
-        )
-        if len(values) and compute.all(commas).as_py() and not compute.all(thousands).as_py():
+    def read(self) -> Any:
+        """The Arrow table in the file."""
+        pa = _arrow()
+        try:
+            if self.is_json:
+                return _arrow("pyarrow.json").read_json(self._source)
+            table = self._read_csv()
+            if any(pa.types.is_binary(kind) for kind in table.schema.types):
+                raise UnicodeError("some values are not UTF-8")
+        except UnicodeError as error:
+            encoding = self.form.encoding
+            advice = "try another --encoding"
+            if encoding is None:
+                encoding = "UTF-8"
+                advice = _NOT_UTF8
+            raise DataError(f"{self.name} is not {encoding} ({error}): {advice}.") from error
+        except (EOFError, zlib.error, OSError) as error:
+            if self.path != PIPE and not self.is_packed:
+                raise
             raise DataError(
-                f"{name}: the numbers of {field.name!r} seem to have decimal commas, as in {values[0]}: read "
-                "the file with --decimal , (or with --decimal . if they are texts)."
+                f"{self.name} cannot be read: it is not a whole gzip file ({error})."
+            ) from error
+        except pa.ArrowInvalid as error:
+            raise self._unreadable(error) from error
+        if table.num_columns == 1 and self.form.sep is None:
+            self._check_separator(table.column_names[0])
+        if self.form.decimal is None:
+            self._check_decimals(table)
+        return table
+
+    @cached_property
+    def _source(self) -> Any:
+        """The path, which Arrow opens and unpacks itself, or the bytes where it cannot."""
+        decodes = self.is_json and self.form.encoding is not None
+        with self._open() as file:
+            if self.form.encoding is None:
+                self._check_start(file.read(1024))
+            if self.content is None and not decodes:
+                return self.path
+            file.seek(0)
+            content = file.read()
+        if decodes:
+            content = content.decode(self.form.encoding).encode()
+        return _arrow().BufferReader(content)
+
+    def _open(self) -> Any:
+        """The bytes of the file, unpacked."""
+        if self.content is not None:
+            file = io.BytesIO(self.content)
+            return gzip.open(file) if self.content[:2] == b"\x1f\x8b" else file
+        return gzip.open(self.path) if self.is_packed else open(self.path, "rb")
+
+    def _check_start(self, start: bytes) -> None:
+        """Raise if the first bytes are not UTF-8 text, and name their likely encoding."""
+        encoding = _BYTE_ORDER_MARKS.get(start[:2])
+        if encoding is None and _mostly_zeros(start[1::2]):
+            encoding = "utf-16-le"
+        if encoding is None and _mostly_zeros(start[::2]):
+            encoding = "utf-16-be"
+        if encoding is not None:
+            raise DataError(
+                f"{self.name} looks like {encoding.upper()}, not UTF-8: "
+                f"read it with --encoding {encoding}."
             )
+
+    def _read_csv(self) -> Any:
+        """The table in a CSV file; NA and the like are missing numbers, but values of texts."""
+        pa = _arrow()
+        known_texts = dict.fromkeys(self.texts, pa.string())
+        try:
+            table = self._read_with(known_texts)
+        except pa.ArrowInvalid:
+            # Types were guessed from the first block; a later value may not fit. Guess from all.
+            source = self._source
+            if isinstance(source, str):
+                size = _MOST_PACKED * os.path.getsize(source)
+            else:
+                size = source.size()
+            table = self._read_with(known_texts, block_size=min(size + 1, _LARGEST_BLOCK))
+        if len(set(table.column_names)) < table.num_columns:
+            return table  # the caller refuses names that occur twice
+        codes = self._columns_of_codes(table)
+        if not codes:
+            return table
+        return self._read_with(known_texts | dict.fromkeys(codes, pa.string()))
+
+    def _read_with(self, types: dict[str, Any], block_size: int | None = None) -> Any:
+        """The table, with the types of some columns given and those of the others guessed."""
+        arrow_csv = _arrow("pyarrow.csv")
+        convert = arrow_csv.ConvertOptions(
+            column_types=types,
+            decimal_point=self.form.decimal or ".",
+            null_values=["", *NULL_WORDS],
+        )
+        return arrow_csv.read_csv(*self._csv_options(block_size), convert)
+
+    def _csv_options(self, block_size: int | None = None) -> tuple[Any, Any, Any]:
+        arrow_csv = _arrow("pyarrow.csv")
+        if not isinstance(self._source, str):
+            self._source.seek(0)
+        read = arrow_csv.ReadOptions(encoding=self.form.encoding or "utf8", block_size=block_size)
+        return self._source, read, arrow_csv.ParseOptions(delimiter=self._separator)
+
+    def _columns_of_codes(self, table: Any) -> list[str]:
+        """Columns of digits with leading zeros, such as postal codes, which are texts."""
+        pa = _arrow()
+        arrow_csv = _arrow("pyarrow.csv")
+        compute = _arrow("pyarrow.compute")
+        whole = [field.name for field in table.schema if pa.types.is_integer(field.type)]
+        if not whole:
+            return []
+        as_texts = arrow_csv.ConvertOptions(
+            include_columns=whole, column_types=dict.fromkeys(whole, pa.string())
+        )
+        codes = set()
+        for batch in arrow_csv.open_csv(*self._csv_options(), as_texts):
+            for name in whole:
+                leading_zeros = compute.match_substring_regex(batch.column(name), "^0[0-9]")
+                if compute.any(leading_zeros).as_py():
+                    codes.add(name)
+        return list(codes)
+
+    def _unreadable(self, error: Exception) -> DataError:
+        """The error, with advice that depends on its cause."""
+        if self.form.sep is None and self.path.lower().endswith(SEPARATED):
+            with open(self.path, "rb") as file:
+                self._check_separator(file.readline(65536).decode("latin-1"))
+        reason = " ".join(str(error).split())
+        if "columns, got" in reason:
+            reason = self._ragged_line() or reason
+        if self.form.encoding is not None:
+            reason += f" (read as {self.form.encoding}: try another --encoding, or none for UTF-8)"
+        elif "UTF8" in reason:  # in a column that training had as text
+            reason += f": {_NOT_UTF8}."
+        if self.is_json:
+            reason += '; write one object per line: {"a": 1, "b": 2}'
+        return DataError(f"{self.name} cannot be read: {reason}")
+
+    def _ragged_line(self) -> str | None:
+        """What is wrong with the first line that has more or fewer values than the header."""
+        encoding = self.form.encoding or "utf-8-sig"
+        with io.TextIOWrapper(self._open(), encoding, "replace", newline="") as lines:
+            reader = csv.reader(lines, delimiter=self._separator)
+            width = 0
+            try:
+                for values in reader:
+                    width = width or len(values)
+                    if values and len(values) != width:  # Arrow skips empty lines
+                        return (
+                            f"line {reader.line_num} has {len(values)} values, and the header has "
+                            f"{width}. Put values that contain a separator in quotation marks."
+                        )
+            except (csv.Error, UnicodeError):  # the error of Arrow says what is wrong
+                return None
+        return None
+
+    @property
+    def _separator(self) -> str:
+        return self.form.separator or _default_separator(ending_of(self.path))
+
+    def _check_separator(self, header: str) -> None:
+        """Raise if another separator occurs more often than commas in the first line."""
+        separator = max(_SEPARATORS, key=header.count)
+        if header.count(separator) > header.count(","):
+            word = _SEPARATORS[separator]
+            raise DataError(
+                f"{self.name} seems to be separated by {word}: read it with --sep {word}."
+            )
+
+    def _check_decimals(self, table: Any) -> None:
+        """Raise if all texts of a column, such as 43,44, look like numbers with decimal commas."""
+        pa = _arrow()
+        compute = _arrow("pyarrow.compute")
+        gaps = pa.array(["", *NULL_WORDS, None], pa.string())
+        for field, column in zip(table.schema, table.columns, strict=True):
+            if not pa.types.is_string(field.type) or field.name in self.texts:
+                continue
+            values = column.filter(compute.invert(compute.is_in(column, gaps)))
+            if len(values) and _all_match(values, _DECIMAL_COMMA):
+                if _all_match(values, _THOUSANDS):
+                    continue
+                raise DataError(
+                    f"{self.name}: the numbers of {field.name!r} seem to have decimal commas, as "
+                    f"in {values[0]}: read the file with --decimal , (or with --decimal . if they "
+                    "are texts)."
+                )
+
+
+def _default_separator(ending: str) -> str:
+    return "\t" if ending == ".tsv" else ","
+
+
+def _mostly_zeros(content: bytes) -> bool:
+    return content.count(0) > len(content) / 2
+
+
+def _all_match(values: Any, pattern: str) -> bool:
+    compute = _arrow("pyarrow.compute")
+    return bool(compute.all(compute.match_substring_regex(values, pattern)).as_py())
+
+
+# -- the content of any file -----------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,28 +348,84 @@ class Loaded:
     @property
     def names(self) -> list[str]:
         """Names of the columns or arrays."""
-        return list(self.table.column_names if self.arrays is None else self.arrays)
+        if self.arrays is None:
+            return list(self.table.column_names)
+        return list(self.arrays)
 
     @property
     def texts(self) -> set[str]:
         """Names of the columns of texts."""
-        fields = () if self.table is None else self.table.schema
-        return {field.name for field in fields if str(field.type).endswith("string")}
+        if self.table is None:
+            return set()
+        return {field.name for field in self.table.schema if str(field.type).endswith("string")}
 
-    def column(self, name: str) -> Any:
+    def empty_columns(self, names: Iterable[str]) -> list[str]:
+        """The columns of a table among ``names`` that have no value in any row."""
+        present = set(self.names)
+        return [name for name in names if name in present and _is_empty(self.table[name])]
+
+    def name_of(self, word: str) -> str:
+        """The name of the column that a word means, which may differ in spaces around it."""
+        name = self.find_name(word)
+        if name is None:
+            meant = did_you_mean(word, self.names)
+            raise DataError(
+                f"{self.path}: no column {word!r}, the file has {listed(self.names)}.{meant}"
+            )
+        return name
+
+    def find_name(self, word: str | None) -> str | None:
+        """The name of the column that a word means; None if there is none."""
+        if word is None or word in self.names:
+            return word
+        alike = _by_words(self.names).get(word.strip(), [])
+        return alike[0] if len(alike) == 1 else None
+
+    def names_of(self, text: str | None) -> list[str]:
+        """The names of the columns in a comma-separated list; none if it was left out."""
+        names = []
+        for word in (text or "").split(","):
+            if word.strip():
+                names.append(self.name_of(word))
+        return names
+
+    def named_like(self, names: Iterable[str]) -> Loaded:
+        """The content; a column whose name differs from one of these only in spaces gets it."""
+        present = set(self.names)
+        by_words = _by_words(self.names)
+        renamed = {}
+        for name in names:
+            alike = by_words.get(name.strip(), [])
+            if name not in present and len(alike) == 1:
+                renamed[alike[0]] = name
+        if not renamed:
+            return self
+        new_names = [renamed.get(name, name) for name in self.names]
+        return replace(self, table=self.table.rename_columns(new_names))
+
+    def optional_column(self, word: str | None) -> Any:
+        """One column as a flat array; None if none was named."""
+        return None if word is None else self.column(word)
+
+    def column(self, word: str) -> Any:
         """One column as a flat array; missing numbers are NaN, missing texts None."""
-        self.check_names([name])
+        name = self.name_of(word)
         if self.arrays is not None:
             return self.arrays[name]
-        return _flat(
-            self.table.column(name), gaps=ending_of(self.path) in SEPARATED or self.path == PIPE
-        )
+        values = np.asarray(self.table.column(name).to_numpy())
+        if values.dtype == bool:
+            return values.astype(np.int64)
+        if values.dtype == object and ending_of(self.path) in (*SEPARATED, *EXCEL):
+            values[np.isin(values, ["", *NULL_WORDS])] = None
+        return values
 
     def suspects(self) -> dict[str, Any]:
         """The columns that drpu suspects wrote."""
-        self.check_names(["drpu_row", "drpu_suspicion"])
-        found = [name for name in self.names if name.startswith("drpu_")]
-        return {name.removeprefix("drpu_"): self.column(name) for name in found}
+        columns = {name: self.column(f"drpu_{name}") for name in ("row", "suspicion")}
+        for name in self.names:
+            if name.startswith("drpu_"):
+                columns[name.removeprefix("drpu_")] = self.column(name)
+        return columns
 
     def numbers(self, name: str, meaning: str) -> Any:
         """One column of numbers."""
@@ -267,13 +438,17 @@ class Loaded:
         """The column to group by, one value per row."""
         if self.table is None:
             raise DataError(f"{self.path}: --by works on tables, not on NumPy archives.")
-        types = require("pyarrow", extra="cli", for_="reading tables").types
-        dates = [
-            f for f in self.table.schema if types.is_date(f.type) or types.is_timestamp(f.type)
-        ]
-        if by not in self.names and dates:
-            shown = ", ".join(f"--by {field.name}" for field in dates[:8])
-            raise DataError(f"{self.path}: no column {by!r}. Dates are grouped by month: {shown}.")
+        if self.find_name(by) is None:
+            types = _arrow().types
+            dates = []
+            for field in self.table.schema:
+                if types.is_date(field.type) or types.is_timestamp(field.type):
+                    dates.append(f"--by {field.name}")
+            if dates:
+                raise DataError(
+                    f"{self.path}: no column {by!r}. "
+                    f"Dates are grouped by month: {', '.join(dates[:8])}."
+                )
         return self.column(by)
 
     def kept(self, keep: str | None) -> Any:
@@ -282,77 +457,111 @@ class Loaded:
             return self.table
         if self.table is None:
             raise DataError(f"{self.path}: --keep works on tables, not on NumPy archives.")
-        self.check_names(names(keep))
-        return self.table.select(names(keep))
+        return self.table.select(self.names_of(keep))
 
-    def rows(
-        self, *, columns: Sequence[str] = (), drop: Sequence[str] = (), aside: Sequence[str] = ()
-    ) -> Any:
-        """The rows to learn from or to score: named columns, or all but the dropped ones.
-
-        ``aside``: Columns of labels and weights, which are not among them either.
-        """
-        if self.arrays is not None:
-            return self._array_rows(columns, drop, aside)
-        self.check_names([*columns, *drop])
-        names = [name for name in (columns or self.names) if name not in (*drop, *aside)]
+    def rows(self, names: Sequence[str]) -> Any:
+        """The rows to learn from or to score, with the columns of these names."""
         if not names:
             raise DataError(f"{self.path}: no column is left to learn from: drop fewer columns.")
         if not self.table.num_rows:
             raise DataError(f"{self.path}: the file has the names of columns, but no rows.")
-        pa = require("pyarrow", extra="cli", for_="reading tables")
-        self._check_kinds(pa, names)
+        self._check_types(names)
+        self._check_sizes(names)
         return self.table.select(names)
 
-    def _check_kinds(self, pa: Any, names: Iterable[str]) -> None:
-        """Refuse all unusable columns in one error, so that they can be corrected together."""
-        refused = {name: self.table.column(name).type for name in names}
-        refused = {name: kind for name, kind in refused.items() if not _usable(pa, kind)}
+    def _check_types(self, names: Sequence[str]) -> None:
+        """Refuse all columns of unusable types in one error: they are corrected together."""
+        refused = {}
+        for name in names:
+            kind = self.table.column(name).type
+            if not _usable(kind):
+                refused[name] = f"{name!r} ({kind})"
         if refused:
-            shown = ", ".join(f"{name!r} ({kind})" for name, kind in list(refused.items())[:12])
-            shown += ", ..." if len(refused) > 12 else ""
             raise DataTypeError(
-                f"{self.path}: these columns hold neither numbers, texts nor dates: {shown}. Leave them out "
-                f"with --drop {','.join(refused)}."
+                f"{self.path}: these columns hold neither numbers, texts nor dates: "
+                f"{listed(refused.values())}. Leave them out with --drop {','.join(refused)}."
             )
-        endless = [name for name in names if _any_too_large(pa, self.table.column(name))]
-        if endless:
+
+    def _check_sizes(self, names: Sequence[str]) -> None:
+        """Refuse all columns with too large numbers in one error."""
+        refused = {}
+        for name in names:
+            if _any_too_large(self.table.column(name)):
+                refused[name] = repr(name)
+        if refused:
             raise DataError(
                 f"{self.path}: columns with infinite or too large numbers, above {LARGEST:g}: "
-                f"{', '.join(map(repr, endless[:12]))}. Correct them, or leave them out with "
-                f"--drop {','.join(endless)}."
+                f"{listed(refused.values())}. Correct them, or leave them out with "
+                f"--drop {','.join(refused)}."
             )
 
-    def _array_rows(self, columns: Sequence[str], drop: Sequence[str], aside: Sequence[str]) -> Any:
+    def array_rows(self, aside: Sequence[str] = ()) -> Any:
+        """The array of rows; those of labels and weights, ``aside``, are none."""
         assert self.arrays is not None
-        for option in (["--columns"] if columns else []) + (["--drop"] if drop else []):
-            raise DataError(
-                f"{self.path}: {option} works on tables; a NumPy archive holds its rows in 'X'."
-            )
         if "X" in self.arrays:
             return self.arrays["X"]
-        tables = {k: v for k, v in self.arrays.items() if k not in aside and v.ndim > 1}
+        tables = []
+        for name, values in self.arrays.items():
+            if name not in aside and values.ndim > 1:
+                tables.append(values)
         if len(tables) != 1:
-            raise DataError(
-                f"{self.path}: the rows must be an array called 'X', got {', '.join(map(repr, self.arrays))}."
-            )
-        return next(iter(tables.values()))
+            names = ", ".join(map(repr, self.arrays))
+            raise DataError(f"{self.path}: the rows must be an array called 'X', got {names}.")
+        return tables[0]
 
-    def check_names(self, wanted: Sequence[str]) -> None:
-        """Raise unless the file has all of these columns; close names are suggested."""
-        absent = [name for name in wanted if name not in self.names]
-        if not absent:
-            return
-        close = difflib.get_close_matches(absent[0], self.names, n=1)
-        if not close:  # names that differ only in case are close, too
-            close = [name for name in self.names if name.lower() == absent[0].lower()][:1]
-        meant = f" Did you mean {close[0]!r}?" if close else ""
-        shown = ", ".join(self.names[:12]) + (", ..." if len(self.names) > 12 else "")
-        raise DataError(f"{self.path}: no column {absent[0]!r}, the file has {shown}.{meant}")
+
+def _by_words(names: Iterable[str]) -> dict[str, list[str]]:
+    """The names that differ only in spaces around them, by the word that they have in common."""
+    by_words: dict[str, list[str]] = {}
+    for name in names:
+        by_words.setdefault(name.strip(), []).append(name)
+    return by_words
+
+
+def did_you_mean(name: str, names: Sequence[str]) -> str:
+    """A question with the name that is closest, after a space; empty if none is close."""
+    close = difflib.get_close_matches(name, names, n=1)
+    if not close:  # names that differ only in case are close, too
+        close = [other for other in names if other.lower() == name.lower()]
+    if not close:
+        return ""
+    return f" Did you mean {close[0]!r}?"
+
+
+def _usable(kind: Any) -> bool:
+    """Whether the library can use the column: numbers, texts, categories and dates."""
+    types = _arrow().types
+    tests = (
+        types.is_integer, types.is_floating, types.is_boolean, types.is_decimal, types.is_null,
+        types.is_string, types.is_large_string, types.is_dictionary, types.is_temporal,
+    )  # fmt: skip
+    return any(test(kind) for test in tests)
+
+
+def _is_empty(column: Any) -> bool:
+    """Whether all values of a column are missing, or empty texts."""
+    if column.null_count == len(column):
+        return True
+    types = _arrow().types
+    if not types.is_string(column.type) and not types.is_large_string(column.type):
+        return False
+    return _all_match(column.drop_null(), r"^\s*$")
+
+
+def _any_too_large(column: Any) -> bool:
+    if not _arrow().types.is_floating(column.type):
+        return False
+    compute = _arrow("pyarrow.compute")
+    return bool(compute.any(compute.greater(compute.abs(column), LARGEST)).as_py())
+
+
+# -- reading ---------------------------------------------------------------------------------------
 
 
 def ending_of(path: str) -> str:
-    """The ending of a file name, in lower case and without ``.gz``."""
+    """The ending of a file name, in lower case and without ``.gz``; pipes carry CSV."""
+    if path == PIPE:
+        return ".csv"
     name = Path(path).name.lower()
     return Path(name.removesuffix(".gz")).suffix
 
@@ -362,73 +571,139 @@ def read(path: str, form: TextFormat | None = None, texts: Sequence[str] = ()) -
 
     ``texts`` names columns of CSV files that are texts, whatever their values look like.
     """
-    form, ending = form or TextFormat(), ending_of(path)
+    ending = ending_of(path)
     if path != PIPE and not Path(path).exists():
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
-    if ending in (".npz", ".npy"):
-        return Loaded(path, arrays=_arrays(path))
-    if path == PIPE or ending in (*SEPARATED, *JSON_LINES):
-        return Loaded(path, table=_with_good_names(_read_text(path, ending, form, texts), path))
-    if not (Path(path).is_dir() or ending in (*ARROW, *PARQUET)):
-        raise DataTypeError(f"{path}: the ending {ending!r} is not known. Supported are {KNOWN}.")
-    pa = require("pyarrow", extra="cli", for_=f"reading {path}")
+    if ending in NUMPY:
+        return Loaded(path, arrays=_read_arrays(path))
+    if ending in (*SEPARATED, *JSON_LINES):
+        content = sys.stdin.buffer.read() if path == PIPE else None
+        table = _TextFile(path, form or TextFormat(), texts, content).read()
+    elif Path(path).is_dir() or ending in (*ARROW, *PARQUET):
+        table = _read_columnar(path, ending)
+    elif ending in EXCEL:
+        form = TextFormat(sep=",", decimal=".")
+        table = _TextFile(path, form, texts, content=_sheet_as_csv(path)).read()
+    else:
+        raise DataTypeError(
+            f"{path}: the ending {ending!r} is not known. Supported are {_READABLE}."
+        )
+    return Loaded(path, table=_with_good_names(table, path))
+
+
+def start_of_parquet(path: str) -> Loaded:
+    """The first rows of a Parquet file, or of a folder of such files.
+
+    A column without a value in these rows is read to its end: if it has one, it is the first value.
+    """
+    from drpu.scale.batches import open_parquet
+
+    if not Path(path).exists():
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+    data = open_parquet(path)
+    start = Loaded(path, table=data.head(_FIRST_ROWS))
+    table = start.table
+    for name in start.empty_columns(start.names):
+        column = data.to_table(columns=[name]).column(0).drop_null()
+        if len(column):
+            first = column.slice(0, 1).take([0] * table.num_rows)
+            table = table.set_column(start.names.index(name), name, first)
+    return Loaded(path, table=table)
+
+
+def read_written(path: str) -> Loaded:
+    """The content of a file that drpu wrote.
+
+    It is UTF-8 with commas, unless a spreadsheet has saved it in another way.
+    """
+    content = b""
+    if path.lower().endswith(SEPARATED) and Path(path).is_file():
+        content = Path(path).read_bytes()
+    encoding = _BYTE_ORDER_MARKS.get(content[:2])
     try:
-        return Loaded(path, table=_with_good_names(_read_columnar(path, ending), path))
+        text = content.decode(encoding or "utf-8")
+    except UnicodeDecodeError:
+        encoding = "latin-1"
+        text = content.decode(encoding)
+    separator = None
+    beside_name = re.search(r'drpu_row"?([,;|\t])|([,;|\t])"?drpu_row', text)
+    if beside_name is not None:
+        separator = beside_name[1] or beside_name[2]
+    return read(path, TextFormat(separator, encoding, "."))
+
+
+def _read_columnar(path: str, ending: str) -> Any:
+    """The table in an Arrow file, a Parquet file or a folder of Parquet files."""
+    pa = _arrow()
+    try:
+        if ending in ARROW:
+            return _without_views(_arrow("pyarrow.feather").read_table(path, memory_map=False))
+        from drpu.scale.batches import check_files, open_parquet
+
+        data = open_parquet(path)
+        check_files(data, [name for name in data.schema.names if not name.startswith(INDEX)])
+        return data.to_table()
     except (pa.ArrowInvalid, pa.ArrowKeyError, pa.ArrowNotImplementedError) as error:
         raise DataError(f"{path} cannot be read: {error}") from error
 
 
-def read_own(path: str) -> Loaded:
-    """The content of a file that drpu wrote: UTF-8 with commas, unless a spreadsheet saved it otherwise."""
-    is_text = path.lower().endswith(SEPARATED) and Path(path).is_file()
-    content = Path(path).read_bytes() if is_text else b""
-    encoding = _MARKS.get(content[:2])
+def _sheet_as_csv(path: str) -> bytes:
+    """The first sheet of a workbook as CSV, so that cells mean the same as in a text file."""
     try:
-        text = content.decode(encoding or "utf-8")
-    except UnicodeDecodeError:
-        encoding, text = "latin-1", content.decode("latin-1")
-    found = re.search(r'drpu_row"?([,;|\t])|([,;|\t])"?drpu_row', text)
-    return read(path, TextFormat(found and (found[1] or found[2]), encoding, "."))
+        calamine = require("python_calamine", extra="excel", for_=f"reading {path}")
+    except MissingExtraError as error:
+        raise MissingExtraError(f"{error}, or save the sheet as CSV.") from error
+    try:
+        workbook = calamine.CalamineWorkbook.from_path(path)
+        rows = workbook.get_sheet_by_index(0).to_python()
+    except calamine.CalamineError as error:
+        raise DataError(f"{path} cannot be read as Excel: {error}. Save it as CSV.") from error
+    sheets = workbook.sheet_names
+    if len(sheets) > 1:
+        text = f"{path}: the first of {len(sheets)} sheets is read, {sheets[0]!r}."
+        warnings.warn(text, stacklevel=1)
+    lines = io.StringIO()
+    writer = csv.writer(lines, lineterminator="\n")
+    for row in rows:
+        writer.writerow(map(_cell_as_text, row))
+    return lines.getvalue().encode()
 
 
-def _read_columnar(path: str, ending: str) -> Any:
-    if ending in ARROW:
-        feather = require("pyarrow.feather", extra="cli", for_="reading Arrow")
-        pa = require("pyarrow", extra="cli", for_="reading Arrow")
-        return _without_views(pa, feather.read_table(path, memory_map=False))
-    from drpu.scale.batches import check_files, open_parquet
-
-    data = open_parquet(path)
-    check_files(data, [name for name in data.schema.names if not name.startswith("__index_level_")])
-    return data.to_table()
+def _cell_as_text(cell: Any) -> str:
+    if isinstance(cell, float) and cell.is_integer():  # Excel has no whole numbers
+        return str(int(cell))
+    return str(cell)
 
 
-def _without_views(pa: Any, table: Any) -> Any:
+def _without_views(table: Any) -> Any:
     """The table without views of texts, which polars writes and few functions of Arrow accept."""
-    for k, field in enumerate(table.schema):
-        if "string_view" in str(field.type):
-            kind = pa.large_string()
-            kind = (
-                pa.dictionary(field.type.index_type, kind)
-                if pa.types.is_dictionary(field.type)
-                else kind
-            )
-            table = table.set_column(k, field.name, table.column(k).cast(kind))
+    pa = _arrow()
+    for position, field in enumerate(table.schema):
+        if "string_view" not in str(field.type):
+            continue
+        kind = pa.large_string()
+        if pa.types.is_dictionary(field.type):
+            kind = pa.dictionary(field.type.index_type, kind)
+        table = table.set_column(position, field.name, table.column(position).cast(kind))
     return table
 
 
 def _with_good_names(table: Any, path: str) -> Any:
-    """The table, if no two columns share a name; a blank name becomes ``column_1`` by its position."""
-    names = [name.strip() or f"column_{k}" for k, name in enumerate(table.column_names, start=1)]
+    """The table, if no two columns share a name; a blank one becomes ``column_1`` by position."""
+    names = []
+    for position, name in enumerate(table.column_names, start=1):
+        if not name.strip():
+            name = f"column_{position}"
+        names.append(name)
     twice = [f"{name!r} ({n} times)" for name, n in Counter(names).items() if n > 1]
     if twice:
         raise DataError(
-            f"{path}: column names must differ, got {', '.join(twice[:12])}: rename them in the header."
+            f"{path}: column names must differ, got {listed(twice)}: rename them in the header."
         )
     return table.rename_columns(names)
 
 
-def _arrays(path: str) -> dict[str, Any]:
+def _read_arrays(path: str) -> dict[str, Any]:
     from scipy import sparse
 
     try:
@@ -444,30 +719,7 @@ def _arrays(path: str) -> dict[str, Any]:
         raise DataError(f"{path} cannot be read as NumPy arrays: {error}") from error
 
 
-def _usable(pa: Any, kind: Any) -> bool:
-    """Whether the library can use the column: numbers, texts, categories and dates."""
-    types = pa.types
-    tests = (
-        types.is_integer, types.is_floating, types.is_boolean, types.is_decimal, types.is_null,
-        types.is_string, types.is_large_string, types.is_dictionary, types.is_temporal,
-    )  # fmt: skip
-    return any(test(kind) for test in tests)
-
-
-def _any_too_large(pa: Any, column: Any) -> bool:
-    if not pa.types.is_floating(column.type):
-        return False
-    compute = require("pyarrow.compute", extra="cli", for_="reading tables")
-    return bool(compute.any(compute.greater(compute.abs(column), LARGEST)).as_py())
-
-
-def _flat(column: Any, *, gaps: bool) -> Any:
-    """One label, weight or group per row, as a NumPy array; with ``gaps`` words such as NA are missing."""
-    values = np.asarray(column.to_numpy())
-    if gaps and values.dtype == object:
-        words = {"", *NULL_WORDS}
-        values = np.array([None if value in words else value for value in values], dtype=object)
-    return values.astype(np.int64) if values.dtype == bool else values
+# -- writing ---------------------------------------------------------------------------------------
 
 
 def check_out(
@@ -485,62 +737,71 @@ def check_out(
         raise DataTypeError(
             f"{target}: the ending {target.suffix!r} is not known. Supported are {KNOWN}."
         )
-    check_output(target, inputs=[given for given in inputs if given is not None])
+    check_output(target, inputs=[source for source in inputs if source is not None])
 
 
-def beside(kept: Any, answers: dict[str, Any]) -> Any:
-    """The kept columns followed by the predictions, as an Arrow table."""
-    pa = require("pyarrow", extra="cli", for_="writing tables")
-    if kept is None:
-        return pa.table(answers)
-    for name, values in answers.items():
-        if name in kept.column_names:
+def with_columns(table: Any, columns: dict[str, Any], rows: Any = None) -> Any:
+    """An Arrow table with further columns; a new one if ``table`` is None.
+
+    ``rows`` are the positions of the rows that the columns are about; all rows if left out.
+    """
+    pa = _arrow()
+    if table is None:
+        return pa.table(columns)
+    if rows is not None:
+        table = table.take(rows)
+    for name, values in columns.items():
+        if name in table.column_names:
             raise DataError(f"the input has a column {name!r} already: choose another --prefix.")
-        kept = kept.append_column(name, pa.array(values))
-    return kept
+        table = table.append_column(name, pa.array(values))
+    return table
 
 
 def write_table(path: str, table: Any, *, formulas: bool = False) -> None:
-    """Write an Arrow table in the format of the ending of ``path``, or as CSV to the standard output.
+    """Write an Arrow table in the format of the ending, or as CSV to the standard output.
 
     Texts in CSV that a spreadsheet would run as formulas are protected, unless ``formulas``.
     """
-    if not formulas and (path == PIPE or ending_of(path) in SEPARATED):
+    ending = ending_of(path)
+    if ending in SEPARATED and not formulas:
         table = _without_formulas(table)
     if path == PIPE:
-        _to_pipe(table)
+        _write_to_pipe(table)
         return
     with output_file(path) as file:
         if path.lower().endswith(".gz"):
             with gzip.GzipFile(fileobj=file, mode="wb", mtime=0) as packed:
-                _encode(table, ending_of(path), packed)
+                _encode(table, ending, packed)
         else:
-            _encode(table, ending_of(path), file)
-
-
-_FORMULA, _NUMBER = r"^[=+\-@\t\r]", r"^[+\-]?(\d+\.?\d*|\.\d+)([eE][+\-]?\d+)?$"
+            _encode(table, ending, file)
 
 
 def _without_formulas(table: Any) -> Any:
     """The table with an apostrophe before texts that look like formulas, and are not numbers."""
-    pa = require("pyarrow", extra="cli", for_="writing CSV")
-    compute = require("pyarrow.compute", extra="cli", for_="writing CSV")
-
-    def safe(texts: Any) -> Any:
-        found, number = (compute.match_substring_regex(texts, rule) for rule in (_FORMULA, _NUMBER))
-        marked = compute.binary_join_element_wise(
-            pa.scalar("'", texts.type), texts, pa.scalar("", texts.type)
-        )
-        return compute.if_else(compute.and_not(found, number), marked, texts)
-
-    for k, field in enumerate(table.schema):
-        kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+    pa = _arrow()
+    for position, field in enumerate(table.schema):
+        kind = field.type
+        if pa.types.is_dictionary(kind):
+            kind = kind.value_type
         if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-            table = table.set_column(k, field.name, safe(table.column(k).cast(kind)))
-    return table.rename_columns(safe(pa.array(table.column_names, pa.string())).to_pylist())
+            texts = _protected(table.column(position).cast(kind))
+            table = table.set_column(position, field.name, texts)
+    names = _protected(pa.array(table.column_names, pa.string()))
+    return table.rename_columns(names.to_pylist())
 
 
-def _to_pipe(table: Any) -> None:
+def _protected(texts: Any) -> Any:
+    pa = _arrow()
+    compute = _arrow("pyarrow.compute")
+    formula = compute.match_substring_regex(texts, _FORMULA)
+    number = compute.match_substring_regex(texts, _NUMBER)
+    apostrophe = pa.scalar("'", texts.type)
+    nothing = pa.scalar("", texts.type)
+    marked = compute.binary_join_element_wise(apostrophe, texts, nothing)
+    return compute.if_else(compute.and_not(formula, number), marked, texts)
+
+
+def _write_to_pipe(table: Any) -> None:
     if not sys.stdout.isatty():
         sys.stdout.flush()
         _encode(table, ".csv", sys.stdout.buffer)
@@ -555,16 +816,17 @@ def _to_pipe(table: Any) -> None:
 def _encode(table: Any, ending: str, sink: Any) -> None:
     """Write the bytes of the file to ``sink``."""
     if ending in SEPARATED:
-        csv = require("pyarrow.csv", extra="cli", for_="writing CSV")
-        csv.write_csv(table, sink, csv.WriteOptions(delimiter="\t" if ending == ".tsv" else ","))
+        arrow_csv = _arrow("pyarrow.csv")
+        arrow_csv.write_csv(
+            table, sink, arrow_csv.WriteOptions(delimiter=_default_separator(ending))
+        )
     elif ending in JSON_LINES:
         for row in table.to_pylist():
-            sink.write(json.dumps(_plain(row), allow_nan=False).encode() + b"\n")
+            sink.write(json.dumps(plain(row), allow_nan=False).encode() + b"\n")
     elif ending in ARROW:
-        require("pyarrow.feather", extra="cli", for_="writing Arrow").write_feather(table, sink)
+        _arrow("pyarrow.feather").write_feather(table, sink)
     elif ending in PARQUET:
-        require("pyarrow.parquet", extra="cli", for_="writing Parquet").write_table(table, sink)
+        _arrow("pyarrow.parquet").write_table(table, sink)
     else:
-        np.savez_compressed(
-            sink, **{name: table.column(name).to_numpy() for name in table.column_names}
-        )
+        columns = {name: table.column(name).to_numpy() for name in table.column_names}
+        np.savez_compressed(sink, **columns)

@@ -96,6 +96,8 @@ class BatchReader:
         if self.columns is None and self._has_names:
             period = self.classifier.fitted_.period
             known = {self.weight, period, *self.classifier.feature_names_in_}
+            if self.classifier.table_ is not None:
+                known.update(self.classifier.table_.ignored)
             warn_of_extra([str(name) for name in available if name not in known])
 
     @property

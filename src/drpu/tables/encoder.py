@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Annotated, Any, Self
@@ -142,6 +142,7 @@ class TableEncoder(Kept):
     columns: Annotated[tuple[Column, ...], Items(1)]  # all columns of the training table, in order
     named: bool  # whether columns are found by name; otherwise by position
     indicators: Indicators | None = None  # if not None, categories become indicators, not codes
+    ignored: tuple[str, ...] = ()  # other columns of the training table, which the user left out
 
     def __post_init__(self) -> None:
         if len(set(self.names)) != len(self.columns):
@@ -271,11 +272,18 @@ class TableEncoder(Kept):
             return len(self.encoded)
         return self.indicators.n_out
 
+    def ignoring(self, names: Iterable[str]) -> Self:
+        """The same encoder; later tables may have the columns ``names`` without a warning."""
+        others = [name for name in dict.fromkeys(names) if name not in self.names]
+        return replace(self, ignored=tuple(others))
+
     def transform(self, frame: Frame, *, warn: bool = True) -> FloatArray:
         """The encoded rows of a table with the columns of training, in any order.
 
         ``warn`` is whether to warn about many unseen levels.
         """
+        if self.ignored and frame.named:
+            frame = frame.without(self.ignored)
         frame = aligned(frame, self.names, named=self.named, optional=frozenset(self.left_out))
         if self.named:  # columns that are not used may be absent, which moves the others
             frame = frame.select([frame.positions[column.name] for column in self.used])

@@ -47,6 +47,11 @@ class Frame:
         """One column, by position."""
         return self.columns[:, position]
 
+    def without(self, names: Sequence[str]) -> Frame:
+        """The columns that have other names."""
+        left = [position for position, name in enumerate(self.names) if name not in names]
+        return self.select(left)
+
     def select(self, positions: Sequence[int]) -> Frame:
         """The columns at the positions, in that order."""
         if list(positions) == list(range(len(self.names))):

@@ -15,6 +15,7 @@ from scipy.stats import rankdata
 from drpu._codec import Kept, Number, Text, kept
 from drpu._typing import BoolArray, FloatArray
 from drpu.tables.encoder import TableEncoder
+from drpu.tables.values import DATE
 
 FEWEST_OF_CLASS = 20  # minimum number of labelled rows, and of unlabeled ones
 FEWEST_OF_LEVEL = 5  # a level with fewer rows counts as an average one
@@ -51,8 +52,8 @@ _TEXTS = {
         "--period {column}, or --drop {column}",
     ),
     "identifier": (
-        "{column!r} has {number:.0f} whole numbers, all different, as row numbers in another order "
-        "have, and is used",
+        "{column!r} has {number:.0f} whole numbers, all different, as row numbers have, and is "
+        "used",
         *_DROP,
     ),
     "other-scenario": (
@@ -84,6 +85,7 @@ _TEXTS = {
         "",
         "",
     ),
+    "sorted": ("the table is sorted by {column!r}, which is used", "", ""),
     "left-out": ("{column!r} is left out, because every row has a different value", "", ""),
     "text": ("{column!r} is free text, read as {number:.0f} columns", "", ""),
 }
@@ -166,6 +168,7 @@ class _SortableColumn:
     name: str
     values: FloatArray
     levels: tuple[str, ...] | None = None
+    is_date: bool = False
 
 
 def _sortable_columns(rows: FloatArray, table: TableEncoder | None) -> Iterator[_SortableColumn]:
@@ -180,7 +183,7 @@ def _sortable_columns(rows: FloatArray, table: TableEncoder | None) -> Iterator[
         values = column.sortable(rows[:, k])
         if values is not None:
             levels = column.levels if column.has_codes else None
-            yield _SortableColumn(column.name, values, levels)
+            yield _SortableColumn(column.name, values, levels, is_date=column.kind == DATE)
 
 
 def _column_notes(column: _SortableColumn, positive: BoolArray) -> list[Note]:
@@ -197,12 +200,15 @@ def _column_notes(column: _SortableColumn, positive: BoolArray) -> list[Note]:
     auc = _auc(column, positive)
     if auc >= GIVES_AWAY:
         return [Note("gives-away", column.name, auc)]
-    if _has_periods(column, different) or _is_sorted(values, positive):
+    in_order = _is_sorted(values, positive)
+    if _has_periods(column, different) or (in_order and _looks_like_time(column, different)):
         return [Note("time", column.name, len(different))]
     if column.levels and _all_match(_OTHER_DATE, column.levels):
         return [Note("other-dates", column.name, len(different))]
     if column.levels is None and len(different) == len(values) and _is_dense(different):
         return [Note("identifier", column.name, len(values))]
+    if in_order:
+        return [Note("sorted", column.name, len(different))]
     return []
 
 
@@ -234,6 +240,13 @@ def _has_periods(column: _SortableColumn, different: FloatArray) -> bool:
     if len(different) <= 2 or not _is_whole(different):
         return False
     return _all_match(_PERIOD, (f"{value:.0f}" for value in different[:MOST_CHECKED]))
+
+
+def _looks_like_time(column: _SortableColumn, different: FloatArray) -> bool:
+    """Whether the values are dates, or years."""
+    if column.is_date or column.levels is not None:
+        return column.is_date
+    return _is_whole(different) and bool(different[0] >= 1900 and different[-1] < 2100)
 
 
 def _all_match(pattern: re.Pattern[str], texts: Iterable[str]) -> bool:

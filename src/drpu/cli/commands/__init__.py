@@ -1,1 +1,1 @@
-"""The commands, one in each module. A command imports the library only when it runs, so help is fast."""
+"""The commands, one in each module; each imports the library when it runs, so help is fast."""

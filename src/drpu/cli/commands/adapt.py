@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+import drpu
 from drpu.cli.options import Answers, By, Data, Decision, Level, Reading, Saved
 from drpu.cli.show import Result, about, by_group, decision_lines, standing
 from drpu.report.texts import prior_text, shift_text
@@ -50,7 +51,6 @@ def adapt(
         raise typer.BadParameter(
             "--out writes one classifier, and --by makes several: give one of them."
         )
-    from drpu import save
     from drpu.cli.tables import check_out
 
     check_out(out, [saved.artifact, data, answers.audit])
@@ -58,41 +58,43 @@ def adapt(
     decision.check()
     budget = decision.checked
     trained = saved.load()
-    classifier = decision.at(trained)
-    options = {"level": level, "shift": shift}
+    classifier = decision.applied_to(trained)
+    options: dict[str, Any] = {"level": level, "shift": shift}
     if by is None and budget is None and answers.audit is None and label is None:
         adapted = reading.adapt(classifier, data, **options)
-    else:
-        loaded = reading.read(data, classifier)
-        X = reading.scored(
-            classifier, loaded, used=[label, by], mixed=by is None and answers.audit is None
-        )
-        y = None if label is None else loaded.column(label)
-        with about(data):
-            if by is not None:
-                values = loaded.groups(by)
-                options |= {"audit": answers.read(classifier, X, by=values), "budget": budget}
-                groups = classifier.adapt_by(X, y, by=values, **options)
-                facts, table = by_group(groups, by)
-                return Result({"train_prior": classifier.train_prior_} | facts, table=table)
-            audit = answers.read(classifier, X)
-            adapted = classifier.adapt(X, y, audit=audit, **options)
-            adapted = decision.on(adapted, X)
+        return _save_adapted(adapted, trained, out)
+    loaded = reading.read(data, classifier)
+    mixed = by is None and answers.audit is None
+    X = reading.scored(classifier, loaded, used=[label, by], mixed=mixed)
+    y = loaded.optional_column(label)
+    with about(data):
+        if by is not None:
+            values = loaded.groups(by)
+            options |= {"audit": answers.read(classifier, X, by=values), "budget": budget}
+            groups = classifier.adapt_by(X, y, by=values, **options)
+            facts, table = by_group(groups, by)
+            return Result({"train_prior": classifier.train_prior_} | facts, table=table)
+        audit = answers.read(classifier, X)
+        adapted = classifier.adapt(X, y, audit=audit, **options)
+        adapted = decision.with_budget(adapted, X)
+    return _save_adapted(adapted, trained, out)
+
+
+def _save_adapted(adapted: Any, trained: Any, out: Path | None) -> Result:
+    """Facts about the adapted classifier, which is written if there is a path for it."""
+    values = standing(adapted)
+    values["moved_columns"] = list(adapted.moved_columns_)
+    values["artifact"] = None if out is None else str(out)
+    threshold = f"ratio above {adapted.threshold_:.3g} (in training {trained.threshold_:.3g})"
+    lines = {
+        "share of positives": prior_text(adapted.prior_),
+        "in training": prior_text(adapted.train_prior_),
+        "what moved": shift_text(adapted),
+        "threshold": threshold,
+    }
+    lines |= decision_lines(values)
     if out is not None:
         with about(out):
-            save(adapted, out)
-    values = standing(adapted) | {
-        "moved_columns": list(adapted.moved_columns_),
-        "artifact": None if out is None else str(out),
-    }
-    return Result(
-        values,
-        {
-            "share of positives": prior_text(adapted.prior_),
-            "in training": prior_text(adapted.train_prior_),
-            "what moved": shift_text(adapted),
-            "threshold": f"ratio above {adapted.threshold_:.3g} (in training {trained.threshold_:.3g})",
-        }
-        | decision_lines(values)
-        | ({} if out is None else {"written": str(out)}),
-    )
+            drpu.save(adapted, out)
+        lines["written"] = str(out)
+    return Result(values, lines)

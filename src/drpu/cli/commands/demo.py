@@ -26,6 +26,7 @@ def demo(
     """
     from drpu.demo import main
 
-    with contextlib.redirect_stdout(sys.stderr if output.json else sys.stdout):
+    progress = sys.stderr if output.json else sys.stdout
+    with contextlib.redirect_stdout(progress):
         main(["--out", str(out)])
     return Result({"files": sorted(str(path) for path in out.iterdir())})

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import drpu
 from drpu.cli.options import Costs, Data, Output, Reading, Seed, number_or_text, option, refuse
 from drpu.cli.show import Result, about, decision_lines, learnt, size, standing, table_lines
 from drpu.exceptions import (
@@ -20,7 +24,10 @@ from drpu.exceptions import (
 )
 from drpu.report.texts import prior_text, scenario_text
 
-_SAID = ("case-control", "left-out", "text")  # notes that no warning repeats
+if TYPE_CHECKING:
+    from drpu.cli.tables import Loaded
+
+_NOTES = ("case-control", "sorted", "left-out", "text")  # those that no warning repeats
 
 
 def fit(
@@ -51,8 +58,8 @@ def fit(
         str | None,
         option(
             help="single-sample (assumed for one file): some positives of one sample are labelled. "
-            "case-control (assumed with --unlabeled): unlabeled rows are a sample of the population beside "
-            "the labelled ones."
+            "case-control (assumed with --unlabeled): unlabeled rows are a sample of the "
+            "population beside the labelled ones."
         ),
     ] = None,
     prior: Annotated[str, typer.Option(help="Share of positives, or how to estimate it.")] = "auto",
@@ -86,130 +93,172 @@ def fit(
     drpu fit train.csv --label checked --negative-label no --pos-label yes --out fraud.drpu
     drpu fit two-years.csv --label fraud --period month --out fraud.drpu
     """
-    if (label is None) == (unlabeled is None):
-        raise typer.BadParameter(
-            "give a column of labels (--label y) or a second file (--unlabeled u.csv)."
-        )
+    _check_samples(train, label, unlabeled)
     if label is None:
-        given = {"--pos-label": pos_label, "--negative-label": negative_label, "--period": period}
-        refuse(given | {"--label-delay": label_delay}, "needs a column of labels, --label y.")
-    if unlabeled is not None and Path(unlabeled).resolve() == Path(train).resolve():
-        raise typer.BadParameter(
-            f"--unlabeled must be another file than that of the positives, {train}."
-        )
+        needing_labels = {
+            "--pos-label": pos_label,
+            "--negative-label": negative_label,
+            "--period": period,
+            "--label-delay": label_delay,
+        }
+        refuse(needing_labels, "needs a column of labels, --label y.")
     if jobs == 0:
         raise typer.BadParameter(
             "--jobs must be a number of processes, or -1 for all cores, got 0."
         )
-    from drpu import DRPUClassifier, save
-    from drpu.cli.tables import PIPE, check_out
+    from drpu.cli.tables import check_out
 
     check_out(out, [train, unlabeled])
     reading.check(train, unlabeled)
     cost = costs.stated
-    classifier = DRPUClassifier(
-        model, prior=number_or_text(prior), cost=0.5 if cost is None else cost,
+    if cost is None:
+        cost = 0.5
+    classifier = drpu.DRPUClassifier(
+        model, prior=number_or_text(prior), cost=cost,
         scenario=scenario or "auto", label_delay=label_delay, random_state=seed, n_jobs=jobs,
         verbose=int(sys.stderr.isatty() and not output.json),
     )  # fmt: skip
-    loaded = reading.read(train)
-    if label is not None:
-        X, w = reading.training_rows(loaded, weight, without=label)
-        y = loaded.column(label)
-        negative = None if negative_label is None else _typed(y, negative_label)
-        with about(f"{train}, column {label!r}"):
-            positive = _positive_label(y, pos_label, negative)
-        classifier.set_params(pos_label=positive, negative_label=negative)
-        with about(train):
-            _fitted(classifier.fit, X, y, sample_weight=w, periods=period)
-    else:
+    known_negatives = 0
+    if label is None:
         assert unlabeled is not None
-        both = [loaded, reading.read(unlabeled)]
-        texts = both[0].texts | both[1].texts  # NA or 1.0 means the same in both files
-        again = [side.path != PIPE and side.texts < texts for side in both]
-        pairs = zip(both, again, strict=True)
-        both = [
-            reading.read(side.path, texts=[*texts]) if differs else side for side, differs in pairs
-        ]
-        (P, w_p), (U, w_u) = (reading.training_rows(side, weight) for side in both)
-        with about(train):
-            _fitted(classifier.fit_pu, P, U, positive_weight=w_p, unlabeled_weight=w_u)
+        _fit_two_files(classifier, reading, train, unlabeled, weight)
+    else:
+        loaded = reading.read(train)
+        X, weights = reading.training_rows(loaded, weight, label=label)
+        y = loaded.column(label)
+        if period is not None and loaded.table is not None:
+            period = loaded.name_of(period)
+        with about(f"{train}, column {label!r}"):
+            labels = _label_parameters(y, pos_label, negative_label)
+        with about(train), _advice_for_columns():
+            classifier.set_params(**labels).fit(X, y, sample_weight=weights, periods=period)
+        if negative_label is not None:
+            known_negatives = int((y == labels["negative_label"]).sum())
+        _remember_left_out(classifier, reading.left_out(loaded, label))
     with about(out):
-        save(classifier, out)
+        drpu.save(classifier, out)
     written = out.stat().st_size
     values = learnt(classifier) | standing(classifier) | {"artifact": str(out), "bytes": written}
     assumed = scenario is None and unlabeled is None and classifier.scenario_ == "single-sample"
-    counted = f"{values['positives']:,.0f} positives and {values['unlabeled']:,.0f} unlabeled rows"
-    known = ""
-    if label is not None and negative is not None:
-        part = sum(getattr(function, "share", 0.0) for function in classifier.model_.functions)
-        part /= len(classifier.model_.functions)
-        known = f"; {(y == negative).sum():,} known negatives have {part:.0%} of the score"
-    return Result(
-        values,
-        {
-            "fitted to": counted + known,
-            "scenario": ("assumed " if assumed else "") + scenario_text(classifier.fitted_),
-            "share of positives": prior_text(classifier.prior_),
-            "threshold": f"ratio above {classifier.threshold_:.3g}",
-        }
-        | decision_lines(values)
-        | table_lines(
-            values | {"notes": [note for note in values["notes"] if note["code"] in _SAID]}
+    lines = _lines(classifier, values, assumed=assumed, known_negatives=known_negatives)
+    lines["written"] = f"{out} ({size(written)}, no training rows)"
+    lines |= _next_step(classifier, out, unlabeled or train, reading)
+    return Result(values, lines)
+
+
+def _check_samples(train: str, label: str | None, unlabeled: str | None) -> None:
+    """Raise unless labels or a second file tell the positives from the unlabeled rows."""
+    if (label is None) == (unlabeled is None):
+        raise typer.BadParameter(
+            "give a column of labels (--label y) or a second file (--unlabeled u.csv)."
         )
-        | {"written": f"{out} ({size(written)}, no training rows)"}
-        | _next_step(classifier, out, train if unlabeled is None else unlabeled, reading),
-    )
+    if unlabeled is not None and Path(unlabeled).resolve() == Path(train).resolve():
+        raise typer.BadParameter(
+            f"--unlabeled must be another file than that of the positives, {train}."
+        )
+
+
+def _fit_two_files(
+    classifier: Any, reading: Reading, train: str, unlabeled: str, weight: str | None
+) -> None:
+    """Fit to a file of positives and a file of unlabeled rows."""
+    positives, others = _read_alike(reading, train, unlabeled)
+    positive_rows, positive_weight = reading.training_rows(positives, weight)
+    other_rows, other_weight = reading.training_rows(others, weight)
+    weights = {"positive_weight": positive_weight, "unlabeled_weight": other_weight}
+    with about(train), _advice_for_columns():
+        classifier.fit_pu(positive_rows, other_rows, **weights)
+    _remember_left_out(classifier, reading.left_out(positives) + reading.left_out(others))
+
+
+def _remember_left_out(classifier: Any, names: list[str]) -> None:
+    """Let later tables have the columns that were left out of this one, without a warning."""
+    if names and classifier.table_ is not None:
+        classifier.table_ = classifier.table_.ignoring(names)
+
+
+def _read_alike(reading: Reading, train: str, unlabeled: str) -> tuple[Loaded, Loaded]:
+    """The content of two files; a column that is text in one is text in both."""
+    positives = reading.read(train)
+    others = reading.read(unlabeled)
+    texts = positives.texts | others.texts
+    return reading.with_texts(positives, texts), reading.with_texts(others, texts)
+
+
+def _lines(
+    classifier: Any, values: dict[str, Any], *, assumed: bool, known_negatives: int
+) -> dict[str, str]:
+    """What people read about a fit, without the file."""
+    counts = f"{values['positives']:,.0f} positives and {values['unlabeled']:,.0f} unlabeled rows"
+    if known_negatives:
+        functions = classifier.model_.functions
+        part = sum(getattr(function, "share", 0.0) for function in functions) / len(functions)
+        counts += f"; {known_negatives:,} known negatives have {part:.0%} of the score"
+    scenario = scenario_text(classifier.fitted_)
+    if assumed:
+        scenario = f"assumed {scenario}"
+    lines = {
+        "fitted to": counts,
+        "scenario": scenario,
+        "share of positives": prior_text(classifier.prior_),
+        "threshold": f"ratio above {classifier.threshold_:.3g}",
+    }
+    lines |= decision_lines(values)
+    notes = [note for note in values["notes"] if note["code"] in _NOTES]
+    return lines | table_lines(values | {"notes": notes})
 
 
 def _next_step(classifier: Any, out: Path, rows: str, reading: Reading) -> dict[str, str]:
     """The command that writes rows to label, if the data do not identify the prior."""
     if classifier.train_prior_.identified:
         return {}
-    n = str(min(50, int(learnt(classifier)["unlabeled"])))
-    command = shlex.join(
-        ["drpu", "audit", str(out), rows, "--n", n, *reading.words, "--out", "to-label.csv"]
-    )
-    return {"next": f"true labels of {n} rows identify the share of positives: {command}"}
+    n = str(min(50, int(classifier.fitted_.sizes[1])))
+    words = ["drpu", "audit", str(out), rows, "--n", n, *reading.words, "--out", "to-label.csv"]
+    return {"next": f"true labels of {n} rows identify the share of positives: {shlex.join(words)}"}
 
 
-def _typed(y: Any, text: str) -> Any:
+def _typed(y: Any, text: str | None) -> Any:
     """A label from the command line in the type of the labels."""
-    if y.dtype.kind not in "iuf":
+    if text is None or y.dtype.kind not in "iuf":
         return text
     number = number_or_text(text)
-    whole = y.dtype.kind != "f" and not isinstance(number, str) and number.is_integer()
-    return int(number) if whole else number
+    if y.dtype.kind == "f" or isinstance(number, str) or not number.is_integer():
+        return number
+    return int(number)
 
 
-def _positive_label(y: Any, text: str | None, negative: Any = None) -> Any:
-    """The positive label in the type of the labels; raises if it is not clear which one it is."""
+def _label_parameters(y: Any, positive: str | None, negative: str | None) -> dict[str, Any]:
+    """Parameters of the classifier about labels, in the type of the labels ``y``.
+
+    Raises if it is not clear which label is that of the positives.
+    """
     from drpu.classifier.validation import read_labels, split_negatives
 
-    label: Any = None if text is None else _typed(y, text)
-    y = split_negatives(y, negative, label)[0]
-    with heard() as found:
-        read_labels(y, label)
-    if any(isinstance(warning, PositiveLabelWarning) for warning in found):
-        import numpy as np
-
-        values, counts = np.unique(y.astype(str), return_counts=True)
-        pairs = zip(values.tolist(), counts, strict=True)
-        shown = " and ".join(f"{value!r} ({n:,} rows)" for value, n in pairs)
+    pos_label = _typed(y, positive)
+    negative_label = _typed(y, negative)
+    without_negatives = split_negatives(y, negative_label, pos_label)[0]
+    with heard() as issued:
+        read_labels(without_negatives, pos_label)
+    if any(isinstance(warning, PositiveLabelWarning) for warning in issued):
+        counts = Counter(map(str, without_negatives))
+        values = sorted(counts)
+        labels = " and ".join(f"{value!r} ({counts[value]:,} rows)" for value in values)
         raise LabelError(
-            f"the labels are {shown}: say which one marks the positives, with "
+            f"the labels are {labels}: say which one marks the positives, with "
             f"--pos-label {' or --pos-label '.join(map(shlex.quote, values))}."
         )
-    return label
+    return {"pos_label": pos_label, "negative_label": negative_label}
 
 
-def _fitted(fit: Any, *rows: Any, **weights: Any) -> None:
-    """Fit; errors about columns that cannot be used name the option that helps."""
+@contextmanager
+def _advice_for_columns() -> Iterator[None]:
+    """Errors about columns that cannot be used name the option that helps."""
     try:
-        fit(*rows, **weights)
+        yield
     except MissingValuesError as error:
         raise MissingValuesError(
-            f"{error} On the command line: use --model auto or boosted, or leave the columns out with --drop."
+            f"{error} On the command line: use --model auto or boosted, or leave the columns out "
+            "with --drop."
         ) from error
     except DataTypeError as error:
         raise DataTypeError(

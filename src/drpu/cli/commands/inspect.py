@@ -1,4 +1,4 @@
-"""``drpu inspect`` and ``drpu verify``: describe and check a saved classifier."""
+"""``drpu inspect``: describes a saved classifier."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ from typing import Annotated, Any
 
 import typer
 
-from drpu.cli.options import Saved, option
+from drpu.cli.options import Saved
 from drpu.cli.show import (
     Result,
     about,
     decision_lines,
     learnt,
     levels_line,
+    listed,
     position,
     size,
     standing,
@@ -29,7 +30,8 @@ def inspect(
 ) -> Result:
     """Describe a saved classifier, without any data.
 
-    Estimators of scikit-learn in the file are read only with --trusted, which loads the whole classifier.
+    Estimators of scikit-learn in the file are read only with --trusted, which loads the whole
+    classifier.
 
     Examples
     --------
@@ -41,70 +43,59 @@ def inspect(
     with about(saved.artifact):
         file, record = inspect_file(saved.artifact)
         saved.check_digest(file.sha256)
-        classifier = saved.load() if saved.trusted else saved.check_kind(record.classifier())
+        if saved.trusted:
+            classifier = saved.load()
+        else:
+            classifier = saved.check_kind(record.classifier())
     values: dict[str, Any] = {
         "artifact": str(saved.artifact),
         "bytes": file.bytes,
         "versions": file.versions,
+        "contents": file.contents,
+        "loaded": saved.trusted,
     }
-    values |= (
-        {"contents": file.contents, "loaded": saved.trusted}
-        | learnt(classifier)
-        | position(classifier)
-    )
-    names = values["columns"] or [f"{values['n_columns']} without names"]
-    if values["row_shape"]:
-        names = [f"none; rows of shape ({', '.join(map(str, values['row_shape']))})"]
-    lines = {
-        "kind": values["kind"],
-        "model": values["model"],
-        "columns": ", ".join(map(str, names[:8])) + (", ..." if len(names) > 8 else ""),
-        "learnt from": f"{values['positives']:,.0f} positives, {values['unlabeled']:,.0f} unlabeled rows",
-        "labels": f"{values['classes'][1]!s} is positive, {values['classes'][0]!s} is not",
-        "scenario": scenario_text(classifier.fitted_),
-        "training prior": prior_text(values["train_prior"]),
-        "works at prior": prior_text(values["prior"]),
-        "cost": f"{values['cost']!s}",
-        "threshold": f"ratio above {values['threshold']:.3g}",
-        "written by": ", ".join(f"{name} {number}" for name, number in values["versions"].items()),
-        "size": size(values["bytes"]),
-        "loaded": "yes, with all that it holds"
-        if values["loaded"]
-        else "no: only its facts were read",
-    }
-    lines |= levels_line(file.contents["category_levels"]) | table_lines(values)
+    values |= learnt(classifier) | position(classifier)
+    lines = _lines(values, scenario_text(classifier.fitted_))
+    lines |= levels_line(file.contents["category_levels"])
+    lines |= table_lines(values)
     if expected:
         values |= standing(classifier)
         lines |= decision_lines(values)
     return Result(values, lines)
 
 
-def verify(
-    saved: Saved,
-    max_bytes: Annotated[
-        int | None, option(help="Maximum bytes of the file and its content.", min=1)
-    ] = None,
-) -> Result:
-    """Check a saved classifier without loading it: sizes, names, digests, types, states and trees.
+def _lines(values: dict[str, Any], scenario: str) -> dict[str, str]:
+    from drpu.tables.values import is_missing_cell
 
-    Digests inside the file detect accidental damage only. To detect a file that was changed on purpose, give
-    the digest that you expect.
+    positives = f"{values['positives']:,.0f} positives"
+    unlabeled = f"{values['unlabeled']:,.0f} unlabeled rows"
+    not_positive, positive = values["classes"].tolist()
+    if is_missing_cell(not_positive):
+        not_positive = "a blank"
+    versions = [f"{name} {version}" for name, version in values["versions"].items()]
+    extent = "its facts; --trusted loads the whole classifier"
+    if values["loaded"]:
+        extent = "the whole classifier"
+    return {
+        "kind": values["kind"],
+        "model": values["model"],
+        "columns": _columns_text(values),
+        "learnt from": f"{positives}, {unlabeled}",
+        "labels": f"{positive!s} is positive, {not_positive!s} is not",
+        "scenario": scenario,
+        "training prior": prior_text(values["train_prior"]),
+        "works at prior": prior_text(values["prior"]),
+        "cost": str(values["cost"]),
+        "threshold": f"ratio above {values['threshold']:.3g}",
+        "written by": ", ".join(versions),
+        "size": size(values["bytes"]),
+        "read": extent,
+    }
 
-    Examples
-    --------
-    drpu verify fraud.drpu
-    drpu verify fraud.drpu --sha256 DIGEST --json
-    """
-    from drpu import verify as check
-    from drpu.files.archive import MAX_BYTES
 
-    with about(saved.artifact):
-        summary = check(
-            saved.artifact,
-            trusted=saved.trusted,
-            max_bytes=MAX_BYTES if max_bytes is None else max_bytes,
-            expected_sha256=saved.sha256,
-        )
-    values = {"artifact": str(saved.artifact), "verified": True} | summary.as_dict()
-    lines = {"verified": str(saved.artifact)} | summary.lines()
-    return Result(values, lines | {"size": size(summary.bytes)})
+def _columns_text(values: dict[str, Any]) -> str:
+    if values["row_shape"]:
+        return f"none; rows of shape ({', '.join(map(str, values['row_shape']))})"
+    if not values["columns"]:
+        return f"{values['n_columns']} without names"
+    return listed(values["columns"], most=8)

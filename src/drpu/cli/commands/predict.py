@@ -22,9 +22,8 @@ from drpu.cli.options import (
 from drpu.cli.show import Result, about, by_group, standing
 from drpu.report.texts import prior_text, share
 
-EXPLAINED = (
-    10_000  # of more rows only the flagged ones are explained, which takes longer than labels
-)
+# Of more rows only the flagged ones are explained, because this takes longer than labelling.
+EXPLAINED = 10_000
 
 
 def predict(
@@ -45,8 +44,8 @@ def predict(
         int,
         typer.Option(
             min=0,
-            help="Add this many columns that speak for and against each row, as drpu_for and drpu_against; "
-            f"of more than {EXPLAINED:,} rows to the flagged ones only.",
+            help="Add this many columns that speak for and against each row, as drpu_for and "
+            f"drpu_against; of more than {EXPLAINED:,} rows to the flagged ones only.",
         ),
     ] = 0,
     formulas: Formulas = False,
@@ -69,65 +68,71 @@ def predict(
         raise typer.BadParameter(
             "--adapt and --by estimate the prior and --prior sets it: give one of them."
         )
-    if not adapt and by is None:
-        refuse(
-            {"--level": level is not None},
-            "is that of an estimated share: give --adapt, or --by month.",
-        )
-    level = 0.95 if level is None else level
-    from drpu.cli.tables import PIPE, beside, check_out, write_table
+    if level is None:
+        level = 0.95
+    elif not adapt and by is None:
+        refuse({"--level": True}, "is that of an estimated share: give --adapt, or --by month.")
+    from drpu.cli.tables import PIPE, check_out, with_columns, write_table
     from drpu.periods.groups import outputs_by
 
     check_out(out, [saved.artifact, data], table=True)
     reading.check(data)
     decision.check()
-    table = None
-    facts: dict[str, Any] = {}
-    classifier = decision.at(saved.load(), prior)
+    classifier = decision.applied_to(saved.load(), prior)
     loaded = reading.read(data, classifier)
-    kept, X = (
-        loaded.kept(keep),
-        reading.scored(classifier, loaded, used=[by], mixed=adapt and by is None),
-    )
+    kept = loaded.kept(keep)
+    X = reading.scored(classifier, loaded, used=[by], mixed=adapt and by is None)
     with about(data):
         if by is not None:
-            values = loaded.groups(by)
-            groups = classifier.adapt_by(X, by=values, level=level, budget=decision.checked)
-            facts, table = by_group(groups, by)
-            found = outputs_by(groups, X, values)
+            groups = loaded.groups(by)
+            adapted = classifier.adapt_by(X, by=groups, level=level, budget=decision.checked)
+            values, table = by_group(adapted, by)
+            outputs = outputs_by(adapted, X, groups)
         else:
-            moved = classifier.adapt(X, level=level) if adapt else classifier
-            classifier = decision.on(moved, X)
+            if adapt:
+                classifier = classifier.adapt(X, level=level)
+            classifier = decision.with_budget(classifier, X)
             if not adapt:
                 classifier._warn_of_prior()
-            found = classifier._outputs(X)
-        positive = found["score"] > 0
+            values = standing(classifier)
+            table = None
+            outputs = classifier._outputs(X)
+        is_flagged = outputs["score"] > 0
         names = ["label", "probability", "ratio"]
         if explain:
-            found |= _reasons(classifier, X, explain, positive)
+            outputs |= _reasons(classifier, X, explain, is_flagged)
             names += ["for", "against"]
-    answers = {f"{prefix}{name}": found[name] for name in names}
-    n, flagged = len(positive), int(positive.sum())
-    values = (facts or standing(classifier)) | {"rows": n, "flagged": flagged, "out": out}
+    new_columns = {f"{prefix}{name}": outputs[name] for name in names}
+    n = len(is_flagged)
+    flagged = int(is_flagged.sum())
+    values |= {"rows": n, "flagged": flagged, "out": out}
     if out == PIPE and output.json:
-        return Result(
-            values | {"answers": answers} | ({} if keep is None else {"kept": kept.to_pydict()})
-        )
-    write_table(out, beside(kept, answers), formulas=formulas)
+        values["answers"] = new_columns
+        if keep is not None:
+            values["kept"] = kept.to_pydict()
+        return Result(values)
+    write_table(out, with_columns(kept, new_columns), formulas=formulas)
     line = f"{flagged:,} of {n:,} rows flagged ({share(flagged / max(n, 1))})"
     if by is None:
         line += f"; share of positives {prior_text(classifier.test_prior_)}"
-    lines = [line if out == PIPE else f"{line}; written to {out}"]
-    return Result(values, lines, table=table, aside=out == PIPE)
+    if out != PIPE:
+        line += f"; written to {out}"
+    return Result(values, [line], table=table, aside=out == PIPE)
 
 
-def _reasons(classifier: Any, X: Any, n: int, flagged: Any) -> dict[str, Any]:
-    """Texts of the columns that speak for and against each row; empty for rows that are not explained."""
+def _reasons(classifier: Any, X: Any, n: int, is_flagged: Any) -> dict[str, Any]:
+    """Texts of the columns that speak for and against each row; empty if it is not explained."""
     import numpy as np
 
-    chosen = np.flatnonzero(flagged) if len(flagged) > EXPLAINED else np.arange(len(flagged))
-    texts = {name: np.full(len(flagged), "", dtype=object) for name in ("for", "against")}
-    if len(chosen):
-        for at, reasons in zip(chosen, classifier.reasons(X.take(chosen), n), strict=True):
-            texts["for"][at], texts["against"][at] = reasons.texts()
-    return texts
+    n_rows = len(is_flagged)
+    speaks_for = np.full(n_rows, "", dtype=object)
+    speaks_against = np.full(n_rows, "", dtype=object)
+    if n_rows > EXPLAINED:
+        explained = np.flatnonzero(is_flagged)
+    else:
+        explained = np.arange(n_rows)
+    if len(explained):
+        all_reasons = classifier.reasons(X.take(explained), n)
+        for row, reasons in zip(explained, all_reasons, strict=True):
+            speaks_for[row], speaks_against[row] = reasons.texts()
+    return {"for": speaks_for, "against": speaks_against}

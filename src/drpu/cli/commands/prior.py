@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from drpu.cli.options import Answers, By, Level, Reading, Saved
-from drpu.cli.show import PRIOR_HEAD, Result, about, prior_cells
+from drpu.cli.show import PRIOR_HEAD, Result, about, attributes, prior_cells
 from drpu.report.texts import share
 
 
@@ -23,8 +23,8 @@ def prior(
     """Share of positives in new rows, file by file or group by group, with intervals.
 
     With --by, the intervals hold for all groups of a file together, and the values of small groups
-    are shrunk towards the share of all rows. With --audit, the shares come from answers: give the file that
-    drpu audit --by wrote, filled in.
+    are shrunk towards the share of all rows. With --audit, the shares come from answers: give the
+    file that drpu audit --by wrote, filled in.
 
     Examples
     --------
@@ -38,25 +38,33 @@ def prior(
         )
     reading.check(*data)
     classifier = saved.load()
-    found: list[dict[str, Any]] = []
     train = classifier.train_prior_
-    lines = [["(training)", *map(share, (train.value, train.low, train.high)), "", ""]]
+    facts: list[dict[str, Any]] = []
+    limits = [share(train.value), share(train.low), share(train.high)]
+    rows = [["(training)", *limits, "", ""]]
     for path in data:
         if by is None:
             adapted = reading.adapt(classifier, path, level=level)
-            facts = {"p_value": adapted.shift_test_.p_value, "shift": adapted.shift_}
-            found.append({"data": path, "prior": adapted.test_prior_} | facts)
-            lines.append([path, *prior_cells(adapted), ""])
+            facts.append(
+                {
+                    "data": path,
+                    "prior": adapted.test_prior_,
+                    "p_value": adapted.shift_test_.p_value,
+                    "shift": adapted.shift_,
+                }
+            )
+            rows.append([path, *prior_cells(adapted), ""])
             continue
         loaded = reading.read(path, classifier)
-        X, values = reading.rows(classifier, loaded, used=[by]), loaded.groups(by)
+        X = reading.rows(classifier, loaded, used=[by])
+        groups_of_rows = loaded.groups(by)
         with about(path):
-            audit = answers.read(classifier, X, by=values)
-            groups = classifier.adapt_by(X, by=values, level=level, audit=audit)
+            audit = answers.read(classifier, X, by=groups_of_rows)
+            groups = classifier.adapt_by(X, by=groups_of_rows, level=level, audit=audit)
         for group in groups:
+            group_name = f"{by}={group.name}"
             names = ("prior", "alone", "weight", "p_value", "shift", "warnings")
-            facts = {name: getattr(group, name) for name in names}
-            found.append({"data": f"{by}={group.name}", "rows": group.n} | facts)
-            lines.append([f"{by}={group.name}", *prior_cells(group), ", ".join(group.warnings)])
+            facts.append({"data": group_name, "rows": group.n} | attributes(group, *names))
+            rows.append([group_name, *prior_cells(group), ", ".join(group.warnings)])
     head = ["data", *PRIOR_HEAD, "warnings"]
-    return Result({"train_prior": train, "found": found}, table=(head, lines))
+    return Result({"train_prior": train, "found": facts}, table=(head, rows))

@@ -7,17 +7,7 @@ from typing import Annotated
 
 import typer
 
-from drpu.cli.options import (
-    Answers,
-    By,
-    Decision,
-    LevelOfNew,
-    Reading,
-    Saved,
-    names,
-    option,
-    refuse,
-)
+from drpu.cli.options import Answers, By, Decision, LevelOfNew, Reading, Saved, option, refuse
 from drpu.cli.show import Result, about, size, standing
 
 
@@ -51,35 +41,42 @@ def report(
     drpu report fraud.drpu year.parquet --by month --false-alarm 5 --miss 200 --out year.html
     drpu report fraud.drpu --cost 0.9 --suspects check.csv --out fraud.html
     """
-    from drpu.cli.tables import check_out, read_own
+    from drpu.cli.tables import check_out, read_written
     from drpu.report import write_report
 
-    if data is None and not (by is None and answers.audit is None and beside is None):
-        raise typer.BadParameter("--by, --audit and --beside need new rows: give a file with them.")
     if data is None:
-        refuse(
-            {"--level": level is not None},
-            "is that of the share in new rows: give a file with them.",
-        )
+        if by is not None or answers.audit is not None or beside is not None:
+            raise typer.BadParameter(
+                "--by, --audit and --beside need new rows: give a file with them."
+            )
+        reason = "is that of the share in new rows: give a file with them."
+        refuse({"--level": level is not None}, reason)
     check_out(out, [saved.artifact, data, answers.audit, suspects])
     reading.check(data)
     cost = decision.stated
-    classifier, X, groups, audit, columns = saved.load(), None, None, None, None
+    classifier = saved.load()
+    heading = saved.artifact.name
+    X = groups = audit = columns = None
     if data is not None:
+        heading = f"{saved.artifact.stem} on {Path(data).stem}"
         loaded = reading.read(data, classifier)
-        columns = {name: loaded.column(name) for name in names(beside)} if beside else None
-        groups = None if by is None else loaded.groups(by)
-        X = reading.scored(classifier, loaded, used=[by, *names(beside)], mixed=by is None)
+        beside_names = loaded.names_of(beside)
+        if beside_names:
+            columns = {name: loaded.column(name) for name in beside_names}
+        if by is not None:
+            groups = loaded.groups(by)
+        used = [by, *beside_names]
+        X = reading.scored(classifier, loaded, used=used, mixed=by is None)
         audit = answers.read(classifier, X, by=groups, either=True)
-    heading = saved.artifact.name if data is None else f"{saved.artifact.stem} on {Path(data).stem}"
+    suspicious = None
+    if suspects is not None:
+        suspicious = read_written(suspects).suspects()
     with about(data or saved.artifact):
-        at = write_report(
-            classifier, X, out, cost=cost, level=level, title=title or heading, by=groups, by_name=by,
-            audit=audit, budget=decision.checked, beside=columns,
-            suspects=None if suspects is None else read_own(suspects).suspects(),
+        described = write_report(
+            classifier, X, out, cost=cost, level=level, title=title or heading, by=groups,
+            by_name=by, audit=audit, budget=decision.checked, beside=columns, suspects=suspicious,
         )  # fmt: skip
     written = out.stat().st_size
-    return Result(
-        {"report": str(out), "bytes": written} | standing(at),
-        [f"{out} ({size(written)}): open it in a browser, it needs no network"],
-    )
+    values = {"report": str(out), "bytes": written} | standing(described)
+    line = f"{out} ({size(written)}): open it in a browser, it needs no network"
+    return Result(values, [line])

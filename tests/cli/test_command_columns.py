@@ -1,0 +1,186 @@
+"""Columns of new files: left out on purpose, renamed, with spaces in their names, empty or scaled."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+import pytest
+from cli_answers import answer
+
+from drpu import DRPUClassifier, load, make_gaussian_pu, save
+from drpu.cli import main
+from drpu.cli.tables import start_of_parquet
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A training file with an identifier, new rows, and a classifier that left the identifier out."""
+    folder = tmp_path_factory.mktemp("columns")
+    data = make_gaussian_pu(
+        200, 600, prior=0.5, test_prior=0.2, n_test=500, separation=4, dimensions=2, random_state=3
+    )
+    X, y = data.X_y()
+    train = pa.table({"id": np.arange(len(X)), "amount": X[:, 0], "age": X[:, 1], "y": y})
+    june = pa.table({"id": np.arange(500), "amount": data.test[:, 0], "age": data.test[:, 1]})
+    for name, table in (("train", train), ("june", june)):
+        pa.csv.write_csv(table, folder / f"{name}.csv")
+        pa.parquet.write_table(table, folder / f"{name}.parquet")
+    words = ["fit", str(folder / "train.csv"), "--label", "y", "--drop", "id", "--model", "kernel"]
+    assert main([*words, "--out", str(folder / "toy.drpu")]) == 0
+    return folder
+
+
+# -- left out --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("file", ["june.csv", "june.parquet"])
+@pytest.mark.parametrize(
+    "command", ["adapt toy.drpu {}", "prior toy.drpu {}", "predict toy.drpu {} --out x.csv"]
+)
+def test_columns_that_a_fit_left_out_are_ignored_silently(run, file, command):
+    code, _, err = run(command.format(file))
+    assert (code, err) == (0, "")
+
+
+def test_left_out_columns_survive_an_adapted_file_and_python(run, folder):
+    assert run("adapt toy.drpu june.csv --out june.drpu")[0] == 0
+    code, _, err = run("predict june.drpu june.csv --out x.csv")
+    assert (code, err) == (0, "")
+    load(folder / "toy.drpu").predict(pa.csv.read_csv(folder / "june.csv"))  # warnings are errors
+
+
+def test_columns_that_were_not_chosen_are_ignored_silently(run, folder):
+    run("fit train.csv --label y --columns amount,age --model kernel --out chosen.drpu")
+    assert load(folder / "chosen.drpu").table_.ignored == ("id",)
+    code, _, err = run("predict chosen.drpu june.csv --out x.csv")
+    assert (code, err) == (0, "")
+
+
+def test_columns_that_no_fit_has_seen_are_still_named(run, folder):
+    table = pa.csv.read_csv(folder / "june.csv")
+    pa.csv.write_csv(table.append_column("branch", table["id"]), folder / "branch.csv")
+    _, _, err = run("predict toy.drpu branch.csv --out x.csv")
+    assert "[extra-columns]" in err
+    assert "'branch'. They are ignored." in err
+    assert "'id'" not in err
+
+
+def test_two_files_remember_what_was_left_out_of_them(run, folder):
+    table = pa.csv.read_csv(folder / "train.csv")
+    for name, label in (("positive", 1), ("others", 0)):
+        part = table.filter(pa.compute.equal(table["y"], label)).drop_columns(["y"])
+        pa.csv.write_csv(part, folder / f"{name}.csv")
+    run("fit positive.csv --unlabeled others.csv --drop id --model kernel --out two.drpu")
+    assert load(folder / "two.drpu").table_.ignored == ("id",)
+
+
+# -- names -----------------------------------------------------------------------------------------
+
+
+def test_names_keep_their_spaces(run, folder):
+    table = pa.csv.read_csv(folder / "train.csv")
+    spaced = table.rename_columns(["id", " amount", "age ", "y"])
+    classifier = DRPUClassifier("kernel", random_state=0).fit(spaced.select([1, 2]), table["y"].to_numpy())
+    save(classifier, folder / "spaced.drpu")
+    june = pa.csv.read_csv(folder / "june.csv").rename_columns(["id", " amount", "age "])
+    pa.csv.write_csv(june, folder / "spaced.csv")
+    expected = answer(run("predict toy.drpu june.csv --keep id --json"))["answers"]
+    for file in ("spaced.csv", "june.csv"):  # a file may also have the names without spaces
+        code, _, err = run(f"predict spaced.drpu {file} --drop id --out x.csv")
+        assert (code, err) == (0, "")
+        found = answer(run(f"predict spaced.drpu {file} --drop id --keep id --json"))["answers"]
+        assert found["drpu_label"] == expected["drpu_label"]
+    assert pa.csv.read_csv(folder / "x.csv").column_names[:3] == ["id", "amount", "age"]
+
+
+def test_a_word_means_the_column_with_spaces_around_its_name(run, folder):
+    lines = (folder / "train.csv").read_text().splitlines()
+    (folder / "spaces.csv").write_text("\n".join(["id, amount,age , y", *lines[1:]]))
+    fitted = answer(run("fit spaces.csv --label y --columns amount,age --model kernel --out s.drpu --json"))
+    assert fitted["columns"] == [" amount", "age "]
+    code, out, _ = run("predict", "s.drpu", "spaces.csv", "--keep", " amount, id", "--quiet")
+    assert code == 0
+    assert out.splitlines()[0].startswith('" amount","id"')
+
+
+def test_a_renamed_column_is_suggested(run, folder):
+    june = pa.csv.read_csv(folder / "june.csv")
+    for kind, write in (("csv", pa.csv.write_csv), ("parquet", pa.parquet.write_table)):
+        write(june.rename_columns(["id", "Amount_EUR", "age"]), folder / f"renamed.{kind}")
+    for line in ("predict toy.drpu renamed.csv --out x.csv", "adapt toy.drpu renamed.parquet"):
+        code, _, err = run(line)
+        assert code == 1
+        assert "no column 'amount'" in err
+        assert "Did you mean 'Amount_EUR'?" in err
+        assert err.count("\n") == 1
+
+
+# -- values ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+@pytest.mark.usefixtures("few_trees")
+def test_a_column_without_values_or_in_another_unit_is_named(run, folder, kind):
+    run("fit train.csv --label y --drop id --model boosted --out boosted.drpu")
+    june = pa.csv.read_csv(folder / "june.csv")
+    empty = june.set_column(1, "amount", pa.nulls(500, pa.float64()))
+    cents = june.set_column(1, "amount", pa.array(100 * june["amount"].to_numpy()))
+    write = pa.csv.write_csv if kind == "csv" else pa.parquet.write_table
+    write(empty, folder / f"empty.{kind}")
+    write(cents, folder / f"cents.{kind}")
+    write(june, folder / f"plain.{kind}")
+    for command in ("adapt", "prior", "predict"):
+        _, _, err = run(f"{command} boosted.drpu empty.{kind}")
+        assert f"empty.{kind}: [empty-columns] 'amount': no row has a value" in err
+    _, _, err = run(f"adapt boosted.drpu cents.{kind}")
+    assert "columns moved more than a new prior explains: 'amount'" in err
+    assert "empty-columns" not in run(f"adapt boosted.drpu plain.{kind}")[2]
+
+
+def test_a_column_that_begins_with_gaps_is_not_empty(folder, monkeypatch):
+    monkeypatch.setattr("drpu.cli.tables._FIRST_ROWS", 100)
+    late = pa.table({"a": [None] * 300 + [1.0], "b": pa.nulls(301, pa.float64()), "c": np.arange(301)})
+    pa.parquet.write_table(late, folder / "late.parquet")
+    start = start_of_parquet(str(folder / "late.parquet"))
+    assert start.empty_columns(["a", "b", "c"]) == ["b"]
+
+
+# -- messages --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("content", "line"),
+    [("a,b\n1,2\n1\n", 3), ("a,b\n\n1,2,3\n", 3), ('a,b\n"1\n2",2\n1,2\n1,2,3\n', 5)],
+)
+def test_a_line_with_more_or_fewer_values_is_named(run, folder, content, line):
+    (folder / "ragged.csv").write_text(content)
+    code, _, err = run("adapt toy.drpu ragged.csv")
+    assert code == 1
+    assert f"ragged.csv cannot be read: line {line} has " in err
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("adapt toy.drpu june.csv --budget 500%", "--budget must be at most 100%"),
+        ("adapt toy.drpu june.csv --budget 2.5", "--budget must be a whole number of rows"),
+        ("fit blank.csv --label y --out x.drpu", "at least one label, got missing values only"),
+    ],
+)
+def test_messages_are_about_options_and_files(run, folder, line, words):
+    (folder / "blank.csv").write_text("a,y\n1,\n2,\n3,\n")
+    code, _, err = run(line)
+    assert code == 1
+    assert words in err
+    assert not {"X", "y"} & set(err.split())
+
+
+def test_inspect_speaks_of_blanks_and_of_what_was_read(run, folder):
+    lines = "".join(f"{k % 7},{'yes' if k % 3 == 0 else ''}\n" for k in range(200))
+    (folder / "yes.csv").write_text("a,y\n" + lines)
+    run("fit yes.csv --label y --model kernel --prior 0.4 --out yes.drpu")
+    _, out, _ = run("inspect yes.drpu")
+    assert "yes is positive, a blank is not" in out
+    assert "its facts; --trusted loads the whole classifier" in out
+    assert "None" not in out
+    assert "{" not in run("verify yes.drpu")[1]
