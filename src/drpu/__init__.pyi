@@ -5,7 +5,7 @@ from . import exceptions as exceptions
 from . import plots as plots
 from .audits.plan import Audit as Audit
 from .audits.plan import AuditPlan as AuditPlan
-from .classifier.adapted import AdaptedClassifier as AdaptedClassifier
+from .classifier.drpu import AdaptedClassifier as AdaptedClassifier
 from .classifier.drpu import DRPUClassifier as DRPUClassifier
 from .classifier.explain import Suspects as Suspects
 from .classifier.explain import suspects as suspects
@@ -19,7 +19,6 @@ from .datasets.sampling import make_pu as make_pu
 from .datasets.toys import make_gaussian_pu as make_gaussian_pu
 from .decisions.gain import Budget as Budget
 from .decisions.performance import Performance as Performance
-from .decisions.thresholds import Costs as Costs
 from .decisions.thresholds import ratio_threshold as ratio_threshold
 from .files.export import export_onnx as export_onnx
 from .files.store import load as load
@@ -48,6 +47,7 @@ from .scale.batches import score_batches as score_batches
 from .scale.fit_dask import DaskBoosted as DaskBoosted
 from .scale.fit_spark import SparkBoosted as SparkBoosted
 from .scale.monitor import PriorMonitor as PriorMonitor
+from .state.costs import Costs as Costs
 from .state.fitted import FittedRatio as FittedRatio
 
 __version__: str

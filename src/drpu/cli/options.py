@@ -221,8 +221,8 @@ class Answers:
 
         With ``either``, a file without groups is read as one audit.
         """
-        from drpu.audits.answers_file import audit_from_columns
         from drpu.audits.plan import GROUP, LABEL
+        from drpu.classifier.groups import audit_from_columns
         from drpu.cli.tables import read_own
 
         if self.audit is None:
@@ -318,7 +318,7 @@ class Reading:
         if known is None or loaded.table is None:
             return loaded.rows(columns=columns, drop=drop)
         left = [name for name in (columns or loaded.names) if name not in drop]
-        period = classifier.fitted_.period
+        period = classifier.fitted_.columns.period
         if not columns:
             with about(loaded.path):
                 mine = {*known, *used, period}
@@ -337,13 +337,11 @@ class Reading:
         mixed: bool = False,
     ) -> Any:
         """The rows with their scores; with ``mixed``, a warning if the priors of their periods differ."""
-        from drpu.periods.groups import with_one_period
-        from drpu.state.fitted import score_once
+        from drpu.classifier.reading import read_batch
 
         rows = self.rows(classifier, loaded, used=used, with_period=mixed)
         with about(loaded.path):
-            X = with_one_period(classifier, rows) if mixed else rows
-            return score_once(classifier, X)
+            return read_batch(classifier, rows, warn_of_periods=mixed)
 
     def adapt(self, classifier: Any, path: str, **options: Any) -> Any:
         """The classifier adapted to the rows of a file, which is read in batches if possible.
@@ -361,7 +359,7 @@ class Reading:
             and not self.columns
             and not self.drop
         )
-        batches = batches and classifier.fitted_.period is None  # its periods are compared
+        batches = batches and classifier.fitted_.columns.period is None  # its periods are compared
         X = None if batches else self.scored(classifier, self.read(path, classifier), mixed=True)
         with about(path):
             return classifier.adapt(count_batches(classifier, path) if X is None else X, **options)

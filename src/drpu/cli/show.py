@@ -81,6 +81,8 @@ def standing(classifier: Any) -> dict[str, Any]:
 
 def learnt(classifier: Any) -> dict[str, Any]:
     """Facts about the fit of the classifier."""
+    from drpu.state.fitted import prior_in_other_scenario
+
     fitted = classifier.fitted_
     columns = getattr(classifier, "feature_names_in_", None)
     return {
@@ -90,16 +92,16 @@ def learnt(classifier: Any) -> dict[str, Any]:
         "row_shape": list(fitted.model.row_shape) if len(fitted.model.row_shape) > 1 else None,
         "columns": None if columns is None else columns.tolist(),
         "classes": classifier.classes_,
-        "positives": fitted.sizes[0],
-        "unlabeled": fitted.sizes[1],
+        "positives": fitted.population.sizes[0],
+        "unlabeled": fitted.population.sizes[1],
         "held_out_positives": fitted.tails.n_positive,
         "counted_unlabeled": fitted.tails.n,
-        "labelled_share": fitted.labelled_fraction,
-        "scenario": fitted.scenario,
-        "other_scenario_prior": fitted.in_other_scenario(),
-        "period": fitted.period,
-        "backtest": fitted.backtest,
-        "notes": [asdict(note) | {"text": note.text(command_line=True)} for note in fitted.notes],
+        "labelled_share": fitted.population.labelled_fraction,
+        "scenario": fitted.population.scenario,
+        "other_scenario_prior": prior_in_other_scenario(fitted),
+        "period": fitted.columns.period,
+        "backtest": fitted.history,
+        "notes": [asdict(note) | {"text": note.text(command_line=True)} for note in fitted.columns.notes],
     }
 
 

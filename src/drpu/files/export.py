@@ -10,12 +10,14 @@ import numpy as np
 
 from drpu._codec import kind_of
 from drpu._output import write_output
-from drpu.audits.recalibration import FARTHEST
+from drpu.decisions.point import AtBudget
 from drpu.exceptions import ArtifactError, DataTypeError, ParameterError
 from drpu.models.graphs import Graph, onnx_indicators
 from drpu.models.learner import LOG_LIMIT, exported
 from drpu.priors.calibration import Calibration
-from drpu.state.fitted import NEAREST, FittedRatio
+from drpu.state.fitted import FittedRatio, label_offsets
+from drpu.state.log_odds import FARTHEST, LogOddsMap
+from drpu.state.reference import NEAREST
 from drpu.tables.encoder import TableEncoder
 
 
@@ -83,7 +85,7 @@ def export_onnx(classifier: Any, path: str | os.PathLike[str]) -> None:
         raise DataTypeError(
             f"classifier must be a fitted DRPUClassifier or AdaptedClassifier, got {given}."
         )
-    if classifier.findings.budget is not None:
+    if isinstance(classifier.point_, AtBudget):
         raise ParameterError(
             "classifier must have no budget, which a graph cannot keep: its labels come from prior and cost. "
             "Export the classifier that at_budget was called on, and check the rows with the highest ratio."
@@ -104,11 +106,15 @@ def _model(classifier: Any) -> Any:
     raw = (exported(function, graph, rows) for function in core.model.label_functions)
     scores = [graph.op("Min", graph.op("Max", own, [[-LOG_LIMIT]]), [[LOG_LIMIT]]) for own in raw]
     parts = [
-        _ratio(graph, core, graph.op("Add", part, o)) for part in scores for o in core.label_offsets
+        _ratio(graph, core, graph.op("Add", part, o)) for part in scores for o in label_offsets(core)
     ]
     mean = graph.op("Squeeze", graph.mean(*parts), graph.constant([1], np.int64))
-    ratio = graph.op("Min", mean, [1 / max(core.train_prior.value, 1e-12)], output="ratio")
-    threshold = (_by_prior if classifier.findings.map is None else _by_map)(graph, core, ratio)
+    ratio = graph.op("Min", mean, [1 / max(core.prior.value, 1e-12)], output="ratio")
+    even_map = classifier.reference_.map_at(0.5)
+    if even_map is None:
+        threshold = _by_prior(graph, core, ratio)
+    else:
+        threshold = _by_map(graph, core, ratio, even_map)
     flagged = graph.op("Greater", mean, threshold)
     labels = core.classes.tolist() if core.classes.dtype.kind in "iu" else (0, 1)
     own, rest = (graph.constant([label], np.int64) for label in (labels[1], labels[0]))
@@ -119,9 +125,9 @@ def _model(classifier: Any) -> Any:
         inputs | {"prior": [1], "cost": [1]},
         {"ratio": double, "probability": double, "label": whole},
         {
-            "drpu.prior": repr(classifier._label_prior()),
+            "drpu.prior": repr(classifier.point_.labels_at),
             "drpu.cost": repr(float(classifier.cost_)),
-            "drpu.train_prior": repr(core.train_prior.value),
+            "drpu.train_prior": repr(core.prior.value),
             "drpu.classes": json.dumps(core.classes.tolist()),
         },
         texts,
@@ -130,7 +136,7 @@ def _model(classifier: Any) -> Any:
 
 def _by_prior(graph: Graph, core: FittedRatio, ratio: str) -> str:
     """Add the probability at the prior; returns the threshold of the ratio."""
-    op, pi = graph.op, core.train_prior.value
+    op, pi = graph.op, core.prior.value
     others = op("Sub", 1.0, "prior")
     positive = op("Mul", op("Mul", "prior", 1 - pi), ratio)
     negative = op("Mul", others, op("Max", op("Sub", 1.0, op("Mul", ratio, pi)), [0.0]))
@@ -147,10 +153,9 @@ def _by_prior(graph: Graph, core: FittedRatio, ratio: str) -> str:
     return op("Where", op("GreaterOrEqual", "prior", 1.0), -1.0, threshold)
 
 
-def _by_map(graph: Graph, core: FittedRatio, ratio: str) -> str:
+def _by_map(graph: Graph, core: FittedRatio, ratio: str, current: LogOddsMap) -> str:
     """The same with the map of an audit, whose intercept moves with the log-odds of the prior."""
-    op, pi, current = graph.op, core.train_prior.value, core.map_at(0.5)
-    assert current is not None  # there is an audit
+    op, pi = graph.op, core.prior.value
 
     def log_odds(p: str) -> str:
         return op("Sub", op("Log", p), op("Log", op("Sub", 1.0, p)))
@@ -170,7 +175,7 @@ def _by_map(graph: Graph, core: FittedRatio, ratio: str) -> str:
 def _ratio(graph: Graph, core: FittedRatio, scores: str) -> str:
     """Ratios against the population, of shape (rows, 1), from scores of the same shape."""
     if core.calibration is None:
-        return _against_population(graph, graph.op("Exp", scores), core.labelled_fraction)
+        return _against_population(graph, graph.op("Exp", scores), core.population.labelled_fraction)
     near = _NEAR.get(kind_of(type(core.model.functions[0])) or "network", _NEAR_OTHERS)
     return _calibrated(graph, core.calibration, scores, near)
 

@@ -10,10 +10,13 @@ from typing import Any
 import numpy as np
 
 from drpu._typing import FloatArray, IntArray, Rows
-from drpu.decisions.budget import budget_depth, gain_of
+from drpu.classifier.groups import outputs_by
+from drpu.classifier.reading import read_batch
+from drpu.decisions.budget import budget_depth
 from drpu.decisions.gain import Budget, Gain
 from drpu.decisions.performance import Performance, PreparedCounts, decision_rates, expect
-from drpu.decisions.thresholds import Costs, ratio_threshold
+from drpu.decisions.point import decision_above
+from drpu.decisions.thresholds import ratio_threshold
 from drpu.exceptions import (
     DataError,
     DataTypeError,
@@ -24,13 +27,15 @@ from drpu.exceptions import (
     warn,
 )
 from drpu.periods.group_priors import GroupPrior, GroupPriors
-from drpu.periods.groups import group_members, group_values, outputs_by
-from drpu.periods.moves import Backtest
+from drpu.periods.groups import Groups, group_values
 from drpu.plots import RocDisplay, fitted_of, prepared_counts
 from drpu.priors.estimate import FEW_POSITIVES, PriorEstimate
 from drpu.priors.figures import Figure
 from drpu.priors.tails import ScoreTails
-from drpu.state.fitted import FittedRatio, ScoredRows, score_once
+from drpu.state.batch import Batch
+from drpu.state.costs import Costs
+from drpu.state.fitted import FittedRatio
+from drpu.state.history import Backtest
 
 ROWS = 10_000  # number of rows in the texts of a page without new rows
 LISTED = 1000  # most rows in the list of rows to check
@@ -83,12 +88,12 @@ class ReportData:
     @property
     def past(self) -> Backtest:
         """How well past periods were read; without periods if there was no backtest."""
-        return self.fitted.backtest or Backtest((), "guarded", 1.0, 0.0)
+        return self.fitted.history or Backtest((), "guarded", 1.0, 0.0)
 
     @property
     def train(self) -> PriorEstimate:
         """Prior of the training population."""
-        return self.fitted.train_prior
+        return self.fitted.prior
 
     @property
     def prior(self) -> PriorEstimate:
@@ -159,7 +164,7 @@ class ReportData:
     @cached_property
     def gain(self) -> Gain:
         """Share of the positives found by the share of the rows checked."""
-        return gain_of(self.current, self.new)
+        return self.current.point_.gain(self.fitted, self.current.reference_, self.new)
 
     def found_at(self, share: float) -> Budget:
         """Expected result of checking this share of the rows, without a threshold."""
@@ -178,7 +183,7 @@ class ReportData:
     @cached_property
     def _as_trained(self) -> tuple[Performance, ...]:
         pi = self.train.value
-        kept = self.fitted.decision_above(ratio_threshold(pi, pi, cost=self.cost))
+        kept = decision_above(self.fitted, ratio_threshold(pi, pi, cost=self.cost))
         rates = decision_rates(kept, self.fitted.unlabeled_prior.value, self.prepared)
         return expect(kept, self.fitted.unlabeled_prior, self.prior, cost=self.cost, rates=rates)
 
@@ -205,13 +210,13 @@ def collect(
     groups, member = None, None
     level = 0.95 if level is None else level
     with heard() as caught:
-        values, X = (None, X) if by is None else group_values(classifier, X, by)
-        scored = score_once(classifier, X)
+        values, X = (None, X) if by is None else group_values(classifier.fitted_.columns, X, by)
+        scored = read_batch(classifier, X)
         by_group = audit if isinstance(audit, Mapping) else None
         current = classifier.adapt(scored, level=level, audit=None if by_group else audit)
         if values is not None:
             groups = current.adapt_by(scored, by=values, level=level, budget=budget, audit=by_group)
-            member = group_members(current, scored, values)[1]
+            member = Groups.of(values).member
         within_budget = _with_budget(current, budget, scored)
     # what is said about groups replaces what is said about all rows together
     kept = {str(w) if groups is None else type(w): w for w in caught}
@@ -222,7 +227,7 @@ def collect(
         current,
         new=scored.counts,
         log_ratios=np.sort(log_ratio)[::-1],
-        flagged=int(np.sum(current._margin(log_ratio) > 0)),
+        flagged=int(current.point_.is_positive(log_ratio).sum()),
         within_budget=within_budget,
         groups=groups,
         caught=tuple(kept.values()),
@@ -232,7 +237,7 @@ def collect(
 
 
 def _listed(
-    data: ReportData, scored: ScoredRows, member: IntArray | None, beside: Mapping[str, Any]
+    data: ReportData, scored: Batch, member: IntArray | None, beside: Mapping[str, Any]
 ) -> RowList:
     """The rows to check: those with the highest scores, or those that the classifiers of the groups flag."""
     if not isinstance(beside, Mapping):
@@ -260,7 +265,7 @@ def _listed(
     )
 
 
-def _reasons(current: Any, rows: ScoredRows) -> list[tuple[str, str]] | None:
+def _reasons(current: Any, rows: Batch) -> list[tuple[str, str]] | None:
     """What speaks for and against each row; None if the model has no trees."""
     try:
         return [reason.texts() for reason in current.reasons(rows, REASONS)] if len(rows) else None

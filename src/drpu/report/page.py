@@ -20,6 +20,7 @@ from drpu import __version__, plots
 from drpu._optional import require
 from drpu._output import write_output
 from drpu._typing import Rows
+from drpu.decisions.point import decision_above
 from drpu.report import texts
 from drpu.report.data import ReportData, collect
 from drpu.report.whatif import whatif_json
@@ -196,7 +197,7 @@ def _gain(data: ReportData) -> plots.Display:
 
 
 def _scores(data: ReportData) -> plots.Display:
-    cut = data.fitted.decision_above(float(data.current.threshold_)).score
+    cut = decision_above(data.fitted, float(data.current.threshold_)).score
     return plots.ScoreDisplay.from_counts(data.fitted.tails, data.new, threshold=cut)
 
 

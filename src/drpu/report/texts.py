@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from drpu.periods.moves import Backtest
     from drpu.priors.estimate import PriorEstimate
     from drpu.report.data import ReportData
+    from drpu.state.history import Backtest
 
 FIGURES = {
     "flagged": "rows that are flagged",
@@ -117,13 +117,14 @@ def _at_most(prior: PriorEstimate) -> str:
 
 def scenario_text(fitted: Any) -> str:
     """Where labels come from, and what the other scenario would change."""
-    other, stated = (
-        fitted.in_other_scenario(),
-        "case-control: labelled rows are a sample beside the others",
-    )
+    from drpu.state.fitted import prior_in_other_scenario
+
+    other = prior_in_other_scenario(fitted)
+    stated = "case-control: labelled rows are a sample beside the others"
     name, rows = "single-sample", "of all rows, labelled ones included"
-    if fitted.scenario == "single-sample":
-        stated = f"single-sample: {share(fitted.labelled_fraction)} of the rows of one sample are labelled"
+    if fitted.population.scenario == "single-sample":
+        labelled = share(fitted.population.labelled_fraction)
+        stated = f"single-sample: {labelled} of the rows of one sample are labelled"
         name, rows = "case-control", "of the unlabeled rows"
     return stated if other is None else f"{stated} ({name} would give {share(other.value)} {rows})"
 
@@ -274,9 +275,11 @@ class TextTable:
 
 def tables(data: ReportData, by: str) -> Iterator[tuple[str, str, TextTable]]:
     """Tables about the new rows with their headings and a sentence, as far as they apply."""
-    if data.fitted.notes:
+    from drpu.periods.moves import past_reading
+
+    if data.fitted.columns.notes:
         found: list[Any] = [
-            (note.column or "rows", note.text(command_line=True)) for note in data.fitted.notes
+            (note.column or "rows", note.text(command_line=True)) for note in data.fitted.columns.notes
         ]
         yield "The training table", "", TextTable(("column", "what was found"), found)
     if data.suspects is not None:
@@ -324,7 +327,7 @@ def tables(data: ReportData, by: str) -> Iterator[tuple[str, str, TextTable]]:
                 f"{past.rows:,}",
                 f"{past.labels:,}",
                 _factor(past.seen),
-                _factor(data.past.reading(past).move) + ("" if past.used else " (not used)"),
+                _factor(past_reading(data.past, past).move) + ("" if past.used else " (not used)"),
             )
             for past in data.past.periods
         ]
@@ -459,7 +462,8 @@ def facts(data: ReportData) -> TextTable:
         ("Columns", columns),
         (
             "Training sample",
-            f"{fitted.sizes[0]:,} labelled positives, {fitted.sizes[1]:,} unlabeled rows",
+            f"{fitted.population.sizes[0]:,} labelled positives, "
+            f"{fitted.population.sizes[1]:,} unlabeled rows",
         ),
         (
             "Held out for counts",

@@ -25,13 +25,14 @@ from typing import Any
 import numpy as np
 
 from drpu._typing import FloatArray, IntArray
-from drpu.audits.recalibration import FARTHEST
 from drpu.decisions.gain import negative_survival
-from drpu.decisions.performance import LABEL_NOISE, decision_rates
+from drpu.decisions.performance import decision_rates
+from drpu.decisions.point import decision_at, map_curves
 from drpu.models.learner import LOG_LIMIT
 from drpu.priors.estimate import PriorEstimate
 from drpu.priors.figures import exact_limits
 from drpu.report.data import ReportData
+from drpu.state.fitted import tie_break
 
 LEVELS = 250
 EXACT, CLOSE = 1e-4, 0.02
@@ -59,11 +60,11 @@ def whatif_tables(data: ReportData) -> dict[str, Any]:
         "budget": data.to_check,
         "trainPrior": data.train.value,
         "known": [
-            _known(data.prior, data.rows, current, batch=current.findings.rows),
+            _known(data.prior, data.rows, current, batch=current.reading_.rows),
             _known(data.train, data.rows, current) | {"labelsAt": data.train.value},
             *(_known(p.prior, p.n, p.classifier, batch=p.n) for p in data.periods),
         ],
-        "labelNoise": None if current.findings.map is None else LABEL_NOISE,
+        "labelNoise": current.point_.label_noise,
         "found": {
             "figures": [
                 [None if math.isnan(x) else x for x in (figure.value, figure.low, figure.high)]
@@ -84,14 +85,8 @@ def _known(
 ) -> dict[str, Any]:
     """A prior with limits: rows to show, those it was read from, and where the classifier makes labels."""
     limits = {"value": prior.value, "low": prior.low, "high": prior.high, "level": str(prior.level)}
-    found = None if classifier.findings.map is None else classifier.fitted_.map_at(0.5)
-    answers = found and {"intercept": found.intercept, "slope": found.slope, "farthest": FARTHEST}
-    return limits | {
-        "rows": rows,
-        "batch": batch,
-        "labelsAt": classifier._label_prior(),
-        "map": answers,
-    }
+    of_point = classifier.point_.for_page(classifier.reference_)
+    return limits | {"rows": rows, "batch": batch} | of_point
 
 
 class _Decisions:
@@ -99,9 +94,9 @@ class _Decisions:
 
     def __init__(self, data: ReportData) -> None:
         self.data, self.prior = data, data.fitted.unlabeled_prior
-        self.curves = [] if data.current.findings.map is None else data.fitted.map_curves()
+        self.curves = map_curves(data.fitted, data.current.reference_)
         self.levels = np.maximum.accumulate(data.fitted.level_log_ratios())
-        curves = [self.levels - data.fitted.tie_break]
+        curves = [self.levels - tie_break(data.fitted.prior.value)]
         if data.prepared.folds is not None:
             curves += list(np.log(np.maximum(data.prepared.folds.ratios, 1e-300)))
         kept = _some_levels(data, LEVELS)
@@ -124,13 +119,13 @@ class _Decisions:
     def _row(self, log_ratio: float) -> list[float]:
         """Score of a threshold, its rates at the training prior and at its limits, and the alternatives."""
         data, tails = self.data, self.data.fitted.tails
-        k = int(np.searchsorted(self.levels, log_ratio + data.fitted.tie_break, side="right"))
+        k = int(np.searchsorted(self.levels, log_ratio + tie_break(data.fitted.prior.value), side="right"))
         score = float(tails.levels[k]) if k < len(tails.levels) else math.inf
         ratio = None if data.fitted.calibration is None else math.exp(min(log_ratio, LOG_LIMIT))
         shown = min(score, float(tails.levels[-1]) + 1)
         if self.curves:
             return _short([shown, *(float(part[k + 1]) for pair in self.curves for part in pair)])
-        rates = decision_rates(data.fitted.decision(score, ratio), self.prior.value, data.prepared)
+        rates = decision_rates(decision_at(data.fitted, score, ratio), self.prior.value, data.prepared)
         ends = [rates.at(0.5, end).wrong for end in (self.prior.low, self.prior.high)]
         # five alternatives to the rates within the limits of the counts, then the decisions of the folds
         others = [(point.recall, point.wrong) for point in rates.moved(0.5)]

@@ -12,7 +12,7 @@ from drpu._checks import check_real
 from drpu._samples import Sample, SamplePair
 from drpu._typing import FloatArray, Rows
 from drpu.classifier.priors import Population, shifted_prior
-from drpu.classifier.validation import (
+from drpu.classifier.reading import (
     check_rows,
     pair_pu,
     scenario_of_samples,

@@ -17,8 +17,8 @@ from drpu._optional import require
 from drpu._progress import progress, progress_bar
 from drpu._samples import indexable, is_sparse
 from drpu._typing import FloatArray
-from drpu.classifier.base import RatioClassifier
-from drpu.classifier.notices import module_there
+from drpu.classifier.drpu import RatioClassifier
+from drpu.classifier.reading import module_there
 from drpu.exceptions import DataError, DataTypeError, ParameterError
 from drpu.priors.tails import ScoreTails
 from drpu.tables.frames import collected, columns_named, warn_of_extra
@@ -99,7 +99,7 @@ def warn_of_ignored(
     The column of periods is known to it, and is no feature.
     """
     if columns is None and hasattr(classifier, "feature_names_in_"):
-        known = {weight, classifier.fitted_.period, *classifier.feature_names_in_}
+        known = {weight, classifier.fitted_.columns.period, *classifier.feature_names_in_}
         warn_of_extra([str(name) for name in have if name not in known])
 
 

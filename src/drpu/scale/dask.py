@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from drpu._optional import require
-from drpu.classifier.base import RatioClassifier
+from drpu.classifier.drpu import RatioClassifier
 from drpu.exceptions import ParameterError
 from drpu.priors.tails import ScoreTails
 from drpu.scale.batches import OUTPUTS, pick, wanted_columns, warn_of_ignored

@@ -15,25 +15,21 @@ from drpu._checks import check_fraction, check_integer
 from drpu._codec import Number, Whole, decode, encode, kept
 from drpu._output import output_file
 from drpu._typing import Rows
-from drpu.classifier.adapted import AdaptedClassifier
-from drpu.classifier.base import RatioClassifier
+from drpu.classifier.drpu import AdaptedClassifier, RatioClassifier
+from drpu.classifier.reading import check_counts
 from drpu.exceptions import ArtifactError, DataError, ParameterError
 from drpu.files.archive import open_archive, read_bytes, write_archive
 from drpu.periods.columns import ColumnShift
 from drpu.periods.mixture_test import MixtureTest
-from drpu.periods.moves import LabelCount, Moved, PeriodDecision
-from drpu.periods.read import (
-    Findings,
-    at_decision,
-    beside_training,
-    check_single_sample,
-    read_counts,
-)
+from drpu.periods.moves import Moved
+from drpu.periods.read import Reading, beside_training, check_single_sample, read
 from drpu.priors.estimate import PriorEstimate
 from drpu.priors.tails import KeptTails, ScoreTails
 from drpu.scale.alarm import PriorAlarm
 from drpu.scale.batches import check_classifier
 from drpu.state.fitted import FittedRatio
+from drpu.state.history import LabelCount
+from drpu.state.reference import Reference
 
 # One lock for all monitors, because a monitor with its own lock could not be pickled.
 _LOCK = threading.RLock()
@@ -170,8 +166,9 @@ class PriorMonitor:
     def reset_alarm(self) -> None:
         """Start the alarm anew from the next batch on."""
         fitted = self.classifier.fitted_
-        growth = _growth(self.classifier.test_prior_, fitted)
-        self.alarm = PriorAlarm.of(fitted.reference, growth, alpha=self.alpha)
+        reference = self.classifier.reference_
+        growth = _growth(self.classifier.test_prior_, fitted, reference)
+        self.alarm = PriorAlarm.of(reference.tails, growth, alpha=self.alpha)
 
     def update(
         self,
@@ -203,7 +200,7 @@ class PriorMonitor:
         reading : PriorReading
         """
         if isinstance(X, ScoreTails):
-            counts = self.classifier._own_counts(X, sample_weight).copy()
+            counts = check_counts(self.classifier.fitted_, X, sample_weight).copy()
         else:
             counts = self.classifier.count(X, sample_weight=sample_weight)
         labels = None
@@ -222,23 +219,24 @@ class PriorMonitor:
         batches, tails = self._pushed(batch)
         alarm = self.alarm.updated(batch.counts)
         fitted = self.classifier.fitted_
-        matched = fitted.prior_of(tails, level=self.level)
+        reference = self.classifier.reference_
         labels = _labels(batches)
-        arrived = None if labels is None else beside_training(fitted, labels)
-        test, columns, decision = read_counts(fitted, tails, matched, arrived)
-        prior = decision.prior
+        arrived = None if labels is None else beside_training(fitted, reference, labels)
+        window = read(fitted, reference, tails, level=self.level, arrived=arrived)
+        prior = window.prior
+        assert window.shift_test is not None  # rows were read
         reading = PriorReading(
             when=self._seen + 1 if when is None else when,
             n=tails.n,
             prior=prior,
             moved=not prior.low <= self.classifier.test_prior_.value <= prior.high,
-            shift=test,
+            shift=window.shift_test,
             alarm=alarm.raised,
-            moved_columns=columns,
-            what_moved=decision.moved,
-            labels_at=decision.labels_at,
-            sources=decision.sources,
-            late=decision.late,
+            moved_columns=window.moved_columns,
+            what_moved="other" if window.shift == "other" else "prior",
+            labels_at=window.labels_at,
+            sources=window.sources,
+            late=window.late,
         )
         readings = deque([*self.readings, reading], maxlen=self.readings.maxlen)
         # One assignment: an interrupted update has counted nothing and may be repeated.
@@ -254,9 +252,16 @@ class PriorMonitor:
                 "there is no reading to adapt to: update the monitor with a batch first."
             )
         latest = self.readings[-1]
-        found = Findings(rows=latest.n, shift_test=latest.shift, moved_columns=latest.moved_columns)
-        decision = PeriodDecision(latest.what_moved, latest.prior, latest.labels_at, latest.sources)
-        return at_decision(self.classifier, found, decision)
+        window = Reading(
+            prior=latest.prior,
+            labels_at=latest.labels_at,
+            shift=latest.what_moved,
+            sources=latest.sources,
+            rows=latest.n,
+            shift_test=latest.shift,
+            moved_columns=latest.moved_columns,
+        )
+        return self.classifier._at_reading(window)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the window and the alarm to a file, for a restart; readings are not written.
@@ -296,7 +301,7 @@ class PriorMonitor:
             if record.alarm.cell > len(monitor.tails.counts):
                 raise DataError("its alarm watches a score that the classifier does not have.")
             for kept_batch in record.batches:
-                batch = Batch(classifier._own_counts(kept_batch.counts, None), kept_batch.labels)
+                batch = Batch(check_counts(classifier.fitted_, kept_batch.counts), kept_batch.labels)
                 monitor._batches, monitor.tails = monitor._pushed(batch)
         except DataError as error:
             raise ArtifactError(
@@ -339,14 +344,15 @@ def _labels(batches: Iterable[Batch]) -> LabelCount | None:
     return reduce(operator.add, known) if known else None
 
 
-def _growth(prior: PriorEstimate, fitted: FittedRatio) -> tuple[float, float, float]:
+def _growth(
+    prior: PriorEstimate, fitted: FittedRatio, reference: Reference
+) -> tuple[float, float, float]:
     """Growth of the negatives from the rows of the reference to ``prior``: smallest, middle, largest."""
-    if fitted.anchor is None and prior == fitted.train_prior:
-        return (
-            1 - fitted.labelled_fraction,
-        ) * 3  # the population has the labelled positives in addition
-    base = fitted.reference_prior
-    if fitted.anchor is not None and prior == base:
+    if reference.map is None and prior == fitted.prior:
+        # the population has the labelled positives in addition
+        return (1 - fitted.population.labelled_fraction,) * 3
+    base = reference.prior
+    if reference.map is not None and prior == base:
         return (1.0, 1.0, 1.0)
     # the limits of an estimate from new rows include the uncertainty of the training prior
     low, high = (base.low, base.high) if prior.method == "given" else (base.value, base.value)

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from drpu._optional import require
-from drpu.classifier.base import RatioClassifier
+from drpu.classifier.drpu import RatioClassifier
 from drpu.exceptions import ClusterError, DataError, MissingExtraError
 from drpu.priors.tails import ScoreTails
 from drpu.scale.batches import OUTPUTS, pick, wanted_columns, warn_of_ignored

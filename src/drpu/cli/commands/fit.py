@@ -184,7 +184,7 @@ def _typed(y: Any, text: str) -> Any:
 
 def _positive_label(y: Any, text: str | None, negative: Any = None) -> Any:
     """The positive label in the type of the labels; raises if it is not clear which one it is."""
-    from drpu.classifier.validation import read_labels, split_negatives
+    from drpu.classifier.labels import read_labels, split_negatives
 
     label: Any = None if text is None else _typed(y, text)
     y = split_negatives(y, negative, label)[0]

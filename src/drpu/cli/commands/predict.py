@@ -75,8 +75,8 @@ def predict(
             "is that of an estimated share: give --adapt, or --by month.",
         )
     level = 0.95 if level is None else level
+    from drpu.classifier.groups import outputs_by
     from drpu.cli.tables import PIPE, beside, check_out, write_table
-    from drpu.periods.groups import outputs_by
 
     check_out(out, [saved.artifact, data], table=True)
     reading.check(data)
