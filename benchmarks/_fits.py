@@ -20,7 +20,9 @@ import pandas as pd
 
 from benchmarks._tables import Table, draw, encode, generator
 from drpu import DRPUClassifier, ScoreTails
+from drpu.classifier.reading import read_rows
 from drpu.exceptions import DRPUWarning
+from drpu.state.fitted import label_offsets
 
 TEST_ROWS = 1000  # most rows of a test sample
 FEWEST = 8  # labelled positives without which a fit is left out
@@ -196,8 +198,8 @@ class DefaultRatio:
 
     def scores(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         """Scores of new rows that are counted, and those that labels come from."""
-        rows = self._clf._checked_rows(X)  # frames become the numbers that the models were fitted to
-        labels = self._clf.model_.label_scores(rows)[..., None] + self._clf.fitted_.label_offsets
+        rows = read_rows(self._clf, X)  # frames become the numbers that the models were fitted to
+        labels = self._clf.model_.label_scores(rows)[..., None] + label_offsets(self._clf.fitted_)
         return self._clf.model_.fold_scores(rows), labels.reshape(labels.shape[0], -1)
 
 

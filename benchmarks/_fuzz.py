@@ -48,8 +48,8 @@ from drpu import (
     save,
     verify,
 )
-from drpu.audits.answers_file import audit_from_columns
 from drpu.audits.plan import DESIGN, LABEL, ROW, check_of
+from drpu.classifier.groups import audit_from_columns
 from drpu.exceptions import ArtifactError, DataError, DRPUError
 from drpu.files.archive import write_parts
 from drpu.files.store import inspect_file

@@ -59,7 +59,7 @@ import os
 import time
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -71,12 +71,20 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from benchmarks._results import command_line
 from benchmarks._tables import Table, draw, generator, read_tables, test_priors
 from drpu import DRPUClassifier, ScoreTails
+from drpu.classifier.fitting import training_prior
+from drpu.classifier.reading import read_rows
 from drpu.models.crossfit import Folds
 from drpu.models.learner import Function
+from drpu.periods import read
 from drpu.periods.columns import ColumnShift
-from drpu.periods.moves import LabelCount
+from drpu.periods.read import matched_prior
 from drpu.priors.estimate import PriorEstimate
-from drpu.state.fitted import FittedRatio, ScoredRows
+from drpu.state.batch import Batch
+from drpu.state.columns import TrainingColumns
+from drpu.state.fitted import FittedRatio, label_offsets
+from drpu.state.history import LabelCount
+from drpu.state.labels import Labels
+from drpu.state.population import Population
 
 PROTOCOLS = ("next", "far", "history")
 RATES = (0.1, 0.3, 0.6)
@@ -131,12 +139,12 @@ class Cell:
         return now, before
 
     @cached_property
-    def rows(self) -> ScoredRows:
+    def rows(self) -> Batch:
         """The rows of the period, which only have scores."""
         scores, tails = self["score"], self._tails.empty(copies=self.facts["copies"])
         if self._whole:
             scores = np.column_stack([self["fold_score"], scores])
-        return ScoredRows(np.zeros((len(scores), 1)), scores, tails.add_counts(self["new_counts"]))
+        return Batch(np.zeros((len(scores), 1)), scores, tails.add_counts(self["new_counts"]))
 
     def classifier(self, kind: str) -> DRPUClassifier:
         """The classifier of the cell, with the training prior estimated or given."""
@@ -155,14 +163,20 @@ class Cell:
         clf.n_features_in_, clf.table_ = 1, None
         folds = Folds((NoRows(),) * self.facts["copies"], NoRows() if self._whole else None)
         share = self.facts["labelled_fraction"]
-        found = clf._resolve_prior(self._tails, share, None, np.random.RandomState(0))
-        clf._settle(folds, self._tails, np.array([0, 1]), found, fraction=share, sizes=(0, 0))
-        fitted = replace(clf.fitted_, label_count=self.label_counts[1])
+        rng = np.random.RandomState(0)
+        train_prior = training_prior(prior, self._tails, share, None, rng)
+        population = Population(share, label_count=self.label_counts[1])
         moved = tuple(ColumnShift(**column) for column in self.facts[kind]["moved"])
-        columns = {"moved_columns": lambda *_: moved, "__slots__": ()}  # profiles of columns are not kept
-        kept = type("KeptFit", (FittedRatio,), columns)
-        clf.fitted_ = kept(**{field.name: getattr(fitted, field.name) for field in fields(fitted)})
-        return clf
+        fitted = FittedRatio(
+            model=folds,
+            calibration=clf._calibrated(folds, self._tails, train_prior, population),
+            tails=self._tails,
+            prior=train_prior,
+            population=population,
+            columns=KeptColumns(1, None, None, moved=moved),
+            labels=Labels.of(np.array([0, 1])),
+        )
+        return clf._keep(fitted)
 
     @property
     def _whole(self) -> bool:
@@ -184,6 +198,22 @@ class NoRows(Function):
     def _score(self, X: Any) -> Any:
         raise TypeError("only the scores of these rows are kept: the rows cannot be scored again.")
 
+
+@dataclass(frozen=True)
+class KeptColumns(TrainingColumns):
+    """Columns without profiles, of which it is kept which ones had moved."""
+
+    moved: tuple[ColumnShift, ...] = ()
+
+
+def _columns_moved(fitted: FittedRatio, *counts_and_prior: Any) -> tuple[ColumnShift, ...]:
+    if isinstance(fitted.columns, KeptColumns):
+        return fitted.columns.moved
+    return _computed_columns(fitted, *counts_and_prior)
+
+
+_computed_columns = read.columns_moved
+read.columns_moved = _columns_moved  # kept cells have no profiles of columns
 
 # -- protocols -------------------------------------------------------------------------------------
 
@@ -256,8 +286,7 @@ def with_prior(clf: DRPUClassifier, prior: float) -> DRPUClassifier:
     """The classifier that a fit with ``prior=`` would give, without the fit."""
     given = copy.copy(clf)
     given.prior = prior
-    given.fitted_ = clf.fitted_.at_train_prior(PriorEstimate.given(prior))
-    return given
+    return given._keep(clf.fitted_.at_train_prior(PriorEstimate.given(prior)))
 
 
 def measure(
@@ -288,7 +317,7 @@ def measure(
 def cell_of(facts: dict[str, Any], clf: DRPUClassifier, old: Rows, new: Rows) -> Cell:
     """The cell of a fitted classifier, its training rows and later rows."""
     truth = float(old.y.mean())
-    tails, seen, checked = clf.tails_, clf.count(new.X), clf._checked_rows(new.X)
+    tails, seen, checked = clf.tails_, clf.count(new.X), read_rows(clf, new.X)
     arrays: dict[str, Any] = {
         "y": new.y.astype(np.int8),
         "label": new.label.astype(np.int8),
@@ -304,9 +333,9 @@ def cell_of(facts: dict[str, Any], clf: DRPUClassifier, old: Rows, new: Rows) ->
     facts = facts | {
         "train_prior": truth,
         "prior": float(new.y.mean()),
-        "labelled_fraction": clf.fitted_.labelled_fraction,
+        "labelled_fraction": clf.fitted_.population.labelled_fraction,
         "copies": seen.copies,
-        "label_offsets": clf.fitted_.label_offsets.tolist(),
+        "label_offsets": label_offsets(clf.fitted_).tolist(),
         "estimated": {"moved": moved_columns(clf, seen)},
         "given": {"moved": moved_columns(with_prior(clf, truth), seen)},
     }
@@ -315,7 +344,8 @@ def cell_of(facts: dict[str, Any], clf: DRPUClassifier, old: Rows, new: Rows) ->
 
 def moved_columns(clf: DRPUClassifier, seen: ScoreTails) -> list[dict[str, Any]]:
     """The columns that moved more than the prior of the rows explains."""
-    found = clf.fitted_.moved_columns(seen, clf.fitted_.prior_of(seen))
+    prior = matched_prior(clf.fitted_, clf.reference_, seen)
+    found = read.columns_moved(clf.fitted_, clf.reference_, seen, prior)
     return [{"name": column.name, "p_value": column.p_value, "misfit": column.misfit} for column in found]
 
 

@@ -14,6 +14,7 @@ from scipy import sparse
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from drpu import DRPUClassifier, ScoreTails, make_pu
+from drpu.state.fitted import label_offsets
 
 PROTOCOLS = ("A", "B")
 LEVELS = 30  # levels of a string column that get their own column
@@ -143,7 +144,7 @@ def score(
         float(sample.y.mean()),
         clf.tails_,
         clf.model_.fold_scores(X[union]),
-        (clf.model_.label_scores(X[union])[..., None] + clf.fitted_.label_offsets).reshape(len(union), -1),
+        (clf.model_.label_scores(X[union])[..., None] + label_offsets(clf.fitted_)).reshape(len(union), -1),
         y[union],
         {q: np.searchsorted(union, at) for q, at in drawn.items()},
     )

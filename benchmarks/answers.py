@@ -48,13 +48,8 @@ from drpu import Audit, DRPUClassifier, labelling_weights
 from drpu._samples import is_sparse
 from drpu.audits.design import Strata, allocate, draw_rows, make_strata
 from drpu.audits.evaluation import Answers
-from drpu.audits.recalibration import (
-    DesignedSample,
-    LogOddsMap,
-    Population,
-    bounded_log_odds,
-    recalibrate,
-)
+from drpu.audits.recalibration import DesignedSample, recalibrate
+from drpu.state.log_odds import LogOddsMap, RowLogOdds, bounded_log_odds
 
 Array = np.ndarray
 Row = dict[str, Any]
@@ -112,7 +107,7 @@ class Period:
 
 def with_map(period: Period) -> Found:
     """The map and the model-assisted prior."""
-    found, share = recalibrate(Population.of(period.z), [period.sample], tails=TAILS)
+    found, share = recalibrate(RowLogOdds.of(period.z), [period.sample], tails=TAILS)
     return period.accuracy(found.log_odds(period.z) > 0), share.value, share.low, share.high
 
 
@@ -146,7 +141,7 @@ def with_ppi(period: Period, *, tuned: bool) -> Found:
     value = weight * float(f.mean()) + float(np.mean(y - weight * seen))
     spread = np.sqrt(np.var(y - weight * seen, ddof=1) / n + weight**2 * f.var() / rows)
     far = -float(ndtri(TAILS[0])) * float(spread)
-    at = LogOddsMap().with_share(float(np.clip(value, 1e-3, 1 - 1e-3)), Population.of(period.z))
+    at = LogOddsMap().with_share(float(np.clip(value, 1e-3, 1 - 1e-3)), RowLogOdds.of(period.z))
     return period.accuracy(at.log_odds(period.z) > 0), value, value - far, value + far
 
 

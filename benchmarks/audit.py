@@ -20,22 +20,17 @@ from sklearn.metrics import roc_auc_score
 from benchmarks._results import command_line, write_results
 from benchmarks._tables import PROTOCOLS, Table, draw, generator, read_tables, test_priors
 from drpu import DRPUClassifier, PriorEstimate, ScoreTails, make_pu
-from drpu.audits.combine import bound_level, leaning_to
-from drpu.audits.design import (
-    Growth,
-    Strata,
-    carry_share,
-    draw_rows,
-    make_strata,
-    negative_growth,
-    settled_growth,
-    stratified_share,
-)
+from drpu.audits.combine import leaning_to
+from drpu.audits.design import Strata, draw_rows, make_strata, stratified_share
+from drpu.audits.plan import bound_level
 from drpu.exceptions import DRPUWarning
+from drpu.periods.growth import Growth, carry_share, negative_growth, settled_growth
+from drpu.periods.read import matched_prior
 from drpu.priors.calibration import ratio_posterior
 from drpu.priors.estimate import prior_from_tails
 from drpu.priors.figures import Figure
 from drpu.state.fitted import FittedRatio
+from drpu.state.reference import Reference
 
 Array = np.ndarray
 Row = dict[str, Any]
@@ -92,7 +87,7 @@ def make_cell(table: Table, protocol: str, seed: int, rows: int) -> Cell:
         at = second[draw(y[second], q, rows, rng)]
         scores = fitted.model.scores(X[at])
         counts = fitted.count_scores(scores)
-        estimate = fitted.prior_of(counts)
+        estimate = matched_prior(fitted, clf.reference_, counts)
         growth = negative_growth(counts, fitted.tails, estimate.value) or Growth(1.0)
         later[q] = growth, estimate.value
         if k == 0:
@@ -109,7 +104,7 @@ def make_cell(table: Table, protocol: str, seed: int, rows: int) -> Cell:
         fitted.tails,
         Growth(1.0),
     )
-    share = fitted.labelled_fraction or None
+    share = fitted.population.labelled_fraction or None
     alone = prior_from_tails(fitted.tails, level=bound_level(LEVEL), labelled_share=share)
     return Cell(fitted, sample.prior, unlabeled_prior, alone, auc, [place, *places], later)
 
@@ -123,7 +118,9 @@ def make_place(
     counts: ScoreTails,
     growth: Growth,
 ) -> Place:
-    rough = fitted.unlabeled_prior if counts is fitted.tails else fitted.prior_of(counts)
+    rough = fitted.unlabeled_prior
+    if counts is not fitted.tails:
+        rough = matched_prior(fitted, Reference.of_training(fitted), counts)
     reference = None if counts is fitted.tails else fitted.tails
     bound = prior_from_tails(counts, reference=reference, level=bound_level(LEVEL)).high
     ratio = np.exp(fitted.log_ratio_of(scores))
@@ -153,7 +150,7 @@ def trained(cell: Cell, place: Place, share: Figure) -> Figure:
     figure = carry_share(share, place.growth.inverse, TAILS)
     if place.growth.spread == 0:
         return figure
-    settled = settled_growth(place.growth, (1.0, 1 - cell.fitted.labelled_fraction))
+    settled = settled_growth(place.growth, (1.0, 1 - cell.fitted.population.labelled_fraction))
     value = min(max(1 - (1 - share.value) / settled, figure.low), figure.high)
     return leaning_to(replace(figure, value=value), cell.alone)
 
@@ -168,7 +165,7 @@ def repeat(cell: Cell, place: Place, strata: Strata, runs: int, rng: np.random.R
         train = limited(trained(cell, place, share), cell.alone.high)
         here = limited(share, place.bound)
         later = [(q, carry_share(train, growth, (0.025, 0.025))) for q, (growth, _) in cell.later.items()]
-        fraction = cell.fitted.labelled_fraction
+        fraction = cell.fitted.population.labelled_fraction
         found.append(
             [
                 abs(here.value - place.prior),
@@ -207,7 +204,7 @@ DESIGNS: dict[str, tuple[Callable[[Cell, Place, int], Strata], int]] = {
 
 def measure(table: Table, protocol: str, seed: int, options: argparse.Namespace) -> list[Row]:
     cell = make_cell(table, protocol, seed, options.rows)
-    fraction = cell.fitted.labelled_fraction
+    fraction = cell.fitted.population.labelled_fraction
     base = {
         "table": table.name,
         "protocol": protocol,

@@ -43,8 +43,9 @@ from benchmarks._months import (
 from benchmarks._results import command_line, read_results, write_results
 from benchmarks._tables import Table, generator, read_tables
 from drpu import DRPUClassifier
-from drpu.periods.moves import POOLED, PastPeriod, Pooled, Reading, backtest_of, odds_move
-from drpu.periods.read import FEWEST_PERIODS, past_period
+from drpu.periods.backtest import FEWEST_PERIODS, past_period
+from drpu.periods.moves import POOLED, MoveReading, Pooled, backtest_of, odds_move, past_reading
+from drpu.state.history import PastPeriod
 
 LEFT_OUT = ("bird_strikes", "rain_tomorrow")  # took no part in the choice of constants
 KINDS = ("estimated", "given")
@@ -88,7 +89,7 @@ def adapted(
     past = past_cells(cell, others, kind) if periods else []
     if past:
         clf = copy.copy(clf)
-        clf.fitted_ = replace(clf.fitted_, backtest=backtest_of(past))
+        clf._keep(replace(clf.fitted_, history=backtest_of(past)))
     found = clf.adapt(cell.rows, cell["label"] if labels else None, shift=shift)
     prior = found.prior_
     return Outcome(prior.value, prior.low, prior.high, found.predict(cell.rows) == 1, found.shift_)
@@ -252,7 +253,7 @@ def varied_columns(table: Table) -> list[int]:
 
 def _moved_classifiers(clf: DRPUClassifier, X: Any, label: np.ndarray, prior: float) -> Row:
     plain = copy.copy(clf)
-    plain.fitted_ = replace(clf.fitted_, backtest=None)
+    plain._keep(replace(clf.fitted_, history=None))
     return {
         "as trained": clf,
         "prior shift": clf.adapt(X, shift="prior"),
@@ -382,12 +383,12 @@ def _loss(prepared: Sequence[Row], pooled: Pooled) -> float | None:
     for row in prepared:
         if row["moved"] == "prior":  # constants take no part
             continue
-        reading = backtest_of(row["past"], pooled=pooled).reading(row["rows"])
+        reading = past_reading(backtest_of(row["past"], pooled=pooled), row["rows"])
         losses.setdefault(row["part"], []).append(_interval_score(row, reading))
     return mean(float(np.mean(part)) for part in losses.values())
 
 
-def _interval_score(row: Row, reading: Reading) -> float:
+def _interval_score(row: Row, reading: MoveReading) -> float:
     start, spread, q = _log_odds(row["train_prior"]), reading.variance**0.5, row["prior"]
     score = abs(float(expit(start + reading.move)) - q) / 2
     for alpha in (0.05, 0.2, 0.5):

@@ -157,7 +157,7 @@ def prepared(cell: Cell, kind: str) -> list[Row]:
     """Error of the prior and accuracy of a cell for each constant; nothing if more than the prior moved."""
     clf = cell.classifier(kind)
     fitted = clf.fitted_
-    evidence = tested(fitted, cell.rows.counts, fitted.prior_of(cell.rows.counts))[2]
+    evidence = tested(fitted, clf.reference_, cell.rows.counts).evidence
     if evidence.moved != "prior":
         return []
     dated = cell.facts["protocol"] in PROTOCOLS

@@ -23,11 +23,12 @@ import numpy as np
 
 from benchmarks._results import command_line, write_results
 from drpu import DRPUClassifier, PriorEstimate, ScoreTails, make_gaussian_pu
+from drpu.classifier.reading import read_rows
 from drpu.decisions.performance import Decision, expect
 from drpu.decisions.thresholds import ratio_threshold
 from drpu.exceptions import DRPUWarning
 from drpu.priors.calibration import calibrate
-from drpu.state.fitted import AVERAGE_OFFSETS
+from drpu.state.fitted import AVERAGE_OFFSETS, label_offsets
 
 PRIOR, UNLABELED = 0.4, 1000
 POINTS = 4001
@@ -48,8 +49,8 @@ def fit(model: str, separation: float, n_positive: int, seed: int) -> dict[str, 
         "levels": clf.tails_.levels,
         "pos": clf.tails_.positive_counts,
         "cnt": clf.tails_.counts,
-        "off": clf.fitted_.label_offsets,
-        "ls": clf.model_.label_scores(clf._checked_rows(points[:, None])),
+        "off": label_offsets(clf.fitted_),
+        "ls": clf.model_.label_scores(read_rows(clf, points[:, None])),
         "share": np.array([part / part.sum() for part in shares]),
     }
 

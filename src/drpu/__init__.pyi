@@ -5,7 +5,7 @@ from . import exceptions as exceptions
 from . import plots as plots
 from .audits.plan import Audit as Audit
 from .audits.plan import AuditPlan as AuditPlan
-from .classifier.adapted import AdaptedClassifier as AdaptedClassifier
+from .classifier.drpu import AdaptedClassifier as AdaptedClassifier
 from .classifier.drpu import DRPUClassifier as DRPUClassifier
 from .classifier.explain import suspects as suspects
 from .classifier.labelling_weights import labelling_weights as labelling_weights
@@ -16,7 +16,6 @@ from .classifier.scoring import PUStratifiedKFold as PUStratifiedKFold
 from .classifier.scoring import ratio_risk_scorer as ratio_risk_scorer
 from .datasets.sampling import make_pu as make_pu
 from .datasets.toys import make_gaussian_pu as make_gaussian_pu
-from .decisions.thresholds import Costs as Costs
 from .decisions.thresholds import ratio_threshold as ratio_threshold
 from .files.export import export_onnx as export_onnx
 from .files.store import load as load
@@ -42,8 +41,9 @@ from .rivals.variational import VPUClassifier as VPUClassifier
 from .scale.batches import count_batches as count_batches
 from .scale.batches import score_batches as score_batches
 from .scale.dask import DaskBoosted as DaskBoosted
-from .scale.spark import SparkBoosted as SparkBoosted
 from .scale.monitor import PriorMonitor as PriorMonitor
+from .scale.spark import SparkBoosted as SparkBoosted
+from .state.costs import Costs as Costs
 
 __version__: str
 __all__: list[str]

@@ -20,19 +20,18 @@ from scipy.optimize import isotonic_regression
 from drpu._checks import check_choice
 from drpu._optional import require
 from drpu._typing import FloatArray, Rows
-from drpu.classifier.adapted import AdaptedClassifier
-from drpu.classifier.drpu import DRPUClassifier
-from drpu.decisions.budget import gain_of
+from drpu.classifier.drpu import AdaptedClassifier, DRPUClassifier
 from drpu.decisions.gain import Gain
 from drpu.decisions.performance import Performance, PreparedCounts, decision_rates, expect
+from drpu.decisions.point import decision_above
 from drpu.decisions.thresholds import ratio_threshold
 from drpu.exceptions import DataTypeError, ParameterError
-from drpu.periods.moves import Backtest
 from drpu.priors.estimate import PriorEstimate
 from drpu.priors.figures import WIDE_RANGE
 from drpu.priors.limits import ratio_limits
 from drpu.priors.tails import ScoreTails
-from drpu.state.fitted import FittedRatio
+from drpu.state.fitted import FittedRatio, level_offsets, tie_break
+from drpu.state.history import Backtest
 
 __all__ = [
     "BacktestDisplay",
@@ -70,14 +69,14 @@ def fitted_of(classifier: Any) -> FittedRatio:
 
 def level_ratios(fitted: FittedRatio) -> FloatArray:
     """Density ratio at each held-out positive score."""
-    return np.exp(fitted.level_log_ratios() - fitted.tie_break)
+    return np.exp(fitted.level_log_ratios() - tie_break(fitted.prior.value))
 
 
 def prepared_counts(fitted: FittedRatio) -> PreparedCounts:
     """Counts of a fitted classifier, for the rates of many thresholds."""
-    labelled = None if fitted.calibration is None else fitted.labelled_fraction
+    labelled = None if fitted.calibration is None else fitted.population.labelled_fraction
     prior = fitted.unlabeled_prior.value
-    return PreparedCounts.of(fitted.tails, prior, labelled, fitted.level_offsets)
+    return PreparedCounts.of(fitted.tails, prior, labelled, level_offsets(fitted))
 
 
 class Display(ABC):
@@ -210,7 +209,7 @@ class PriorDisplay(Display):
         cls, classifier: Any, samples: Mapping[str, Rows], *, ax: Any = None
     ) -> Self:
         """Priors of the training rows and of each sample of new rows, by name."""
-        priors = {"training": fitted_of(classifier).train_prior}
+        priors = {"training": fitted_of(classifier).prior}
         shifted = []
         for name, rows in samples.items():
             adapted = classifier.adapt(rows)
@@ -340,7 +339,7 @@ class ScoreDisplay(Display):
         """Distributions of the training counts of a classifier and, if given, of new rows."""
         fitted = fitted_of(classifier)
         new = None if X is None else classifier.count(X)
-        threshold = fitted.decision_above(classifier.threshold_).score
+        threshold = decision_above(fitted, classifier.threshold_).score
         return cls.from_counts(fitted.tails, new, threshold=threshold).plot(ax)
 
     def _draw(self, ax: Any) -> None:
@@ -506,8 +505,8 @@ class CalibrationDisplay(Display):
     def from_fitted(cls, fitted: FittedRatio, *, bins: int = 10) -> Self:
         """Probabilities and shares from the counts, for the training population."""
         tails = fitted.tails
-        fraction = fitted.labelled_fraction
-        pi = fitted.train_prior.value
+        fraction = fitted.population.labelled_fraction
+        pi = fitted.prior.value
         positive = tails.positive_counts / tails.positive_counts.sum()
         unlabeled = tails.counts / tails.counts.sum()
         mass = fraction * positive + (1 - fraction) * unlabeled
@@ -598,12 +597,12 @@ class PerformanceDisplay(Display):
         unlabeled_prior = fitted.unlabeled_prior
 
         def expected(threshold: float, prior: float) -> Performance:
-            decision = fitted.decision_above(threshold)
+            decision = decision_above(fitted, threshold)
             rates = decision_rates(decision, unlabeled_prior.value, prepared)
             test_prior = PriorEstimate.given(prior)
             return expect(decision, unlabeled_prior, test_prior, cost=cost, rates=rates)[0]
 
-        pi = fitted.train_prior.value
+        pi = fitted.prior.value
         trained_threshold = ratio_threshold(pi, pi, cost=cost)
         priors = np.linspace(0, top, points + 2)[1:-1]
         adapted = []
@@ -650,8 +649,10 @@ def _stacked(performances: list[Performance]) -> Performance:
 
 
 def _gain_of(classifier: Any, X: Rows | None) -> Gain:
-    fitted_of(classifier)
-    return gain_of(classifier, None if X is None else classifier.count(X))
+    fitted = fitted_of(classifier)
+    counts = None if X is None else classifier.count(X)
+    gain: Gain = classifier.point_.gain(fitted, classifier.reference_, counts)
+    return gain
 
 
 @dataclass
@@ -814,7 +815,7 @@ class BacktestDisplay(Display):
     @classmethod
     def from_classifier(cls, classifier: Any, *, ax: Any = None) -> Self:
         """The backtest of a classifier."""
-        backtest = fitted_of(classifier).backtest
+        backtest = fitted_of(classifier).history
         if backtest is None:
             raise ParameterError("classifier must have a backtest: fit it with periods.")
         return cls(backtest).plot(ax)

@@ -12,20 +12,16 @@ from numpy.testing import assert_allclose
 from scipy.special import xlogy
 
 from drpu.audits.design import (
-    Growth,
     allocate,
-    carried_prior,
-    carry_share,
     combine_figures,
     draw_rows,
     expected_width,
     likeliest_shares,
     make_strata,
-    negative_growth,
-    settled_growth,
     stratified_share,
 )
 from drpu.audits.evaluation import Answers, evaluate_answers, fairness_test, positive_ranks
+from drpu.periods.growth import Growth, carried_prior, carry_share, negative_growth, settled_growth
 from drpu.priors.figures import Figure, exact_limit
 from drpu.priors.tails import ScoreTails
 

@@ -9,8 +9,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from drpu import Audit, AuditPlan, DRPUClassifier
-from drpu.audits.answers_file import audit_from_columns
 from drpu.audits.plan import DESIGN, GROUP, LABEL, ROW, read_answers, true_labels
+from drpu.classifier.groups import audit_from_columns
 from drpu.exceptions import (
     DataError,
     DataTypeError,

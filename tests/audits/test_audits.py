@@ -10,12 +10,12 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
 from drpu import Audit, DRPUClassifier, PriorMonitor, load, save
-from drpu.audits.plan import row_digest
 from drpu.exceptions import (
     ContradictionWarning,
     DRPUWarning,
     LabelledSampleWarning,
 )
+from drpu.state.population import row_digest
 
 
 def holds(prior, truth):
@@ -179,7 +179,7 @@ def test_single_samples_refer_to_the_population(audit_data):
     plan = audit_clf.plan_audit(rest, n=150, random_state=0)
     audited = audit_clf.adapt(rest, audit=plan.answer(y[~labelled][plan.rows]))
     assert holds(audited.train_prior_, 0.4)
-    fraction = audit_clf.fitted_.labelled_fraction
+    fraction = audit_clf.fitted_.population.labelled_fraction
     assert_allclose(
         audited.train_prior_.value, fraction + (1 - fraction) * audited.test_prior_.value, atol=1e-9
     )
@@ -247,7 +247,7 @@ def test_weights_for_known_chances_repair_the_sample_and_keep_the_labelled_fract
             )
             for weight in (None, 1 / chance[labelled])
         )
-    assert_allclose(weighted.fitted_.labelled_fraction, plain.fitted_.labelled_fraction)
+    assert_allclose(weighted.fitted_.population.labelled_fraction, plain.fitted_.population.labelled_fraction)
     assert abs(weighted.train_prior_.value - 0.5) < abs(plain.train_prior_.value - 0.5)
 
 

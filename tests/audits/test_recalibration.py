@@ -15,18 +15,15 @@ from scipy.special import expit, log_expit
 from drpu.audits.design import draw_rows, make_strata
 from drpu.audits.evaluation import Answers
 from drpu.audits.recalibration import (
-    FARTHEST,
-    TRAINED,
     DesignedSample,
-    LogOddsMap,
-    Population,
     assisted_share,
-    bounded_log_odds,
     continued_map,
+    for_next_period,
     join_samples,
     recalibrate,
 )
 from drpu.priors.figures import exact_limit
+from drpu.state.log_odds import FARTHEST, TRAINED, LogOddsMap, RowLogOdds, bounded_log_odds
 
 TAILS = (0.025, 0.025)
 answers = st.lists(st.tuples(st.floats(-20, 20), st.booleans()), min_size=1, max_size=40)
@@ -164,7 +161,7 @@ def test_old_answers_are_forgotten_where_the_map_moves():
 def test_old_answers_count_as_much_as_the_memory_says(memory):
     z, y = period(0, 50)
     old = fit_map(z, y)
-    kept = old.for_next_period(memory)
+    kept = for_next_period(old, memory)
     assert_allclose(kept.n, memory * old.n)
     assert_allclose(kept.information, memory * np.array(old.information))
     assert (kept.intercept, kept.slope) == (old.intercept, old.slope)
@@ -174,7 +171,7 @@ def test_old_answers_count_as_much_as_the_memory_says(memory):
 
 @given(st.floats(0.001, 0.999), centres)
 def test_the_mean_of_a_map_set_to_a_share_is_the_share(share, start):
-    population = Population.of(period(0, 400)[0])
+    population = RowLogOdds.of(period(0, 400)[0])
     found = start.with_share(share, population)
     assert_allclose(found.probability(population.z).mean(), share, rtol=1e-6)
     assert found.slope == start.slope
@@ -204,7 +201,7 @@ def test_limits_hold_for_good_wrong_and_useless_scores(design, intercept, slope,
         z, y = period(seed, 800, intercept, slope)
         sample = design(z, y, n, seed)
         found = fit_map(sample.z, sample.positive)
-        share = assisted_share(found, Population.of(z), sample, tails=TAILS)
+        share = assisted_share(found, RowLogOdds.of(z), sample, tails=TAILS)
         held += share.low <= truth <= share.high
     # Three standard errors of a share of 0.95 in 60 runs.
     assert held / runs > 0.95 - 3 * math.sqrt(0.95 * 0.05 / runs)
@@ -216,7 +213,7 @@ def test_limits_differ_and_contain_a_value_inside_0_and_1(parts, found, strata):
     z, y = split(parts)
     stratum = np.arange(len(z)) % strata
     sample = DesignedSample.of(z, Answers(y, stratum, np.full(strata, 100)))
-    share = assisted_share(found, Population.of(np.linspace(-5, 5, 100 * strata)), sample)
+    share = assisted_share(found, RowLogOdds.of(np.linspace(-5, 5, 100 * strata)), sample)
     assert 0 <= share.low <= share.value <= share.high <= 1
     assert 0 < share.value < 1
     assert share.high - share.low > 1e-3
@@ -228,7 +225,7 @@ def test_limits_differ_and_contain_a_value_inside_0_and_1(parts, found, strata):
 def test_answers_of_one_kind_give_a_limit_and_leave_a_finite_map(kind, n):
     z, _ = period(0, 2000)
     sample = at_random(z, np.full(2000, kind), n, 0)
-    population = Population.of(z)
+    population = RowLogOdds.of(z)
     found = fit_map(sample.z, sample.positive)
     share = assisted_share(found, population, sample)
     assert (share.high == 1.0) if kind else (share.low == 0.0)
@@ -241,7 +238,7 @@ def test_a_score_without_information_gives_the_limits_of_clopper_and_pearson(n, 
     hits = data.draw(st.integers(0, n))
     y = np.arange(n) < hits
     sample = DesignedSample.of(np.zeros(n), Answers(y, np.zeros(n, dtype=np.int64), np.array([n])))
-    share = assisted_share(fit_map(sample.z, y), Population.of(np.zeros(500)), sample)
+    share = assisted_share(fit_map(sample.z, y), RowLogOdds.of(np.zeros(500)), sample)
     ends = [exact_limit(hits, n, 0.025, upper=upper) for upper in (False, True)]
     assert_allclose([share.low, share.high], ends, atol=1e-3)
 
@@ -251,7 +248,7 @@ def test_a_good_score_makes_limits_narrower_and_estimates_better():
     for seed in range(60):
         z, y = period(seed, 1500, 0.0, 1.0, 4.0)
         sample = at_random(z, y, 50, seed)
-        share = assisted_share(fit_map(sample.z, sample.positive), Population.of(z), sample)
+        share = assisted_share(fit_map(sample.z, sample.positive), RowLogOdds.of(z), sample)
         plain = sample.plain_share(TAILS, 1500)
         widths.append((share.high - share.low, plain.high - plain.low))
         errors.append((abs(share.value - y.mean()), abs(plain.value - y.mean())))
@@ -289,7 +286,7 @@ def test_strata_without_answers_may_have_any_share():
     z = np.linspace(-2, 2, 100)
     stratum = np.zeros(10, dtype=np.int64)
     sample = DesignedSample.of(z[:10], Answers(np.zeros(10, dtype=bool), stratum, np.array([60, 40])))
-    share = assisted_share(TRAINED, Population.of(z), sample)
+    share = assisted_share(TRAINED, RowLogOdds.of(z), sample)
     assert sample.unseen == pytest.approx(0.4)
     assert share.low == 0
     assert share.high > 0.4
@@ -299,9 +296,9 @@ def test_strata_without_answers_may_have_any_share():
 @pytest.mark.parametrize("design", [at_random, by_score])
 def test_the_share_is_the_mean_of_the_recalibrated_map(design):
     z, y = period(4, 1000, -1.0, 0.5)
-    population = Population.of(z)
+    population = RowLogOdds.of(z)
     found, share = recalibrate(population, [design(z, y, 40, 0), design(z, y, 20, 1)])
     assert_allclose(population.mean(found.probability(z)), share.value, rtol=1e-9)
-    ranges = Population.of(np.unique(z), np.unique(z, return_counts=True)[1].astype(float))
+    ranges = RowLogOdds.of(np.unique(z), np.unique(z, return_counts=True)[1].astype(float))
     again, same = recalibrate(ranges, [design(z, y, 40, 0), design(z, y, 20, 1)])
     assert_allclose([again.intercept, same.low, same.high], [found.intercept, share.low, share.high])

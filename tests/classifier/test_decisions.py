@@ -9,6 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
 from drpu import BoostedRatio, Costs, DRPUClassifier, PriorEstimate, load, make_gaussian_pu, save
+from drpu.classifier.reading import read_rows
 from drpu.exceptions import DataError, DataTypeError, IdColumnWarning, ParameterError, ShiftWarning
 from drpu.models.forest import ForestRatio
 from drpu.tables.encoder import TableEncoder
@@ -267,7 +268,7 @@ def test_contributions_have_the_columns_of_the_table(data):
     found = clf.contributions(frame[:50]).to_numpy()
     assert not found[:, 0].any()
     assert found[:, 1:4].any(axis=0).all()
-    assert_allclose(found.sum(axis=1), clf.model_.fold_scores(clf._checked_rows(frame[:50])).mean(axis=1))
+    assert_allclose(found.sum(axis=1), clf.model_.fold_scores(read_rows(clf, frame[:50])).mean(axis=1))
     # indicators of a category are added up
     wide = TableEncoder.fit([read_frame(frame[["x", "ward"]])], expand=True)[0]
     assert wide.by_column(np.arange(5.0)[None]).tolist() == [[0.0, 1.0 + 2 + 3, 4.0]]

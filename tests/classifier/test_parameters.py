@@ -123,7 +123,7 @@ def test_the_next_fit_reads_the_parameters(clf, rows):
     changed = deepcopy(clf).set_params(cost=Costs(false_alarm=9, miss=1), label_delay=2)
     assert changed.cost_ == 0.5
     assert changed.fit(*rows).cost_ == Costs(false_alarm=9, miss=1)
-    assert changed.fitted_.label_delay == 2
+    assert changed.fitted_.population.label_delay == 2
 
 
 @pytest.mark.parametrize("name", [name for name in TINY if name not in ("upu-squared", "nnpu-network")])

@@ -18,8 +18,9 @@ from cli_answers import answer
 from matplotlib import pyplot
 
 from drpu import load
-from drpu.periods.moves import PastPeriod, backtest_of
+from drpu.periods.moves import backtest_of
 from drpu.plots import BacktestDisplay, PriorDisplay
+from drpu.state.history import PastPeriod
 from hostile_texts import FORMULAS, HOSTILE
 
 

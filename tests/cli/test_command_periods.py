@@ -26,7 +26,7 @@ def folder(tmp_path_factory):
     )
     clf = DRPUClassifier("kernel", scenario="single-sample", random_state=0)
     clf.fit(train, y, periods="month")
-    clf.fitted_ = replace(clf.fitted_, backtest=None)  # labels then stay as trained where others move
+    clf._keep(replace(clf.fitted_, history=None))  # labels then stay as trained where others move
     save(clf, folder / "toy.drpu")
     parts = []
     for month, prior in zip(MONTHS, (0.1, 0.7, 0.4), strict=True):
@@ -108,7 +108,7 @@ def test_performance_is_measured_in_each_period(run, python):
 
 def test_periods_with_other_priors_are_not_adapted_to_at_once_without_a_word(run, folder):
     clf = load(folder / "toy.drpu")
-    assert clf.fitted_.period == "month"
+    assert clf.fitted_.columns.period == "month"
     mixed = pd.read_parquet(folder / "good.parquet").drop(columns="truth")
     with pytest.warns(MixedPeriodsWarning, match="adapt_by"):
         clf.adapt(mixed)

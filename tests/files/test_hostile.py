@@ -90,7 +90,7 @@ def test_a_count_is_compared_with_what_it_counts(model, n, data, tmp_path):
     path = tmp_path / "a.drpu"
     save(DRPUClassifier(model, holdout=2, random_state=0).fit(*data.X_y()), path)
     manifest, parts = unpacked(path.read_bytes())
-    manifest["tree"]["fields"]["columns"]["fields"]["n"] = n
+    manifest["tree"]["fields"]["fitted"]["fields"]["columns"]["fields"]["n"] = n
     path.write_bytes(repacked(manifest, parts))
     with pytest.raises(ArtifactError, match="columns"):
         load(path)
@@ -113,9 +113,9 @@ def test_many_columns_that_agree_with_each_other_make_nothing_large(n, data, tmp
     ("place", "value"),
     [
         ("fitted.tails.n_positive", 1e-100),
-        ("fitted.train_prior.level", 1e-100),
-        ("prior.level", 1e-100),
-        ("findings.rows", 0),
+        ("fitted.prior.level", 1e-100),
+        ("point.prior.level", 1e-100),
+        ("reading.rows", 0),
     ],
 )
 def test_numbers_that_no_data_have_are_refused(place, value, clf, data, tmp_path):
@@ -138,9 +138,9 @@ def test_rows_of_an_audit_that_are_not_counted_are_refused(clf, tmp_path):
     answers = Audit.random(np.arange(40), (rows[:40, 0] > 1).astype(int))
     save(clf.adapt(rows, audit=answers), tmp_path / "a.drpu")
     manifest, parts = unpacked((tmp_path / "a.drpu").read_bytes())
-    change_array(parts, "fitted.anchor.tails.counts", 0)
+    change_array(parts, "reference.tails.counts", 0)
     (tmp_path / "a.drpu").write_bytes(repacked(manifest, parts))
-    with pytest.raises(ArtifactError, match="anchor"):
+    with pytest.raises(ArtifactError, match="reference"):
         load(tmp_path / "a.drpu")
 
 
@@ -230,7 +230,7 @@ def test_the_threshold_of_a_saved_budget_is_no_score_of_a_row(clf, data, tmp_pat
     for budget in (clf.at_budget(20, of=data.unlabeled), clf.at_budget(share=0.1)):
         save(budget, tmp_path / "a.drpu")
         tree = json.loads(zipfile.ZipFile(tmp_path / "a.drpu").read("manifest.json"))["tree"]
-        kept = tree["fields"]["findings"]["fields"]["budget"]["fields"].values()
+        kept = tree["fields"]["point"]["fields"]["budget"]["fields"].values()
         assert max(len(repr(value)) for value in kept) < 10
         assert not set(kept) & set(clf.tails_.levels.tolist())
         back = load(tmp_path / "a.drpu")

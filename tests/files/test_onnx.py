@@ -9,6 +9,7 @@ from numpy.testing import assert_allclose
 from drpu import Audit, BoostedRatio, DRPUClassifier, KernelRatio, NetworkRatio, make_gaussian_pu
 from drpu.exceptions import ArtifactError, DataTypeError, ParameterError, ShiftWarning
 from drpu.files.export import export_onnx
+from drpu.state.fitted import label_offsets
 
 pytest.importorskip("onnx", reason="part of the onnx extra")
 
@@ -69,7 +70,7 @@ def test_of_many_rows_only_those_at_a_step_of_the_calibration_differ(tmp_path):
     # offsets, one row in some thousands is at a step
     assert apart.mean() < 1e-3
     fitted = clf.fitted_
-    scores = fitted.model.label_scores(data.test[apart]) + fitted.label_offsets
+    scores = fitted.model.label_scores(data.test[apart]) + label_offsets(fitted)
     gaps = np.abs(scores[..., None] - fitted.calibration.levels).min(axis=(1, 2))
     assert (gaps < 1e-6).all()
 

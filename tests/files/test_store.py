@@ -309,11 +309,14 @@ FITTED = ("tree", "fields", "fitted", "fields")
         (_set("parts", "arrays.safetensors", "sha256", "keep"), "has been changed"),
         (_set("tree", "kind", "Nonsense"), "must be an object of"),
         (
-            _set(*FITTED, "train_prior", "fields", "value", 7.0),
-            r"train_prior\.value: must be from 0 to 1",
+            _set(*FITTED, "prior", "fields", "value", 7.0),
+            r"prior\.value: must be from 0 to 1",
         ),
-        (_set(*FITTED, "cost", 1.0), "cost must lie strictly between 0 and 1"),
-        (_set(*FITTED, "label_delay", -1), r"fitted\.label_delay: must be from 0"),
+        (_set("tree", "fields", "parameters", "items", "cost", 1.0), "cost must lie strictly between 0 and 1"),
+        (
+            _set(*FITTED, "population", "fields", "label_delay", -1),
+            r"population\.label_delay: must be from 0",
+        ),
         (_set(*FITTED, "tails", "fields", "copies", 0), r"tails\.copies: must be from 1"),
         (_set(*FITTED, "model", "kind", "os.system"), r"fitted\.model: must be an object of \['Folds'\]"),
         (lambda manifest, parts: manifest["tree"].clear(), "the object: must be Record"),

@@ -16,6 +16,7 @@ from drpu.models import auto
 from drpu.models.auto import AutoRatio, Size
 from drpu.models.crossfit import Folds, cross_fit
 from drpu.models.learner import Function, RatioLearner
+from drpu.state.fitted import label_offsets
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,14 +145,14 @@ def test_labels_need_the_model_of_all_rows_only(clf, data, monkeypatch):
 @pytest.mark.filterwarnings("ignore::drpu.exceptions.FewPositivesWarning")
 def test_the_ratio_is_a_mean_over_the_variation_of_fold_models(clf, data):
     X, fitted = data.unlabeled, clf.fitted_
-    assert_allclose(fitted.label_offsets.mean(), 0, atol=1e-12)
+    assert_allclose(label_offsets(fitted).mean(), 0, atol=1e-12)
     scores = fitted.model.label_scores(X)
-    means = np.mean([fitted.calibration(scores[:, 0] + offset) for offset in fitted.label_offsets], axis=0)
+    means = np.mean([fitted.calibration(scores[:, 0] + offset) for offset in label_offsets(fitted)], axis=0)
     assert_allclose(np.exp(fitted.log_ratio(X)), means, rtol=1e-6)
     order = np.argsort(scores[:, 0])
     assert np.all(np.diff(fitted.log_ratio(X)[order]) >= 0)
     plain = DRPUClassifier("boosted", holdout=2, random_state=0).fit(*data.X_y()).fitted_
-    assert_array_equal(plain.label_offsets, [0.0])
+    assert_array_equal(label_offsets(plain), [0.0])
 
 
 def test_true_labels_are_compared_with_the_labels_that_are_predicted(clf, data):

@@ -18,7 +18,7 @@ from drpu import (
     make_gaussian_pu,
 )
 from drpu._samples import Sample, SamplePair
-from drpu.classifier.validation import copied_positives
+from drpu.classifier.fitting import copied_positives
 from drpu.exceptions import CopiedPositivesWarning, DataError
 from drpu.models.splits import draw_splits
 
@@ -181,9 +181,9 @@ def test_multiplying_all_weights_changes_nothing(toy, name):
 
 def test_weights_of_positives_do_not_change_the_labelled_fraction(toy):
     clf = DRPUClassifier("classifier", scenario="single-sample", random_state=0)
-    plain = clf.fit_pu(toy.positive, toy.unlabeled).fitted_.labelled_fraction
+    plain = clf.fit_pu(toy.positive, toy.unlabeled).fitted_.population.labelled_fraction
     weighted = clf.fit_pu(toy.positive, toy.unlabeled, positive_weight=np.linspace(1, 9, 150))
-    assert weighted.fitted_.labelled_fraction == pytest.approx(plain)
+    assert weighted.fitted_.population.labelled_fraction == pytest.approx(plain)
 
 
 def test_groups_of_any_kind_are_read(toy):

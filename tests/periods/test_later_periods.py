@@ -117,7 +117,7 @@ def test_uncertain_rows_follow_the_map_the_prior_of_labels_and_the_budget(clf, j
         assert_array_equal(there.uncertain(X), ends[0] != ends[1])
     assert not june.at_budget(share=0.2).uncertain(X).any()  # no label depends on the prior
     kept = clf.adapt(X)  # more than the prior moved: labels stay as trained, and change on both sides of that
-    assert kept.findings.labels_at is not None
+    assert not kept.reading_.labels_follow
     margin = kept.decision_function(X)[kept.uncertain(X)]
     assert margin.min() <= 0 < margin.max()
 
@@ -353,7 +353,7 @@ def test_a_fit_whose_backtest_is_interrupted_is_no_fit(past, monkeypatch):
 
     X, labels, number = past
     clf = DRPUClassifier(QUICK, holdout=2, scenario="single-sample", random_state=0).fit(X, labels)
-    monkeypatch.setattr("drpu.classifier.drpu.run_backtest", interrupted)
+    monkeypatch.setattr("drpu.periods.backtest.backtest", interrupted)
     with pytest.raises(KeyboardInterrupt):
         clf.fit(X, labels, periods=number)
     with pytest.raises(NotFittedError):
@@ -404,7 +404,7 @@ def test_rows_without_weight_take_no_part_in_the_labels_of_training(past):
         own = np.where(there, labels, number == 1)[some]  # in one period, the others are all labelled
         clf.fit(X[some], own, sample_weight=weight, periods=number[some])
         fits.append(clf)
-    plain, weighted = (clf.fitted_.label_count for clf in fits)
+    plain, weighted = (clf.fitted_.population.label_count for clf in fits)
     assert_allclose([weighted.labels, weighted.rows], [plain.labels, plain.rows])
     plain, weighted = ([(one.rows, one.labels) for one in clf.backtest_.periods] for clf in fits)
     assert plain == weighted

@@ -19,6 +19,7 @@ from drpu import (
 )
 from drpu._codec import decode, encode
 from drpu.exceptions import ShiftWarning
+from drpu.periods.read import columns_moved
 from drpu.tables.cells import ColumnProfile
 
 
@@ -152,6 +153,7 @@ def test_other_shares_of_frequent_levels_are_named(many_levels):
         adapted = many_levels.adapt(new)
     assert [shift.name for shift in adapted.moved_columns_] == ["ward"]
     fitted, seen = many_levels.fitted_, many_levels.count(new)
-    columns = tuple(decode(*encode(profile), ColumnProfile) for profile in fitted.columns)
-    again = replace(fitted, columns=columns)
-    assert again.moved_columns(seen, adapted.prior_) == adapted.moved_columns_
+    profiles = tuple(decode(*encode(profile), ColumnProfile) for profile in fitted.columns.profiles)
+    again = replace(fitted, columns=replace(fitted.columns, profiles=profiles))
+    moved = columns_moved(again, many_levels.reference_, seen, adapted.prior_)
+    assert moved == adapted.moved_columns_

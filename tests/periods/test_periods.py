@@ -13,12 +13,9 @@ from drpu.exceptions import DataError
 from drpu.periods.moves import (
     POOLED,
     Arrived,
-    Backtest,
     Evidence,
-    LabelCount,
-    PastPeriod,
+    MoveReading,
     Pooled,
-    Reading,
     backtest_of,
     combine,
     decide,
@@ -32,6 +29,7 @@ from drpu.periods.moves import (
     what_moved,
 )
 from drpu.priors.estimate import PriorEstimate
+from drpu.state.history import Backtest, LabelCount, PastPeriod
 
 GRID = np.linspace(-6, 6, 61)  # log-ratios of cells
 priors = st.floats(0.02, 0.98)
@@ -131,14 +129,17 @@ def test_the_noise_of_a_labelled_share_is_that_of_its_count():
 
 
 def test_readings_are_weighted_by_their_precision():
-    both = combine(Reading(0.0, 1.0), Reading(1.0, 0.25))
+    both = combine(MoveReading(0.0, 1.0), MoveReading(1.0, 0.25))
     assert_allclose([both.move, both.variance], [0.8, 0.2])
-    for pair in ((Reading(0.3, 0.0), Reading(5.0, 1.0)), (Reading(5.0, 1.0), Reading(0.3, 0.0))):
+    for pair in (
+        (MoveReading(0.3, 0.0), MoveReading(5.0, 1.0)),
+        (MoveReading(5.0, 1.0), MoveReading(0.3, 0.0)),
+    ):
         assert_allclose([combine(*pair).move, combine(*pair).variance], [0.3, 0.0], atol=1e-12)
 
 
 def test_readings_that_contradict_each_other_have_a_larger_variance():
-    apart = combine(Reading(0.0, 0.1), Reading(3.0, 0.1))
+    apart = combine(MoveReading(0.0, 0.1), MoveReading(3.0, 0.1))
     assert_allclose([apart.move, apart.variance], [1.5, 0.05 * 9 / 0.2])
 
 

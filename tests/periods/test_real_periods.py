@@ -16,6 +16,7 @@ from drpu.exceptions import (
     SeparationWarning,
     ShiftWarning,
 )
+from drpu.periods.read import explained_share
 
 pytestmark = pytest.mark.filterwarnings("ignore::drpu.exceptions.LabelledSampleWarning")
 
@@ -98,7 +99,7 @@ def test_labels_that_arrived_move_the_prior_under_other_shift(clf):
         without = clf.adapt(X)
     assert abs(with_labels.prior_.value - y.mean()) < abs(without.prior_.value - y.mean())
     assert with_labels.prior_.low <= y.mean() <= with_labels.prior_.high
-    assert with_labels.findings.sources == ("rows", "labels")
+    assert with_labels.reading_.sources == ("rows", "labels")
 
 
 def test_labels_need_a_single_sample_and_the_labels_of_training(clf):
@@ -285,6 +286,6 @@ def test_scores_that_tell_nothing_hardly_move_the_prior(seed):
         clf = DRPUClassifier(KernelRatio(), scenario="single-sample", random_state=0).fit(X, label)
     with pytest.warns(SeparationWarning):
         later = clf.adapt(rng.normal(size=(600, 3)))
-    assert clf.fitted_.explained_share() < 0.1
+    assert explained_share(clf.fitted_) < 0.1
     assert not later.prior_.identified
     assert abs(later.prior_.value - clf.train_prior_.value) < 0.1

@@ -22,12 +22,13 @@ from drpu.classifier.explain import Suspects
 from drpu.cli.show import decision_lines, standing
 from drpu.exceptions import DataError, DataTypeError, DRPUError, FewPositivesWarning, ShiftWarning
 from drpu.models.crossfit import Folds
-from drpu.periods.moves import PastPeriod, backtest_of
+from drpu.periods.moves import backtest_of
 from drpu.plots import GainDisplay
 from drpu.priors.figures import WIDE_RANGE, Figure
 from drpu.report import render_report, write_report
 from drpu.report.page import FIGURES
 from drpu.report.texts import expected_text, share
+from drpu.state.history import PastPeriod
 
 
 class Links(HTMLParser):
@@ -266,7 +267,7 @@ def test_the_rows_to_check_are_listed_with_reasons_and_a_download(data):
 def test_the_backtest_is_a_section_of_the_page(classifier):
     past = [PastPeriod(f"2026-0{k}", 500, 40, 0.02 * k, 1e-4, 0.03 * k, 0.0) for k in range(1, 5)]
     with_past = copy.copy(classifier)
-    with_past.fitted_ = replace(classifier.fitted_, backtest=backtest_of(past))
+    with_past._fitted = replace(classifier.fitted_, history=backtest_of(past))
     page = render_report(with_past)
     section = page[page.index("<h2>How well past periods would have been read") :].split("</section>")[0]
     assert '<svg id="backtest"' in section

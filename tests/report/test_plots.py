@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 
 from drpu import PriorEstimate
 from drpu.exceptions import ParameterError
-from drpu.periods.moves import PastPeriod, backtest_of
+from drpu.periods.moves import backtest_of, past_reading
 from drpu.plots import (
     BacktestDisplay,
     CalibrationDisplay,
@@ -24,6 +24,7 @@ from drpu.plots import (
     ScoreDisplay,
     TailRatioDisplay,
 )
+from drpu.state.history import PastPeriod
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("plot_*.py"))
 
@@ -155,7 +156,7 @@ def test_past_periods_are_drawn_by_their_labels_and_as_they_were_read(classifier
     ax = BacktestDisplay(backtest).plot().ax_
     labels, read = (bars.lines[0].get_ydata() for bars in ax.containers)
     assert_allclose(labels, [0.0, 0.02, 0.04, 0.06])
-    assert_allclose(read, [backtest.reading(period).move for period in past])
+    assert_allclose(read, [past_reading(backtest, period).move for period in past])
     assert "not used" in [text.get_text() for text in ax.get_legend().get_texts()]
     with pytest.raises(ParameterError, match="fit it with periods"):
         BacktestDisplay.from_classifier(classifier)

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from drpu._typing import Rows
 from drpu.audits.evaluation import Answers
 from drpu.audits.plan import (
     DESIGN,
@@ -29,40 +28,68 @@ from drpu.audits.plan import (
     check_of,
     check_positions,
     group_text,
-    listed,
     mean_scores,
     read_answers,
     warn_of_missing,
 )
-from drpu.classifier.base import RatioClassifier
 from drpu.exceptions import DataError, LabelError
-from drpu.periods.groups import group_members
-from drpu.state.fitted import ScoredRows, score_once
+from drpu.periods.groups import Groups
+from drpu.state.batch import Batch
+from drpu.state.fitted import FittedRatio
+from drpu.state.labels import listed
 from drpu.tables.values import is_missing, is_missing_cell
 
 _CLOSE = 1e-3  # scores of one row on two machines differ by less
 
 
-def audit_from_columns(
-    classifier: RatioClassifier,
-    X: Rows,
+@dataclass(frozen=True, slots=True)
+class _Design:
+    """The plan of an audit, as every row of its file states it."""
+
+    classifier: str
+    population: str
+    planned: int
+    rows: tuple[int, ...]  # rows of each stratum
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """A row of the file, and its answer."""
+
+    row: int
+    design: _Design
+    stratum: int
+    score: float
+    group: str | None
+    label: Any = None
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether the label was filled in."""
+        return not is_missing_cell(self.label)
+
+
+def read_audit(
+    fitted: FittedRatio,
+    batch: Batch,
     columns: Mapping[str, Any],
     *,
-    by: Any = None,
+    groups: Groups | None = None,
     label: str = LABEL,
 ) -> Any:
     """The audit in a filled-in file, or that of each group.
 
     Parameters
     ----------
-    classifier : DRPUClassifier or AdaptedClassifier
-        The classifier that planned the audit, or an adaptation or a loaded copy of it.
-    X : rows of shape (N, d)
-        The rows that the audit was planned on, in their order at that time.
+    fitted : FittedRatio
+        The attribute ``fitted_`` of the classifier that planned the audit, or of an adaptation or
+        a loaded copy of it.
+    batch : Batch
+        The rows that the audit was planned on, in their order at that time, scored.
     columns : mapping from name to array-like
         The columns of the file: ``drpu_row``, ``drpu_design``, the labels and, if it was planned in groups,
         ``drpu_group``. Values may be strings. Rows of the file may be in any order, and some may be missing.
-    by : str or array-like of shape (N,), optional
+    groups : Groups, optional
         The groups of the rows, as they were planned.
     label : str, default="drpu_label"
         Name of the column with the answers: yes and no, 1 and 0, true and false, or values of
@@ -74,152 +101,163 @@ def audit_from_columns(
         For ``classifier.adapt(X, audit=...)``. With groups, a dictionary by the names of the groups for
         ``classifier.adapt_by(X, by=by, audit=...)``; a group without answers is left out.
     """
-    if by is not None:
-        return _by_group(classifier, X, columns, by, label)
+    if groups is not None:
+        return _by_group(fitted, batch, columns, groups, label)
     if any(not is_missing_cell(name) for name in columns.get(GROUP, ())):
         raise DataError(
-            f"the audit was planned in groups (column {GROUP!r}): name the column of the groups, by=... in "
-            "Python and --by on the command line."
+            f"the audit was planned in groups (column {GROUP!r}): name the column of the groups, "
+            "by=... in Python and --by on the command line."
         )
-    tokens, labels = _read_tokens(columns, label), listed(columns[label], label)
-    return _audit(classifier, score_once(classifier, X), tokens, labels, label)
+    return _audit(fitted, batch, _read_lines(columns, label), label)
 
 
 def _by_group(
-    classifier: RatioClassifier, X: Rows, columns: Mapping[str, Any], by: Any, label: str
+    fitted: FittedRatio, batch: Batch, columns: Mapping[str, Any], groups: Groups, label: str
 ) -> dict[Any, Audit]:
+    """The audit of each group with answers."""
     if GROUP not in columns:
         raise DataError(
             f"the audit file must have a column {GROUP!r}: plan the audit with the same groups."
         )
-    names, member, scored = group_members(classifier, X, by)
-    tokens, labels = _read_tokens(columns, label), listed(columns[label], label)
-    if all(is_missing_cell(value) for value in labels):
+    lines = _read_lines(columns, label)
+    if not any(line.is_answered for line in lines):
         raise LabelError(
             f"the column {label!r} of the audit file holds no answer: fill in at least one."
         )
-    found: dict[Any, Audit] = {}
-    texts = [group_text(name) for name in names]
-    strange = [token.group for token in tokens if token.group not in texts]
-    if strange:
-        raise DataError(f"{GROUP} must name groups of the rows, {names[:8]}, got {strange[0]!r}.")
-    for token in tokens:
-        if token.row >= len(member) or texts[member[token.row]] != token.group:
-            raise DataError(
-                f"row {token.row} is not in the group {token.group!r} now: pass the rows of the plan."
-            )
-    for k in dict.fromkeys(int(member[token.row]) for token in tokens):
-        own = [i for i, token in enumerate(tokens) if member[token.row] == k]
-        if all(is_missing_cell(labels[i]) for i in own):
+    _check_groups(lines, groups)
+    by_group: dict[int, list[_Line]] = {}
+    for line in lines:
+        by_group.setdefault(int(groups.member[line.row]), []).append(line)
+    audits = {}
+    for k, lines_of_group in by_group.items():
+        if not any(line.is_answered for line in lines_of_group):
             continue
-        at = np.flatnonzero(member == k)
-        inside = [replace(tokens[i], row=int(np.searchsorted(at, tokens[i].row))) for i in own]
-        part = classifier.fitted_.some(scored, at)
-        found[names[k]] = _audit(classifier, part, inside, [labels[i] for i in own], label)
-    return found
+        rows = groups.rows(k)
+        inside = []
+        for line in lines_of_group:
+            inside.append(replace(line, row=int(np.searchsorted(rows, line.row))))
+        audits[groups.names[k]] = _audit(fitted, batch.part(fitted, rows), inside, label)
+    return audits
 
 
-def _read_tokens(columns: Mapping[str, Any], label: str) -> list[_Token]:
+def _check_groups(lines: list[_Line], groups: Groups) -> None:
+    """Raise unless every row of the file is in the group that the file names."""
+    texts = [group_text(name) for name in groups.names]
+    for line in lines:
+        if line.group not in texts:
+            raise DataError(
+                f"{GROUP} must name groups of the rows, {groups.names[:8]}, got {line.group!r}."
+            )
+    for line in lines:
+        exists = line.row < len(groups.member)
+        if not exists or texts[groups.member[line.row]] != line.group:
+            raise DataError(
+                f"row {line.row} is not in the group {line.group!r} now: pass the rows of the plan."
+            )
+
+
+def _read_lines(columns: Mapping[str, Any], label: str) -> list[_Line]:
+    """The rows of the file; raises if one of them was changed."""
     for name in (ROW, DESIGN, label):
         if name not in columns:
             raise DataError(
                 f"the audit file must have a column {name!r}, got {list(columns)}: "
                 "use the file that 'drpu audit' wrote, with its columns."
             )
-    pairs = list(zip(listed(columns[ROW], ROW), listed(columns[DESIGN], DESIGN), strict=True))
-    if not pairs:
+    rows = listed(columns[ROW], ROW)
+    designs = listed(columns[DESIGN], DESIGN)
+    labels = listed(columns[label], label)
+    groups = [None] * len(rows)
+    if GROUP in columns:
+        groups = listed(columns[GROUP], GROUP)
+    if not rows:
         raise DataError("the audit file holds no rows.")
-    for row, design in pairs:
-        if (
-            is_missing(row)
-            or is_missing(design)
-            or not isinstance(design, str)
-            or not design.strip()
-        ):
-            raise DataError(
-                f"the audit file holds a row without {ROW} or {DESIGN}: answers for other rows than planned "
-                "would bias the estimates. Remove that row."
-            )
-    groups = listed(columns[GROUP], GROUP) if GROUP in columns else [None] * len(pairs)
-    groups = [None if is_missing_cell(group) else group_text(group) for group in groups]
-    read = [_read_token(row, text, group) for (row, text), group in zip(pairs, groups, strict=True)]
-    changed = [row for (row, _), token in zip(pairs, read, strict=True) if token is None]
+    for row, design in zip(rows, designs, strict=True):
+        _check_filled(row, design)
+    lines = []
+    changed = []
+    for row, design, group, answer in zip(rows, designs, groups, labels, strict=True):
+        group_name = None if is_missing_cell(group) else group_text(group)
+        line = _read_line(row, design, group_name)
+        if line is None:
+            changed.append(row)
+        else:
+            lines.append(replace(line, label=answer))
     if changed:
         more = f" and {len(changed) - 1} more rows" if len(changed) > 1 else ""
         raise DataError(
-            f"the audit file was changed at {ROW} = {changed[0]!r}{more}: position, group and design do not "
-            f"belong together. Restore {ROW}, {GROUP} and {DESIGN} as 'drpu audit' wrote them."
+            f"the audit file was changed at {ROW} = {changed[0]!r}{more}: position, group and "
+            f"design do not belong together. Restore {ROW}, {GROUP} and {DESIGN} as 'drpu audit' "
+            "wrote them."
         )
-    return [token for token in read if token is not None]
+    return lines
 
 
-def _audit(
-    classifier: RatioClassifier,
-    scored: ScoredRows,
-    tokens: list[_Token],
-    labels: list[Any],
-    name: str,
-) -> Audit:
-    """The answers of one plan."""
-    design = tokens[0].design
-    if any(token.design != design for token in tokens):
+def _check_filled(row: Any, design: Any) -> None:
+    """Raise if a row of the file does not say which row it is, or how that was chosen."""
+    is_text = isinstance(design, str) and design.strip()
+    if is_missing(row) or is_missing(design) or not is_text:
+        raise DataError(
+            f"the audit file holds a row without {ROW} or {DESIGN}: answers for other rows than "
+            "planned would bias the estimates. Remove that row."
+        )
+
+
+def _audit(fitted: FittedRatio, batch: Batch, lines: list[_Line], name: str) -> Audit:
+    """The answers of one plan; ``name`` is that of the column of answers."""
+    design = lines[0].design
+    if any(line.design != design for line in lines):
         raise DataError("the audit file holds rows of several plans: pass one file for each plan.")
-    rows = check_positions(ROW, [token.row for token in tokens], None)
-    if design.classifier != classifier.fitted_.mark:
+    rows = check_positions(ROW, [line.row for line in lines], None)
+    if design.classifier != fitted.mark:
         raise DataError(
-            "the audit file was planned with another classifier: plan it with this one, or use the one that "
-            "wrote the file."
+            "the audit file was planned with another classifier: plan it with this one, or use the "
+            "one that wrote the file."
         )
-    planned, n = sum(design.rows), len(scored)
-    if planned != n or rows.max() >= n:
+    planned = sum(design.rows)
+    if planned != len(batch) or rows.max() >= len(batch):
         raise DataError(
-            f"the audit was planned on {planned} rows, got {n}: pass the rows of the plan."
+            f"the audit was planned on {planned} rows, got {len(batch)}: pass the rows of the plan."
         )
-    if all(is_missing_cell(value) for value in labels):
+    if not any(line.is_answered for line in lines):
         raise LabelError(
             f"the column {name!r} of the audit file holds no answer: fill in at least one."
         )
-    answered, positive = read_answers(labels, classifier.fitted_.classes, name=name)
-    scores = scored.scores[rows]
-    other = [
-        token.row
-        for token, score in zip(tokens, mean_scores(scores), strict=True)
-        if not math.isclose(token.score, score, rel_tol=_CLOSE, abs_tol=_CLOSE)
-    ]
-    if other:
+    labels = [line.label for line in lines]
+    answered, positive = read_answers(labels, fitted.classes, name=name)
+    scores = batch.scores[rows]
+    _check_scores(lines, mean_scores(scores))
+    n_answered = int(answered.sum())
+    if n_answered < design.planned:
+        deleted = design.planned - len(lines)
+        warn_of_missing(design.planned - n_answered, design.planned, deleted)
+    stratum = np.array([line.stratum for line in lines])[answered]
+    part = AuditPart(
+        answers=Answers(positive, stratum, np.array(design.rows)),
+        scores=scores[answered],
+        counts=batch.counts,
+        classifier=design.classifier,
+        population=design.population,
+        rows=rows[answered],
+    )
+    return Audit((part,))
+
+
+def _check_scores(lines: list[_Line], scores: list[float]) -> None:
+    """Raise if the rows have other scores than when the audit was planned."""
+    different = []
+    for line, score in zip(lines, scores, strict=True):
+        if not math.isclose(line.score, score, rel_tol=_CLOSE, abs_tol=_CLOSE):
+            different.append(line.row)
+    if different:
         raise DataError(
-            f"the rows are not those that the audit was planned on: the scores differ at {len(other)} of "
-            f"{len(tokens)} answered positions, first at row {other[0]}. Pass the same rows, in the same "
-            "order, as when the audit was planned."
+            "the rows are not those that the audit was planned on: the scores differ at "
+            f"{len(different)} of {len(lines)} answered positions, first at row {different[0]}. "
+            "Pass the same rows, in the same order, as when the audit was planned."
         )
-    if answered.sum() < design.planned:
-        warn_of_missing(
-            design.planned - int(answered.sum()), design.planned, design.planned - len(tokens)
-        )
-    stratum = np.array([token.stratum for token in tokens])[answered]
-    answers = Answers(positive, stratum, np.array(design.rows))
-    places = (design.classifier, design.population, rows[answered])
-    return Audit((AuditPart(answers, scores[answered], scored.counts, *places),))
 
 
-@dataclass(frozen=True, slots=True)
-class _Design:
-    classifier: str
-    population: str
-    planned: int
-    rows: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _Token:
-    row: int
-    design: _Design
-    stratum: int
-    score: float
-    group: str | None
-
-
-def _read_token(row: Any, text: str, group: str | None) -> _Token | None:
+def _read_line(row: Any, text: str, group: str | None) -> _Line | None:
     """What a row of the file says about its choice; None if it was changed."""
     try:
         position = int(float(row))
@@ -227,16 +265,21 @@ def _read_token(row: Any, text: str, group: str | None) -> _Token | None:
         if check != check_of(position, body, group) or float(row) != position:
             return None
         version, classifier, population, strata, stratum, score = body.split("-", 5)
-        pairs = [tuple(map(int, pair.split("of"))) for pair in strata.split("_")]
-        possible = all(0 <= n <= size < 2**53 for n, size in pairs) and 0 <= int(stratum) < len(
-            pairs
-        )
-        design = _Design(
-            classifier, population, sum(n for n, _ in pairs), tuple(size for _, size in pairs)
-        )
-        token = _Token(position, design, int(stratum), float(score), group)
+        planned = []
+        sizes = []
+        for of_stratum in strata.split("_"):
+            n, size = map(int, of_stratum.split("of"))
+            planned.append(n)
+            sizes.append(size)
+        design = _Design(classifier, population, sum(planned), tuple(sizes))
+        line = _Line(position, design, int(stratum), float(score), group)
     except (TypeError, ValueError, OverflowError):  # int(inf) overflows
         return None
-    return (
-        token if possible and version == VERSION and population in (*POPULATIONS, *SEEN) else None
-    )
+    if version != VERSION or population not in (*POPULATIONS, *SEEN):
+        return None
+    if not 0 <= line.stratum < len(sizes):
+        return None
+    for n, size in zip(planned, sizes, strict=True):
+        if not 0 <= n <= size < 2**53:
+            return None
+    return line

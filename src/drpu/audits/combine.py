@@ -1,115 +1,262 @@
-"""Audits of a classifier: both priors from the answers, and answers that a fit uses."""
+"""Answers about new rows, combined with what the rows show: priors, a map, and measurements."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Annotated, Any
 
 import numpy as np
 from scipy.special import ndtri
 
-from drpu._samples import Sample, SamplePair
-from drpu._typing import BoolArray, FloatArray, IntArray, Rows
-from drpu.audits.design import Growth, carry_share, combine_figures, negative_growth, settled_growth
+from drpu._codec import NotKept
+from drpu._typing import FloatArray, Rows
+from drpu.audits.design import combine_figures
 from drpu.audits.evaluation import (
     FIGURES,
     Answers,
     Evaluation,
     FairnessTest,
+    evaluate_answers,
     fairness_test,
     positive_ranks,
 )
-from drpu.audits.labelling import answer_weights
 from drpu.audits.plan import (
+    BOUND,
     Audit,
     AuditPart,
     RandomPart,
-    check_audit,
+    bound_level,
     check_positions,
     read_answers,
-    refuse_repeated,
     warn_of_missing,
 )
-from drpu.audits.recalibration import (
-    TRAINED,
-    DesignedSample,
-    LogOddsMap,
-    Population,
-    bounded_log_odds,
-    recalibrate,
-)
-from drpu.classifier.notices import warn_of_answered_positives, warn_of_other_shift
-from drpu.classifier.validation import Classes
+from drpu.audits.recalibration import DesignedSample, recalibrate
+from drpu.decisions.point import OperatingPoint, operating_point
 from drpu.exceptions import DataError, LabelledSampleWarning, ParameterError
-from drpu.models.crossfit import Known
-from drpu.periods.read import Findings, tested
+from drpu.periods.growth import Growth, carry_share, negative_growth, settled_growth
+from drpu.periods.read import Reading, TestedRows, tested, warn_of_other_shift
 from drpu.priors.calibration import ratio_posterior
 from drpu.priors.estimate import PriorEstimate, prior_from_tails
 from drpu.priors.figures import Figure
 from drpu.priors.tails import ScoreTails
-from drpu.state.fitted import Anchor, FittedRatio, ScoredRows, score_once, with_labelled
-
-if TYPE_CHECKING:
-    from drpu.classifier.adapted import AdaptedClassifier
-    from drpu.classifier.base import RatioClassifier
+from drpu.state.batch import Batch
+from drpu.state.fitted import FittedRatio
+from drpu.state.log_odds import TRAINED, LogOddsMap, RowLogOdds, bounded_log_odds
+from drpu.state.population import with_labelled
+from drpu.state.reference import Reference
 
 UNFAIR = 0.05  # below this p-value the labelled positives differ from the audited ones
-_BOUND = 0.2  # part of the error probability of the upper limit for the bound from unlabeled rows
+
+
+@dataclass(frozen=True, slots=True)
+class AnsweredReading(Reading):
+    """A reading of rows about which there are answers.
+
+    ``before_audit``: Training and test prior as they were without the answers.
+    """
+
+    fairness_test: Annotated[FairnessTest | None, NotKept] = None
+    before_audit: Annotated[tuple[PriorEstimate, PriorEstimate] | None, NotKept] = None
+
+    def for_file(self) -> Reading:
+        """What a file keeps of it."""
+        return Reading(self.prior, self.labels_at, self.shift, self.sources, self.rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """What answers about new rows give."""
+
+    fitted: FittedRatio  # with the training prior of the answers, if only the prior has changed
+    reference: Reference  # the rows of the answers, unless they were used in training
+    reading: AnsweredReading
+    point: OperatingPoint
+    evaluation: Evaluation  # performance of this point, measured on the answers
+
+
+def combine(
+    fitted: FittedRatio,
+    reference: Reference,
+    batch: Batch | ScoreTails,
+    parts: list[AuditPart],
+    point: OperatingPoint,
+    *,
+    level: float,
+) -> Answered:
+    """What the answers in ``parts`` about new rows give, of which a classifier is made.
+
+    ``point`` is that of the classifier before the answers: its cost stays, and its map is the
+    centre of the new one.
+    """
+    counts = batch if isinstance(batch, ScoreTails) else batch.counts
+    about_batch = [part for part in parts if part.counts == counts]
+    if not about_batch:
+        raise DataError(
+            "the audit was planned on other rows than these: adapt to the rows of the plan first, "
+            "and then adapt the result to new rows, which starts from the answers."
+        )
+    rows = tested(fitted, reference, counts, level=level)
+    # scores of training rows differ from those of new rows, so they cannot be compared
+    in_training = any(part.seen_in_training for part in about_batch)
+    only_prior = in_training or rows.evidence.moved == "prior"
+    if not only_prior:
+        warn_of_other_shift(rows.test, rows.moved_columns, done="answers")
+    priors = audited_priors(parts, counts, fitted, level=level)
+    warn_of_unfair_labels(priors.fairness)
+    recalibrated = fitted
+    if only_prior:  # answers about other changes say nothing about the training prior
+        recalibrated = fitted.at_train_prior(priors.train)
+    if in_training:
+        prior = priors.test
+        new_reference = Reference.of_training(recalibrated)
+    else:
+        centre = reference.map_at(point.labels_at) or TRAINED
+        new_map, prior = _recalibrated(recalibrated, about_batch, batch, centre, level=level)
+        earlier = [*reference.moved, *(shift.name for shift in rows.moved_columns)]
+        new_reference = Reference(counts, prior, new_map, tuple(dict.fromkeys(earlier)))
+    new_point = operating_point(recalibrated, new_reference, prior, cost=point.cost)
+    return Answered(
+        fitted=recalibrated,
+        reference=new_reference,
+        reading=_answered_reading(rows, counts, prior, priors.fairness, fitted),
+        point=new_point,
+        evaluation=evaluate_parts(recalibrated, new_point, about_batch, level=level),
+    )
+
+
+def _answered_reading(
+    rows: TestedRows,
+    counts: ScoreTails,
+    prior: PriorEstimate,
+    fairness: FairnessTest | None,
+    fitted: FittedRatio,
+) -> AnsweredReading:
+    return AnsweredReading(
+        prior=prior,
+        labels_at=prior.value,
+        shift="answers",
+        rows=counts.n,
+        shift_test=rows.test,
+        moved_columns=rows.moved_columns,
+        fairness_test=fairness,
+        before_audit=(fitted.prior, rows.evidence.adapted),
+    )
+
+
+def _recalibrated(
+    fitted: FittedRatio,
+    parts: list[AuditPart],
+    batch: Batch | ScoreTails,
+    centre: LogOddsMap,
+    *,
+    level: float,
+) -> tuple[LogOddsMap, PriorEstimate]:
+    """The map of the trained log-odds, and the prior of the rows, whose mean probability it is."""
+
+    def log_odds(scores: FloatArray) -> FloatArray:
+        ratio = np.exp(fitted.log_ratio_of(scores))
+        return bounded_log_odds(np.minimum(fitted.prior.value * ratio, 1.0))
+
+    if isinstance(batch, ScoreTails):
+        of_cells = bounded_log_odds(fitted.cell_probability())
+        rows = RowLogOdds.of(of_cells, batch.counts / batch.copies)
+    else:
+        rows = RowLogOdds.of(log_odds(batch.scores))
+    samples = [DesignedSample.of(log_odds(part.scores), part.answers) for part in parts]
+    tail = (1 - level) / 2
+    new_map, share = recalibrate(rows, samples, centre=centre, tails=(tail, tail))
+    return new_map, share_as_prior(share, 1.0, level)
+
+
+# -- both priors from the answers --------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class AuditedPriors:
+    """Prior of the training population from all answers, of the new rows, and a test.
+
+    ``fairness``: Compares labelled with audited positives; None if the audited rows were used in
+    training, so that their scores cannot be compared.
+    """
+
+    train: PriorEstimate
+    test: PriorEstimate
+    fairness: FairnessTest | None
+
+
+@dataclass(frozen=True, slots=True)
+class _CarriedPart:
+    """A part of an audit, its share of positives, and the growth of negatives since training."""
+
+    part: AuditPart
+    share: Figure
+    growth: Growth | None  # None if the scores do not show it
 
 
 def audited_priors(
-    parts: list[AuditPart], seen: ScoreTails, fitted: FittedRatio, *, level: float
-) -> tuple[PriorEstimate, PriorEstimate, FairnessTest | None]:
-    """Prior of the training population from all ``parts``, of the rows that ``seen`` counts, and a test.
-
-    The test compares labelled with audited positives; None if the audited rows were used in training, so
-    that their scores cannot be compared.
+    parts: list[AuditPart], counts: ScoreTails, fitted: FittedRatio, *, level: float
+) -> AuditedPriors:
+    """Both priors from answers; ``counts`` are those of the new rows.
 
     A fifth of the error probability of the upper limit is reserved for the upper limit that
-    labelled and unlabeled rows give without answers, so the smaller of the two limits is valid. It is
-    used only if no test rejects its assumption that the labelled positives are a random sample of all.
+    labelled and unlabeled rows give without answers, so the smaller of the two limits is valid. It
+    is used only if no test rejects its assumption that the labelled positives are a random sample
+    of all.
     """
-    tails = (1 - level) / 2, (1 - _BOUND) * (1 - level) / 2
-    direct = [part.answers.share(part.answers.positive, tails) for part in parts]
-    growth = [_growth(part, fitted, share) for part, share in zip(parts, direct, strict=True)]
-    train = [
-        _train_figure(part, share, step, fitted, tails)
-        for part, share, step in zip(parts, direct, growth, strict=True)
-        if step is not None
-    ]
-    base = fitted.unlabeled_prior
-    known = Figure(base.value, base.low, base.high, (base.high - base.low) ** 2 / 16)
-    unlabeled = combine_figures(train) if train else known
-    here = [part.counts == seen for part in parts]
-    own = combine_figures([share for share, there in zip(direct, here, strict=True) if there])
-    population = {part.population for part, there in zip(parts, here, strict=True) if there}
+    tails = (1 - level) / 2, (1 - BOUND) * (1 - level) / 2
+    carried = []
+    train_figures = []
+    for part in parts:
+        share = part.answers.share(part.answers.positive, tails)
+        growth = _growth(part, fitted, share)
+        carried.append(_CarriedPart(part, share, growth))
+        if growth is not None:
+            train_figures.append(_train_figure(part, share, growth, fitted, tails))
+    unlabeled = _unlabeled_figure(train_figures, fitted)
+    of_rows = [each for each in carried if each.part.counts == counts]
+    test_share = combine_figures([each.share for each in of_rows])
 
-    fairness = _fairness(parts, direct, unlabeled, fitted)
-    bounds = 1.0, 1.0
+    fairness = _fairness(carried, unlabeled, fitted)
+    train_bound = 1.0
+    test_bound = 1.0
     if fairness is None or fairness.p_value >= UNFAIR:
-        share = fitted.labelled_fraction or None
-        alone = prior_from_tails(
-            fitted.tails, level=bound_level(level), labelled_share=share, warn=False
-        )
-        bounds = alone.high, alone.high if "unlabeled" in population else 1.0
-        if any(step is not None and step.spread > 0 for step in growth):
-            unlabeled = leaning_to(unlabeled, alone)
+        without_answers = _prior_without_answers(fitted, level)
+        train_bound = without_answers.high
+        if any(each.part.population == "unlabeled" for each in of_rows):
+            test_bound = without_answers.high
+        if any(each.growth is not None and each.growth.spread > 0 for each in carried):
+            unlabeled = leaning_to(unlabeled, without_answers)
     half = half_an_answer([part.answers for part in parts])
-    prior = with_labelled(_estimate(unlabeled, bounds[0], level, half), fitted.labelled_fraction)
-    at = _estimate(own, bounds[1], level, half)
-    return prior if train else fitted.train_prior, at, fairness
+    train = fitted.prior
+    if train_figures:
+        estimate = share_as_prior(unlabeled, train_bound, level, half)
+        train = with_labelled(estimate, fitted.population.labelled_fraction)
+    return AuditedPriors(train, share_as_prior(test_share, test_bound, level, half), fairness)
+
+
+def _unlabeled_figure(train_figures: list[Figure], fitted: FittedRatio) -> Figure:
+    """Prior of the unlabeled training rows from answers, or as it was without any."""
+    if train_figures:
+        return combine_figures(train_figures)
+    prior = fitted.unlabeled_prior
+    return Figure(prior.value, prior.low, prior.high, (prior.high - prior.low) ** 2 / 16)
+
+
+def _prior_without_answers(fitted: FittedRatio, level: float) -> PriorEstimate:
+    """Prior of the unlabeled training rows by labelled and unlabeled rows alone."""
+    share = fitted.population.labelled_fraction or None
+    return prior_from_tails(
+        fitted.tails, level=bound_level(level), labelled_share=share, warn=False
+    )
 
 
 def half_an_answer(answers: list[Answers]) -> float:
-    """Share of half an answer if all are of one kind, by which a prior stays away from 0 and 1; else 0."""
-    positive = np.concatenate([one.positive for one in answers])
-    return 0.0 if np.ptp(positive.astype(int)) else 0.5 / (len(positive) + 1)
-
-
-def bound_level(level: float) -> float:
-    """Level of the two-sided interval whose upper limit is used as a bound besides the answers."""
-    return 1 - _BOUND * (1 - level)
+    """Share of half an answer if all are of one kind, by which a prior stays off 0 and 1; else 0."""
+    positive = np.concatenate([part.positive for part in answers])
+    if np.ptp(positive.astype(int)):
+        return 0.0
+    return 0.5 / (len(positive) + 1)
 
 
 def _growth(part: AuditPart, fitted: FittedRatio, share: Figure) -> Growth | None:
@@ -119,7 +266,7 @@ def _growth(part: AuditPart, fitted: FittedRatio, share: Figure) -> Growth | Non
     if part.population == "fitted":
         return Growth(fitted.tails.n / (fitted.tails.n + fitted.tails.n_positive))
     if part.population == "training":  # labelled rows are the only difference
-        return Growth(1 - fitted.labelled_fraction)
+        return Growth(1 - fitted.population.labelled_fraction)
     return negative_growth(part.counts, fitted.tails, share.value)
 
 
@@ -128,384 +275,164 @@ def _train_figure(
 ) -> Figure:
     """Prior of the unlabeled training rows from the share among audited rows.
 
-    If the population of the rows was not stated and nothing seems to have changed, the value
-    is shrunk towards no change; the limits allow for both cases.
+    If the population of the rows was not stated and nothing seems to have changed, the value is
+    shrunk towards no change; the limits allow for both cases.
     """
     figure = carry_share(share, growth.inverse, tails)
     if part.population != "auto":
         return figure
-    settled = settled_growth(growth, (1.0, 1 - fitted.labelled_fraction))
+    settled = settled_growth(growth, (1.0, 1 - fitted.population.labelled_fraction))
     value = 1 - (1 - share.value) / settled
     return replace(figure, value=min(max(value, figure.low), figure.high))
 
 
-def leaning_to(share: Figure, alone: PriorEstimate) -> Figure:
+def leaning_to(share: Figure, without_answers: PriorEstimate) -> Figure:
     """The share, averaged with the prior without answers, with inverse variances as weights.
 
-    Answers about a month with few negatives say little about the training prior. The limits remain those of
-    the answers.
+    Answers about a month with few negatives say little about the training prior. The limits remain
+    those of the answers.
     """
-    spread = (alone.high - alone.low) / (2 * float(-ndtri((1 - alone.level) / 2)))
-    of_share, of_alone = 1 / max(share.variance, 1e-12), 1 / max(spread**2, 1e-12)
-    value = (of_share * share.value + of_alone * alone.value) / (of_share + of_alone)
+    deviations = float(-ndtri((1 - without_answers.level) / 2))
+    spread = (without_answers.high - without_answers.low) / (2 * deviations)
+    weight = 1 / max(share.variance, 1e-12)
+    other_weight = 1 / max(spread**2, 1e-12)
+    value = weight * share.value + other_weight * without_answers.value
+    value /= weight + other_weight
     return replace(share, value=min(max(value, share.low), share.high))
 
 
-def _estimate(share: Figure, bound: float, level: float, half: float = 0.0) -> PriorEstimate:
-    """The share as a prior, ``half`` away from 0 and 1; a bound that the answers contradict is not used."""
+def share_as_prior(share: Figure, bound: float, level: float, half: float = 0.0) -> PriorEstimate:
+    """The share as a prior, ``half`` away from 0 and 1; bounds that answers contradict are left."""
     high = min(share.high, bound) if bound > share.low else share.high
-    low, high = max(share.low, 0.0), min(high, 1.0)
+    high = min(high, 1.0)
+    low = max(share.low, 0.0)
     value = min(max(share.value, half), 1 - half)
     return PriorEstimate(min(max(value, low), high), low, high, level, "audit")
 
 
 def _fairness(
-    parts: list[AuditPart], direct: list[Figure], train: Figure, fitted: FittedRatio
+    carried: list[_CarriedPart], unlabeled: Figure, fitted: FittedRatio
 ) -> FairnessTest | None:
     """The test on all parts whose rows were not used in training."""
-    unseen = [
-        (part, share)
-        for part, share in zip(parts, direct, strict=True)
-        if not part.seen_in_training
-    ]
+    unseen = [each for each in carried if not each.part.seen_in_training]
     if not unseen:
         return None
-    columns, first = [], 0
-    prior = min(
-        max(with_labelled(_estimate(train, 1.0, 0.95), fitted.labelled_fraction).value, 1e-6), 1.0
-    )
-    for part, share in unseen:
-        answers = part.answers
+    fraction = fitted.population.labelled_fraction
+    train_prior = with_labelled(share_as_prior(unlabeled, 1.0, 0.95), fraction).value
+    train_prior = min(max(train_prior, 1e-6), 1.0)
+    columns = []
+    first_stratum = 0
+    for each in unseen:
+        answers = each.part.answers
         mass = (answers.weight / np.maximum(answers.sizes, 1))[answers.stratum]
-        weight = mass / mass.sum() * len(part)  # each part counts by its number of answers
-        ratio = np.exp(fitted.log_ratio_of(part.scores))
-        posterior = ratio_posterior(ratio, prior, min(max(share.value, 1e-6), 1 - 1e-6))
-        ranks = positive_ranks(fitted.tails, fitted.model.counted(part.scores))
-        columns.append((ranks, answers.positive, answers.stratum + first, weight, posterior))
-        first += len(answers.rows)
-    ranks, positive, stratum, weight, posterior = map(np.concatenate, zip(*columns, strict=True))
-    return fairness_test(ranks, positive, stratum, weight, posterior, fitted.tails.n_positive)
+        weight = mass / mass.sum() * len(each.part)  # each part counts by its number of answers
+        ratio = np.exp(fitted.log_ratio_of(each.part.scores))
+        test_prior = min(max(each.share.value, 1e-6), 1 - 1e-6)
+        posterior = ratio_posterior(ratio, train_prior, test_prior)
+        ranks = positive_ranks(fitted.tails, fitted.model.counted(each.part.scores))
+        stratum = answers.stratum + first_stratum
+        columns.append((ranks, answers.positive, stratum, weight, posterior))
+        first_stratum += len(answers.rows)
+    joined = [np.concatenate(column) for column in zip(*columns, strict=True)]
+    return fairness_test(*joined, fitted.tails.n_positive)
 
 
 def warn_of_unfair_labels(test: FairnessTest | None) -> None:
     """Warn that the labelled positives are not a random sample of the positives."""
     if test is None or test.p_value >= UNFAIR:
         return
+    side = "lower"
+    consequence = "priors estimated without answers are too high, and expected recall is too low"
     if test.labelled_score_higher:
-        how = (
-            "higher",
-            "priors estimated without answers are too low, and expected recall is too high",
-        )
-    else:
-        how = (
-            "lower",
-            "priors estimated without answers are too high, and expected recall is too low",
+        side = "higher"
+        consequence = (
+            "priors estimated without answers are too low, and expected recall is too high"
         )
     LabelledSampleWarning.issue(
-        f"labelled positives score {how[0]} than the {test.n_positive} audited ones (mean rank "
+        f"labelled positives score {side} than the {test.n_positive} audited ones (mean rank "
         f"{test.rank:.2f} instead of 0.50, p = {test.p_value:.1g}): they do not look like a random "
-        f"sample of all positives. Then {how[1]}.",
+        f"sample of all positives. Then {consequence}.",
         advice="Correct the fit with an audit of the unlabeled training rows: fit(X, y, "
         "sample_weight=labelling_weights(X, y, by=[columns that decide who gets labelled], "
         "audits=[audit]).weights), or with rates=... if you know the rates.",
-        command="If you know the probability that a positive is labelled, fit with --weight, a column with "
-        "1 / probability for positives, divided by the mean of these values, and 1 for others; Python can "
-        "estimate it from answers (labelling_weights).",
+        command="If you know the probability that a positive is labelled, fit with --weight, a "
+        "column with 1 / probability for positives, divided by the mean of these values, and 1 for "
+        "others; Python can estimate it from answers (labelling_weights).",
     )
 
 
-def adapt_to_answers(
-    classifier: RatioClassifier,
-    X: Rows | ScoreTails,
-    audit: Audit,
-    *,
-    level: float,
-) -> AdaptedClassifier:
-    """The classifier recalibrated by answers; arguments as in ``adapt``."""
-    fitted = classifier.fitted_
-    rows, seen, parts, own = _parts_of(classifier, X, audit)
-    rough = fitted.prior_of(seen, level=level)
-    test, moved, shown = tested(fitted, seen, rough)
-    in_training = any(
-        part.seen_in_training for part in own
-    )  # training rows have other scores than new rows
-    only_prior = in_training or shown.moved == "prior"
-    if not only_prior:
-        warn_of_other_shift(test, moved, done="answers")
-    train, prior, fairness = audited_priors(parts, seen, fitted, level=level)
-    warn_of_unfair_labels(fairness)
-    # Answers about rows with other changes say nothing about the training prior.
-    at = fitted.at_train_prior(train) if only_prior else fitted
-    found, at = None, replace(at, anchor=None)
-    if not in_training:
-        found, prior = _recalibrated(classifier, at, own, rows, seen, level=level)
-        earlier = () if fitted.anchor is None else fitted.anchor.moved
-        names = tuple(dict.fromkeys([*earlier, *(shift.name for shift in moved)]))
-        at = replace(at, anchor=Anchor(seen, prior, found, names))
-    findings = Findings(
-        rows=seen.n,
-        shift_test=test,
-        moved_columns=moved,
-        fairness_test=fairness,
-        before_audit=(fitted.train_prior, rough),
-        shift="answers",
-        map=found,
-    )
-    adapted = classifier._adapted_at(prior, findings=findings, fitted=at)
-    measured = adapted.evaluate(Audit(tuple(own)), level=level)
-    return classifier._adapted_at(prior, findings=replace(findings, evaluation=measured), fitted=at)
-
-
-def _parts_of(
-    classifier: RatioClassifier, X: Rows | ScoreTails, audit: Audit
-) -> tuple[ScoredRows | None, ScoreTails, list[AuditPart], list[AuditPart]]:
-    """The scored rows, if there are any, their counts, and all parts and own parts of the audit."""
-    scored = None if isinstance(X, ScoreTails) else score_once(classifier, X)
-    seen = classifier._own_counts(X, None) if scored is None else scored.counts
-    parts = resolve_audit(classifier, audit, scored, seen)
-    own = [part for part in parts if part.counts == seen]
-    if not own:
-        raise DataError(
-            "the audit was planned on other rows than these: adapt to the rows of the plan first, and "
-            "then adapt the result to new rows, which starts from the answers."
-        )
-    return scored, seen, parts, own
-
-
-def _recalibrated(
-    classifier: RatioClassifier,
-    fitted: FittedRatio,
-    parts: list[AuditPart],
-    rows: ScoredRows | None,
-    seen: ScoreTails,
-    *,
-    level: float,
-) -> tuple[LogOddsMap, PriorEstimate]:
-    """The map of the trained log-odds, and the prior of the rows, whose mean probability it is."""
-    train = fitted.train_prior.value
-
-    def log_odds(log_ratio: FloatArray) -> FloatArray:
-        return bounded_log_odds(np.minimum(train * np.exp(log_ratio), 1.0))
-
-    if rows is None:
-        population = Population.of(
-            bounded_log_odds(fitted.cell_probability()), seen.counts / seen.copies
-        )
-    else:
-        population = Population.of(log_odds(fitted.log_ratio_of(rows.scores)))
-    samples = [
-        DesignedSample.of(log_odds(fitted.log_ratio_of(part.scores)), part.answers)
-        for part in parts
-    ]
-    tail = (1 - level) / 2
-    centre = classifier.findings.map or TRAINED
-    found, share = recalibrate(population, samples, centre=centre, tails=(tail, tail))
-    return found, _estimate(share, 1.0, level)
-
-
-@dataclass(frozen=True, slots=True)
-class TrainingAnswers:
-    """Answers that a fit uses."""
-
-    answers: Answers  # true labels and their design
-    place: IntArray  # positions of the answered rows in the rows of the fit, or in ``other``
-    other: Any = None  # other rows than those of the fit
-    of_unlabeled: bool = (
-        False  # whether the rows were chosen among the unlabeled rows of the fit only
-    )
-
-    @property
-    def chance(self) -> FloatArray:
-        """Probability with which each row was chosen, without a scale."""
-        answers = self.answers
-        return np.asarray((answers.sizes / np.maximum(answers.rows, 1))[answers.stratum])
-
-
-def training_answers(audits: Any, classes: Classes, labelled: BoolArray) -> list[TrainingAnswers]:
-    """The answers in ``audits``, as in ``fit``."""
-    pair = isinstance(audits, tuple) and not all(isinstance(one, (Audit, tuple)) for one in audits)
-    given = [audits] if pair or not isinstance(audits, (list, tuple)) else audits
-    pairs = [one if isinstance(one, tuple) and len(one) == 2 else (None, one) for one in given]
-    found = [(part, other) for other, audit in pairs for part in check_audit(audit).parts]
-    refuse_repeated([part for part, _ in found])
-    return [_training_part(part, other, classes, labelled) for part, other in found]
-
-
-def _training_part(
-    part: AuditPart | RandomPart, other: Any, classes: Classes, labelled: BoolArray
-) -> TrainingAnswers:
-    n, unlabeled = len(labelled), np.flatnonzero(~labelled)
-    if isinstance(part, RandomPart):
-        answered, positive = read_answers(list(part.labels), classes)
-        answers = Answers.random(positive)
-        if not part.positions:
-            return TrainingAnswers(answers, np.flatnonzero(answered), part.rows)
-        planned = n if other is None else len(other)
-        place = check_positions("rows", part.rows, planned)[answered]
-    else:
-        answers, planned = part.answers, int(part.answers.rows.sum())
-        if part.rows is None or part.rows.max() >= planned:
-            raise DataError("audits must not be planned by groups: plan one audit of all rows.")
-        place = part.rows
-    if other is not None:
-        if planned != len(other):
-            raise DataError(f"the audit was planned on {planned} rows, got {len(other)} beside it.")
-        return TrainingAnswers(answers, place, other)
-    if planned not in (n, len(unlabeled)):
-        raise DataError(
-            f"audits must be about the rows of X ({n}) or its unlabeled ones ({len(unlabeled)}), got one "
-            f"that was planned on {planned} rows: pass (rows, audit) for other rows."
-        )
-    if planned != n:
-        return TrainingAnswers(answers, unlabeled[place], None, of_unlabeled=True)
-    # Positions of a random sample without any labelled row were chosen among the unlabeled ones.
-    return TrainingAnswers(
-        answers, place, None, isinstance(part, RandomPart) and not labelled[part.rows].any()
-    )
-
-
-def known_rows(
-    pair: SamplePair,
-    labelled: BoolArray,
-    answers: list[TrainingAnswers],
-    negative: BoolArray | None,
-    check: Callable[[Any], Rows],
-) -> Known | None:
-    """All rows of known class: answers, and rows with the negative label among the unlabeled ones."""
-    at = np.cumsum(~labelled) - 1  # places among the unlabeled rows
-    parts: list[tuple[Sample, BoolArray, IntArray]] = []
-    if negative is not None:
-        place = at[negative]
-        parts.append(
-            (replace(pair.unlabeled.take(place), groups=None), np.zeros(len(place), bool), place)
-        )
-    own_rows = [one for one in answers if one.other is None]
-    warn_of_answered_positives(
-        sum(int((labelled[a.place] & ~a.answers.positive).sum()) for a in own_rows)
-    )
-    for one in answers:
-        kept = ~labelled[one.place] if one.other is None else np.ones(len(one.place), bool)
-        positive, weight = one.answers.positive[kept], np.ones(int(kept.sum()))
-        for own in (positive, ~positive):
-            if own.any():
-                weight[own] = answer_weights(one.chance[kept][own])
-        place = at[one.place[kept]] if one.other is None else np.full(len(positive), -1)
-        rows = pair.unlabeled.rows if one.other is None else check(one.other)
-        sample = Sample(rows[place if one.other is None else one.place], weight)
-        parts.append(
-            (replace(sample, weight=None) if np.allclose(weight, 1) else sample, positive, place)
-        )
-    parts = [part for part in parts if len(part[1])]
-    if not parts:
-        return None
-    sample = parts[0][0]
-    for other, _, _ in parts[1:]:
-        sample = sample.joined(other)
-    return Known(
-        sample, np.concatenate([p[1] for p in parts]), np.concatenate([p[2] for p in parts])
-    )
-
-
-def beside(pair: SamplePair, known: Known, negative: BoolArray) -> tuple[SamplePair, Known]:
-    """The unlabeled sample without the rows ``negative``, which come beside it in a case-control study."""
-    place = np.where(negative, -1, np.cumsum(~negative) - 1)[known.place]
-    rest = pair.unlabeled.take(np.flatnonzero(~negative))
-    return SamplePair(pair.positive, rest), replace(
-        known, place=np.where(known.place < 0, -1, place)
-    )
-
-
-def prior_from_answers(
-    answers: list[TrainingAnswers], n_labelled: int, n_unlabeled: int, fraction: float
-) -> PriorEstimate | None:
-    """Prior of the training population from answers about its rows; None if there are none."""
-    figures, n = [], n_labelled + n_unlabeled
-    for one in answers:
-        if one.other is not None:
-            continue
-        share = one.answers.share(one.answers.positive, (0.025, 0.025))
-        if not one.of_unlabeled:  # the labelled rows are known to be positive
-            ends = (
-                (v * n - n_labelled) / n_unlabeled for v in (share.value, share.low, share.high)
-            )
-            value, low, high = (min(max(end, 0.0), 1.0) for end in ends)
-            share = Figure(value, low, high, share.variance * (n / n_unlabeled) ** 2)
-        figures.append(share)
-    if not figures:
-        return None
-    half = half_an_answer([one.answers for one in answers if one.other is None])
-    return with_labelled(_estimate(combine_figures(figures), 1.0, 0.95, half), fraction)
+# -- answers with scores -----------------------------------------------------------------------
 
 
 def resolve_audit(
-    classifier: RatioClassifier, audit: Audit, X: ScoredRows | None, seen: ScoreTails | None
+    fitted: FittedRatio,
+    audit: Audit,
+    read_rows: Callable[[Any], Rows],
+    batch: Batch | ScoreTails | None = None,
 ) -> list[AuditPart]:
-    """The parts of ``audit`` with scores by ``classifier``, which planned it or is adapted from that one.
+    """The parts of ``audit`` with scores by ``fitted``, which planned it.
 
-    ``X`` are the rows that positions in a random sample refer to, ``seen`` the counts of the rows that it
-    was drawn from.
+    ``read_rows`` checks rows that an audit contains. ``batch`` are the rows that positions in a
+    random sample refer to, or counts of the rows that it was drawn from.
     """
-    mark, parts = classifier.fitted_.mark, []
+    parts = []
     for part in audit.parts:
         if isinstance(part, RandomPart):
-            parts.append(_resolve_random(classifier, part, X, seen, mark))
-        elif part.classifier != mark:
+            part = _resolve_random(fitted, part, read_rows, batch)
+        elif part.classifier != fitted.mark:
             raise DataError(
-                "the audit was planned with another classifier, whose scores are not comparable: plan it "
-                "with this one, or use Audit.random for rows that were chosen by simple random sampling."
+                "the audit was planned with another classifier, whose scores are not comparable: "
+                "plan it with this one, or use Audit.random for rows that were chosen by simple "
+                "random sampling."
             )
-        else:
-            parts.append(part)
+        parts.append(part)
     return parts
 
 
 def _resolve_random(
-    classifier: RatioClassifier,
+    fitted: FittedRatio,
     part: RandomPart,
-    X: ScoredRows | None,
-    seen: ScoreTails | None,
-    mark: str,
+    read_rows: Callable[[Any], Rows],
+    batch: Batch | ScoreTails | None,
 ) -> AuditPart:
-    fitted, population = classifier.fitted_, "auto"
     answered, positive = read_answers(list(part.labels), fitted.classes)
     if len(positive) < len(answered):
         warn_of_missing(len(answered) - len(positive), len(answered))
-    if part.positions and X is None:
-        raise ParameterError(
-            "this audit holds positions of rows, which need the rows they refer to: pass the rows themselves "
-            "to Audit.random, or call evaluate(X[rows], labels)."
-        )
-    if part.positions and X is not None:
-        scores = X.scores[check_positions("rows", part.rows, len(X))[answered]]
-        if fitted.training is not None:  # the training rows are recognised
-            population = fitted.training.population_of(X.rows)
+    population = "auto"
+    if not part.positions:
+        scores = fitted.model.scores(read_rows(part.rows)[answered])
+    elif isinstance(batch, Batch):
+        scores = batch.scores[check_positions("rows", part.rows, len(batch))[answered]]
+        mark = fitted.population.training
+        if mark is not None:  # the training rows are recognised
+            population = mark.population_of(batch.rows)
     else:
-        rows = classifier._checked_rows(part.rows)
-        scores = fitted.model.scores(rows[answered])
-    counts = fitted.no_counts() if seen is None else seen
-    return AuditPart(Answers.random(positive), scores, counts, mark, population)
-
-
-def rows_for_width(width: float, reached: Callable[[int], float], most: int) -> int:
-    """Smallest number of rows whose expected interval is at most ``width`` wide."""
-    low, high = 0, most
-    best = reached(high)
-    if best > width:
         raise ParameterError(
-            f"width must be at least {best:.3f} here, got {width!r}: even the labels of all {high} rows "
-            "leave this uncertainty about the population they come from. Pass more rows, or ask for a wider "
-            "interval."
+            "this audit holds positions of rows, which need the rows they refer to: pass the rows "
+            "themselves to Audit.random, or call evaluate(X[rows], labels)."
         )
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if reached(middle) <= width else (middle, high)
-    return high
+    if batch is None:
+        counts = fitted.no_counts()
+    else:
+        counts = batch.counts if isinstance(batch, Batch) else batch
+    return AuditPart(Answers.random(positive), scores, counts, fitted.mark, population)
 
 
-def averaged(found: list[Evaluation]) -> Evaluation:
-    """The mean of evaluations, each figure weighted by how precise it is."""
+def evaluate_parts(
+    fitted: FittedRatio, point: OperatingPoint, parts: list[AuditPart], *, level: float
+) -> Evaluation:
+    """Performance of a point on answers; several parts are averaged by how precise they are."""
+    evaluations = []
+    for part in parts:
+        flagged = point.is_positive(fitted.log_ratio_of(part.scores))
+        evaluation = evaluate_answers(part.answers, flagged, cost=point.cost, level=level)
+        evaluations.append(evaluation)
+    if len(evaluations) == 1:
+        return evaluations[0]
     figures = {}
     for name in FIGURES:
-        known = [getattr(one, name) for one in found if np.isfinite(getattr(one, name).value)]
-        figures[name] = combine_figures(known) if known else getattr(found[0], name)
-    return Evaluation(**figures, n=sum(one.n for one in found), level=found[0].level)
+        of_parts = [getattr(evaluation, name) for evaluation in evaluations]
+        known = [figure for figure in of_parts if np.isfinite(figure.value)]
+        figures[name] = combine_figures(known) if known else of_parts[0]
+    n = sum(evaluation.n for evaluation in evaluations)
+    return Evaluation(**figures, n=n, level=level)

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from drpu._arrays import as_numpy
-from drpu._samples import n_rows
+from drpu._checks import check_choice, check_fraction, check_integer, check_real
 from drpu._typing import BoolArray, FloatArray, IntArray, Rows
-from drpu.audits.design import Strata
+from drpu.audits.design import Strata, draw_rows, expected_width, make_strata
 from drpu.audits.evaluation import Answers
 from drpu.exceptions import (
     DataError,
@@ -23,8 +22,14 @@ from drpu.exceptions import (
     MissingAnswersWarning,
     ParameterError,
 )
+from drpu.periods.read import matched_prior
+from drpu.priors.calibration import ratio_posterior
 from drpu.priors.tails import ScoreTails
-from drpu.tables.frames import FrameRows, collected, warn_of_order
+from drpu.state.batch import Batch
+from drpu.state.fitted import FittedRatio
+from drpu.state.labels import Classes, listed
+from drpu.state.reference import Reference
+from drpu.tables.frames import collected, warn_of_order
 from drpu.tables.values import NULL_WORDS, is_missing, is_missing_cell
 
 _WORDS = {
@@ -33,59 +38,29 @@ _WORDS = {
 }
 
 
-def listed(labels: Any, name: str = "labels") -> list[Any]:
-    """The labels as a list of Python values."""
-    if isinstance(labels, (str, bytes)) or labels is None:
-        raise LabelError(f"{name} must be a sequence with one label for each row, got {labels!r}.")
-    values = as_numpy(labels)
-    if not isinstance(values, (list, tuple)):
-        if hasattr(values, "to_list") and not isinstance(values, np.ndarray):
-            values = values.to_list()  # pandas, polars and Arrow columns keep their missing values
-        else:
-            array = np.asarray(values)
-            array = array[:, 0] if array.shape[1:] == (1,) else array
-            if array.ndim != 1:
-                raise LabelError(f"{name} must have one dimension, got shape {array.shape}.")
-            values = array.tolist()
-    found = [value.item() if isinstance(value, np.generic) else value for value in values]
-    for value in found:
-        if isinstance(value, (list, dict, set, np.ndarray)):
-            raise LabelError(f"{name} must hold one value for each row, got {value!r:.100}.")
-    return found
-
-
-def check_same_rows(rows: int, labels: int) -> None:
-    """Raise unless there are as many labels as rows."""
-    if rows != labels:
-        raise DataError(f"X and y must have the same number of rows, got {rows} and {labels}.")
-
-
-def labels_of(y: Any, n: int) -> np.ndarray[Any, Any]:
-    """Labels of ``n`` rows, of any type."""
-    labels = np.array(listed(y, "y"), dtype=object)
-    check_same_rows(n, len(labels))
-    return labels
-
-
 def read_answers(
-    labels: Any, classes: np.ndarray[Any, Any], *, name: str = "labels"
+    labels: Any, classes: Classes, *, name: str = "labels"
 ) -> tuple[BoolArray, BoolArray]:
     """Which rows have an answer, and which of these answers are positive.
 
-    Answers are yes and no, 1 and 0, true and false (as values or as words), or values of ``classes``. None,
-    NaN and a blank mean: no answer.
+    Answers are yes and no, 1 and 0, true and false (as values or as words), or values of
+    ``classes``. None, NaN and a blank mean: no answer.
     """
-    values, own = listed(labels, name), classes.tolist()
-    answered = np.array(
-        [not (is_missing_cell(v) or (v in NULL_WORDS and v not in own)) for v in values], dtype=bool
-    )
-    if not answered.any():
+    values = listed(labels, name)
+    own_labels = classes.tolist()
+    answered = np.zeros(len(values), dtype=bool)
+    answers = []
+    for k, value in enumerate(values):
+        no_answer = is_missing_cell(value) or (value in NULL_WORDS and value not in own_labels)
+        if not no_answer:
+            answered[k] = True
+            answers.append(value)
+    if not answers:
         raise LabelError(f"{name} must hold at least one answer, got none.")
-    given = [value for value, there in zip(values, answered, strict=True) if there]
-    return answered, np.array(_positive(given, classes, name), dtype=bool)
+    return answered, np.array(_positive(answers, classes, name), dtype=bool)
 
 
-def true_labels(y: Any, classes: np.ndarray[Any, Any], *, blank: str | None = None) -> list[Any]:
+def true_labels(y: Any, classes: Classes, *, blank: str | None = None) -> list[Any]:
     """The true labels of rows; with ``blank="negative"``, a missing label is that of a negative.
 
     Labels of one class beside blanks are refused otherwise: they are often those of a training
@@ -112,49 +87,39 @@ def true_labels(y: Any, classes: np.ndarray[Any, Any], *, blank: str | None = No
     return values
 
 
-def labelled_flags(y: Any, classes: np.ndarray[Any, Any]) -> BoolArray:
-    """Which rows have the label of the positives; all others, also missing ones, have not."""
-    values, positive = listed(y, "y"), classes.tolist()[1]
-    flags = np.array(
-        [not is_missing(value) and bool(value == positive) for value in values], dtype=bool
-    )
-    strange = [
-        v for v in values if not is_missing(v) and v != positive and v != classes.tolist()[0]
-    ]
-    if strange:
-        raise LabelError(
-            f"y must hold the labels of training, {classes.tolist()}, or missing values, got {strange[0]!r}: "
-            "pass a missing value for every row that is not a labelled positive."
-        )
-    return flags
-
-
-def _positive(given: list[Any], classes: np.ndarray[Any, Any], name: str) -> list[bool]:
-    """The answers as labels of training, as words, or as a mixture of both that has one meaning."""
-    keys = [_key(value) for value in given]
-    negative, positive = (_key(label) for label in classes.tolist())
-    own = [None if key not in (negative, positive) else key == positive for key in keys]
-    words = [_WORDS.get(key.lower() if isinstance(key, str) else key) for key in keys]
-    if None not in own and (None in words or isinstance(classes[1], (bool, np.bool_))):
-        return [one is True for one in own]
-    if None not in words and None in own:
-        return [one is True for one in words]
-    for value, one, other in zip(given, own, words, strict=True):
-        if one is None and other is None:
+def _positive(answers: list[Any], classes: Classes, name: str) -> list[bool]:
+    """The answers as labels of training, as words, or as a mixture of both with one meaning."""
+    as_labels = []
+    as_words = []
+    negative, positive = map(_key, classes.tolist())
+    for answer in answers:
+        key = _key(answer)
+        as_labels.append(key == positive if key in (negative, positive) else None)
+        as_words.append(_WORDS.get(key.lower() if isinstance(key, str) else key))
+    if None not in as_labels and (None in as_words or isinstance(classes[1], (bool, np.bool_))):
+        return [label is True for label in as_labels]
+    if None not in as_words and None in as_labels:
+        return [word is True for word in as_words]
+    meanings = []
+    for answer, label, word in zip(answers, as_labels, as_words, strict=True):
+        if label is None and word is None:
             raise LabelError(
                 f"{name} must be yes and no, 1 and 0, true and false, or the labels of training "
-                f"({_shown(classes)}), and blank for no answer, got {value!r}."
+                f"({_shown(classes)}), and blank for no answer, got {answer!r}."
             )
-        if one is not None and other is not None and one != other:
+        if label is not None and word is not None and label != word:
             raise LabelError(
-                f"{name} can be read as 1 and 0 and as the labels of training ({_shown(classes)}), with "
-                "different answers: use True for positive and False for negative."
+                f"{name} can be read as 1 and 0 and as the labels of training "
+                f"({_shown(classes)}), with different answers: use True for positive and False "
+                "for negative."
             )
-    return [bool(other if one is None else one) for one, other in zip(own, words, strict=True)]
+        meanings.append(bool(word if label is None else label))
+    return meanings
 
 
-def _shown(classes: np.ndarray[Any, Any]) -> str:
-    return " and ".join(repr(label) for label in classes.tolist()[::-1] if not is_missing(label))
+def _shown(classes: Classes) -> str:
+    negative, positive = classes.tolist()
+    return " and ".join(repr(label) for label in (positive, negative) if not is_missing(label))
 
 
 def _key(value: Any) -> Any:
@@ -162,7 +127,9 @@ def _key(value: Any) -> Any:
     if isinstance(value, (bool, str)):
         text = str(value).strip()
         value = text.lower() if text.lower() in ("true", "false") else text
-    for number in (int, float) if isinstance(value, (str, bytes)) else ():
+    if not isinstance(value, (str, bytes)):
+        return value
+    for number in (int, float):
         try:  # as an integer first: large ones are equal as floats
             return number(value)
         except ValueError:
@@ -170,7 +137,7 @@ def _key(value: Any) -> Any:
     return value
 
 
-def check_positions(name: str, rows: Any, most: int | None) -> np.ndarray[Any, np.dtype[np.int64]]:
+def check_positions(name: str, rows: Any, most: int | None) -> IntArray:
     """``rows`` as different positions from 0 on, below ``most`` if it is given."""
     array = np.asarray(as_numpy(rows))
     if array.ndim != 1 or array.dtype.kind not in "iu":
@@ -178,11 +145,12 @@ def check_positions(name: str, rows: Any, most: int | None) -> np.ndarray[Any, n
             f"{name} must be a list of integers, positions of rows, got {array.dtype} values."
         )
     positions = array.astype(np.int64)
-    if len(positions) and (positions.min() < 0 or (most is not None and positions.max() >= most)):
-        worst = positions[(positions < 0) | (positions >= (np.inf if most is None else most))][0]
-        raise DataError(
-            f"{name} must be positions from 0 to {'the last row' if most is None else most - 1}, got {worst}."
-        )
+    outside = positions < 0
+    if most is not None:
+        outside |= positions >= most
+    if outside.any():
+        last = "the last row" if most is None else most - 1
+        raise DataError(f"{name} must be positions from 0 to {last}, got {positions[outside][0]}.")
     values, counts = np.unique(positions, return_counts=True)
     if (counts > 1).any():
         raise DataError(
@@ -190,76 +158,6 @@ def check_positions(name: str, rows: Any, most: int | None) -> np.ndarray[Any, n
             "keep one answer for each row."
         )
     return positions
-
-
-_ODD = np.uint64(0x9E3779B97F4A7C15)
-_MIX = np.uint64(0xBF58476D1CE4E5B9)
-
-
-@dataclass(frozen=True, slots=True)
-class TrainingMark:
-    """Numbers of rows and digests of the positive and the unlabeled training sample."""
-
-    n_positive: int
-    n_unlabeled: int
-    positive: int
-    unlabeled: int
-
-    @classmethod
-    def of(cls, positive: Rows, unlabeled: Rows) -> TrainingMark:
-        """The mark of two samples."""
-        return cls(n_rows(positive), n_rows(unlabeled), row_digest(positive), row_digest(unlabeled))
-
-    def population_of(self, X: Rows) -> str:
-        """``"unlabeled"``, ``"fitted"`` (both samples), or ``"auto"`` if X is neither."""
-        n = n_rows(X)
-        if n not in (self.n_unlabeled, self.n_unlabeled + self.n_positive):
-            return "auto"
-        digest = row_digest(X)
-        if n == self.n_unlabeled and digest == self.unlabeled:
-            return "unlabeled"
-        both = (self.unlabeled + self.positive) & (2**64 - 1)
-        return "fitted" if n == self.n_unlabeled + self.n_positive and digest == both else "auto"
-
-
-def row_digest(X: Rows) -> int:
-    """A 64-bit hash of a set of rows, which does not depend on their order."""
-    if isinstance(X, FrameRows):
-        X = (X.keys() >> 11).astype(np.float64)[:, None]  # 53 bits fit into float64
-    if sparse.issparse(X):
-        rows = cast(Any, X).tocsr(copy=True)
-        rows.sum_duplicates()
-        rows.eliminate_zeros()
-        cells = _mixed(np.asarray(rows.data, dtype=np.float64).view(np.uint64), rows.indices)
-        first = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
-        hashes = np.zeros(rows.shape[0], dtype=np.uint64)
-        np.add.at(hashes, first, cells)
-        return _total(hashes)
-    total = 0
-    dense = np.asarray(X).reshape(n_rows(X), -1)
-    columns = np.arange(dense.shape[1])
-    for start in range(0, len(dense), 4096):  # in blocks, to limit memory
-        block = (
-            np.ascontiguousarray(dense[start : start + 4096], dtype=np.float64) + 0.0
-        )  # -0 becomes 0
-        hashes = _mixed(block.view(np.uint64), columns).sum(axis=1, dtype=np.uint64)
-        total = (total + _total(hashes)) & (2**64 - 1)
-    return total
-
-
-def _mixed(bits: Any, columns: Any) -> Any:
-    """A hash of each value in its column; integers wrap around."""
-    with np.errstate(over="ignore"):
-        x = bits ^ ((columns.astype(np.uint64) + np.uint64(1)) * _ODD)
-        x = (x ^ (x >> np.uint64(30))) * _MIX
-        return x ^ (x >> np.uint64(27))
-
-
-def _total(hashes: Any) -> int:
-    """Sum of the hashes, mixed again so that exchanging values between rows changes the sum."""
-    with np.errstate(over="ignore"):
-        x = (hashes ^ (hashes >> np.uint64(29))) * _ODD
-        return int((x ^ (x >> np.uint64(32))).sum(dtype=np.uint64))
 
 
 POPULATIONS = ("auto", "new", "training", "unlabeled")
@@ -274,10 +172,8 @@ class AuditPart:
     scores: FloatArray  # scores of the answered rows
     counts: ScoreTails  # counts of all rows that the audit was planned on
     classifier: str  # mark of the classifier that gave the scores
-    population: str = (
-        "auto"  # as in ``plan_audit``, or "fitted": all training rows, labelled ones included
-    )
-    rows: IntArray | None = None  # positions of the answered rows among those that were planned on
+    population: str = "auto"  # as in ``plan_audit``, or "fitted": all rows of training
+    rows: IntArray | None = None  # positions of the answered rows among those of the plan
 
     @property
     def seen_in_training(self) -> bool:
@@ -390,17 +286,20 @@ class Audit:
 
 def refuse_repeated(parts: Sequence[AuditPart | RandomPart]) -> None:
     """Raise if the same answers are given twice, which would be counted twice."""
-    for one, other in itertools.combinations(parts, 2):
-        rows = [
-            part.rows
-            for part in (one, other)
-            if isinstance(part, AuditPart) and part.rows is not None
-        ]
-        again = len(rows) == 2 and np.array_equal(np.sort(rows[0]), np.sort(rows[1]))
-        if one is other or (
-            again and getattr(one, "counts", None) == getattr(other, "counts", None)
-        ):
+    for first, second in itertools.combinations(parts, 2):
+        if first is second or _same_rows(first, second):
             raise DataError("an audit must not be given twice: its answers would be counted twice.")
+
+
+def _same_rows(first: AuditPart | RandomPart, second: AuditPart | RandomPart) -> bool:
+    """Whether two parts are answers about the same rows of the same plan."""
+    if not isinstance(first, AuditPart) or not isinstance(second, AuditPart):
+        return False
+    if first.rows is None or second.rows is None:
+        return False
+    return np.array_equal(np.sort(first.rows), np.sort(second.rows)) and (
+        first.counts == second.counts
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -490,26 +389,24 @@ class AuditPlan:
         return {ROW: self.rows.tolist(), DESIGN: self._design(), LABEL: [None] * self.n}
 
     def _design(self, group: Any = None) -> list[str]:
-        pairs = zip(self.strata.planned, self.strata.rows, strict=True)
-        strata = "_".join(f"{n}of{rows}" for n, rows in pairs)
-        design, scores = (
-            f"{VERSION}-{self.classifier}-{self.population}-{strata}",
-            mean_scores(self.scores),
-        )
-        found = []
-        for row, stratum, score in zip(
-            self.rows.tolist(), self.stratum.tolist(), scores, strict=True
-        ):
+        """How each row was chosen, as texts with a checksum."""
+        strata = []
+        for planned, rows in zip(self.strata.planned, self.strata.rows, strict=True):
+            strata.append(f"{planned}of{rows}")
+        design = f"{VERSION}-{self.classifier}-{self.population}-{'_'.join(strata)}"
+        texts = []
+        rows_of_plan = zip(self.rows, self.stratum, mean_scores(self.scores), strict=True)
+        for row, stratum, score in rows_of_plan:
             body = f"{design}-{stratum}-{score:.6g}".replace("+", "")
-            found.append(f"{body}-{check_of(row, body, group)}")
-        return found
+            texts.append(f"{body}-{check_of(int(row), body, group)}")
+        return texts
 
     def _places(self, rows: Any) -> IntArray:
         """Places of the given positions in the plan."""
         wanted = check_positions("rows", rows, None)
         order = np.argsort(self.rows)
-        at = np.minimum(np.searchsorted(self.rows, wanted, sorter=order), self.n - 1)
-        place = order[at]
+        nearest = np.searchsorted(self.rows, wanted, sorter=order)
+        place = order[np.minimum(nearest, self.n - 1)]
         wrong = wanted[self.rows[place] != wanted]
         if len(wrong):
             raise DataError(
@@ -525,19 +422,18 @@ class AuditPlan:
         )
 
     def _repr_html_(self) -> str:
-        head = "".join(
-            f"<th>{name}</th>" for name in ("stratum", "rows", "to label", "expected positives")
-        )
-        lines = "".join(
-            f"<tr><td>{h + 1}</td><td>{rows:,}</td><td>{planned}</td><td>{share:.0%}</td></tr>"
-            for h, (rows, planned, share) in enumerate(
-                zip(self.strata.rows, self.strata.planned, self.strata.posterior, strict=True)
+        strata = self.strata
+        lines = []
+        columns = zip(strata.rows, strata.planned, strata.posterior, strict=True)
+        for h, (rows, planned, share) in enumerate(columns, start=1):
+            lines.append(
+                f"<tr><td>{h}</td><td>{rows:,}</td><td>{planned}</td><td>{share:.0%}</td></tr>"
             )
-        )
+        head = "<th>stratum</th><th>rows</th><th>to label</th><th>expected positives</th>"
         return (
-            f"<p><b>Audit plan</b>: label {self.n} of {int(self.strata.rows.sum()):,} rows; expected width "
-            f"of the interval {self.expected_width:.3f} at {self.level:.0%}.</p>"
-            f"<table><thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table>"
+            f"<p><b>Audit plan</b>: label {self.n} of {int(strata.rows.sum()):,} rows; expected "
+            f"width of the interval {self.expected_width:.3f} at {self.level:.0%}.</p>"
+            f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
         )
 
 
@@ -558,34 +454,40 @@ class GroupPlans(dict[Any, AuditPlan]):
         return len(self.rows)
 
     def answer(self, labels: Any) -> dict[Any, Audit]:
-        """The audit of each group, from the true labels in the order of ``rows``."""
+        """The audit of each group with answers, from the true labels in the order of ``rows``."""
         values = listed(labels)
         if len(values) != self.n:
             raise DataError(
                 f"labels must hold one answer for each of {self.n} rows, got {len(values)}."
             )
-        found, start = {}, 0
+        audits = {}
+        start = 0
         for name, plan in self.items():
-            own, start = values[start : start + plan.n], start + plan.n
-            if not all(
-                is_missing_cell(value) for value in own
-            ):  # a group without answers has no audit
-                found[name] = plan.answer(own)
-        if not found:
+            answers = values[start : start + plan.n]
+            start += plan.n
+            if not all(is_missing_cell(value) for value in answers):
+                audits[name] = plan.answer(answers)
+        if not audits:
             raise LabelError("labels must hold at least one answer, got none.")
-        return found
+        return audits
 
     def to_columns(self) -> dict[str, list[Any]]:
         """Columns for a file, as those of a plan, with the group of each row as ``drpu_group``."""
-        groups = [name for name, plan in self.items() for _ in range(plan.n)]
-        design = [text for name, plan in self.items() for text in plan._design(name)]
+        groups = []
+        design = []
+        for name, plan in self.items():
+            groups += [name] * plan.n
+            design += plan._design(name)
         return {ROW: self.rows.tolist(), GROUP: groups, DESIGN: design, LABEL: [None] * self.n}
 
     def __repr__(self) -> str:
         return f"GroupPlans({len(self)} groups, n={self.n})"
 
 
-ROW, GROUP, DESIGN, LABEL = "drpu_row", "drpu_group", "drpu_design", "drpu_label"
+ROW = "drpu_row"
+GROUP = "drpu_group"
+DESIGN = "drpu_design"
+LABEL = "drpu_label"
 VERSION = "1"
 
 
@@ -605,8 +507,8 @@ def group_text(group: Any) -> str:
 
 def check_of(row: int, body: str, group: Any) -> str:
     """Checksum of a row, its design and its group."""
-    own = "" if group is None else f"|{group_text(group)}"
-    return hashlib.sha256(f"{row}|{body}{own}".encode()).hexdigest()[:8]
+    of_group = "" if group is None else f"|{group_text(group)}"
+    return hashlib.sha256(f"{row}|{body}{of_group}".encode()).hexdigest()[:8]
 
 
 def warn_of_missing(missing: int, planned: int, deleted: int = 0) -> None:
@@ -629,3 +531,99 @@ def check_audit(audit: Any) -> Audit:
             "or Audit.random(rows, labels)."
         )
     return audit
+
+
+# -- planning ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRequest:
+    """Arguments of ``plan_audit``, checked."""
+
+    n: int | None
+    width: float | None
+    population: str
+    level: float
+
+    @classmethod
+    def of(cls, n: Any, width: Any, population: str, level: Any) -> PlanRequest:
+        """The request; raises unless it has a number of rows or a width."""
+        level = check_fraction("level", level)
+        check_choice("population", population, POPULATIONS)
+        if (n is None) == (width is None):
+            raise ParameterError(
+                f"give n or width, one of the two, got n={n!r} and width={width!r}."
+            )
+        return cls(n, width, population, level)
+
+
+def plan_audit(
+    fitted: FittedRatio,
+    reference: Reference,
+    batch: Batch,
+    request: PlanRequest,
+    rng: np.random.RandomState,
+) -> AuditPlan:
+    """The rows to label among those of ``batch``; see ``DRPUClassifier.plan_audit``."""
+    n = request.n
+    if n is not None and check_integer("n", n, low=1) > len(batch):
+        raise ParameterError(f"n must be at most the number of rows, {len(batch)}, got {n}.")
+    population = request.population
+    mark = fitted.population.training
+    if population == "auto" and mark is not None:
+        population = mark.population_of(batch.rows)
+    ratio = np.exp(fitted.log_ratio_of(batch.scores))
+    prior = matched_prior(fitted, reference, batch.counts, level=bound_level(request.level))
+    posterior = ratio_posterior(ratio, fitted.prior.value, prior.value)
+    # The upper limit without answers helps only if the prior is as high as estimated.
+    bound = prior.high if prior.identified else 1.0
+
+    def width_of(n: int) -> float:
+        strata = make_strata(ratio, posterior, n, prior.high)
+        return expected_width(strata, request.level, bound)
+
+    if n is None:
+        width = check_real("width", request.width, low=0.0, high=1.0)
+        n = _rows_for_width(width, width_of, len(batch))
+    strata = make_strata(ratio, posterior, n, prior.high)
+    chosen = draw_rows(strata, ratio, rng)
+    return AuditPlan(
+        rows=chosen,
+        strata=strata,
+        stratum=strata.of(ratio[chosen]),
+        scores=batch.scores[chosen],
+        counts=batch.counts,
+        classes=fitted.classes,
+        classifier=fitted.mark,
+        population=population,
+        expected_width=expected_width(strata, request.level, bound),
+        level=request.level,
+    )
+
+
+def _rows_for_width(width: float, width_of: Callable[[int], float], most: int) -> int:
+    """Smallest number of rows whose expected interval is at most ``width`` wide."""
+    best = width_of(most)
+    if best > width:
+        raise ParameterError(
+            f"width must be at least {best:.3f} here, got {width!r}: even the labels of all {most} "
+            "rows leave this uncertainty about the population they come from. Pass more rows, or "
+            "ask for a wider interval."
+        )
+    low = 0
+    high = most
+    while high - low > 1:
+        middle = (low + high) // 2
+        if width_of(middle) <= width:
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+BOUND = 0.2  # part of the error probability of the upper limit for the bound from unlabeled rows
+
+
+def bound_level(level: float) -> float:
+    """Level of the two-sided interval whose upper limit is a bound besides the answers."""
+    return 1 - BOUND * (1 - level)

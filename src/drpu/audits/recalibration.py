@@ -14,112 +14,31 @@ rows were chosen. The second part has no bias for any map, and a good map makes 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated
 
 import numpy as np
-from scipy.optimize import brentq
 from scipy.special import expit, log_expit, ndtri
 
-from drpu._codec import POSITIVE, Kept, Number, kept
 from drpu._typing import BoolArray, FloatArray, IntArray
 from drpu.audits.design import stratified_share
 from drpu.audits.evaluation import Answers
 from drpu.priors.figures import Figure
+from drpu.state.log_odds import (
+    INTERCEPT_SPREAD,
+    SLOPE_SPREAD,
+    TRAINED,
+    LogOddsMap,
+    RowLogOdds,
+    bounded,
+    increasing_root,
+)
 
-# Chosen by ``python -m benchmarks.answers``.
-INTERCEPT_SPREAD = 3.0  # standard deviation of the intercept about the centre
-SLOPE_SPREAD = 0.5  # relative standard deviation of the slope about the centre
 MEMORY = 0.5  # largest weight of the answers of the last period beside those of the current one
 _KEPT_PARTS = (1.0, 0.5, 0.2, 0.0)  # parts of the memory that are tried
-FARTHEST = 7.0  # trained log-odds are clipped: beyond it they say more about the model than rows
 _PSEUDO_ANSWERS = 4.0  # answers without help of the map, added to the observed residuals
 
 _STEPS = 100  # of Newton's method, which needs about ten
-
-
-@kept("map")
-@dataclass(frozen=True)
-class LogOddsMap(Kept):
-    r"""The map a + b z of trained log-odds, with its uncertainty.
-
-    ``intercept``, ``slope``: The numbers a and b; b is positive, so the map keeps the order of
-    rows.
-    ``covariance``: Variance of a, covariance of a and b, variance of b.
-    ``information``: The part of the inverse covariance that comes from answers, in the same order.
-    It is what a later period takes over, multiplied by its memory.
-    """
-
-    intercept: float = 0.0
-    slope: Annotated[float, Number(low=POSITIVE)] = 1.0
-    covariance: tuple[float, float, float] = (INTERCEPT_SPREAD**2, 0.0, SLOPE_SPREAD**2)
-    information: tuple[float, float, float] = (0.0, 0.0, 0.0)
-    n: Annotated[float, Number(0)] = (
-        0.0  # number of answers, where those of older periods count less
-    )
-
-    def log_odds(self, z: FloatArray | Sequence[float]) -> FloatArray:
-        """Log-odds after the map; trained ones are clipped at :data:`FARTHEST`."""
-        return np.asarray(self.intercept + self.slope * bounded(z))
-
-    def probability(self, z: FloatArray | Sequence[float]) -> FloatArray:
-        """Probability of the positive class after the map."""
-        return np.asarray(expit(self.log_odds(z)))
-
-    def for_next_period(self, memory: float = MEMORY) -> LogOddsMap:
-        """The map as centre of the next period, where answers count ``memory`` times as much."""
-        of_intercept, of_both, of_slope = self.information
-        information = (memory * of_intercept, memory * of_both, memory * of_slope)
-        return _with_covariance(replace(self, information=information, n=memory * self.n))
-
-    def with_share(self, share: float, rows: Population) -> LogOddsMap:
-        """The map with the intercept at which its mean over ``rows`` is ``share``, in (0, 1)."""
-        without_intercept = self.slope * rows.z
-
-        def excess(intercept: float) -> float:
-            return rows.mean(expit(intercept + without_intercept)) - share
-
-        log_odds = math.log(share / (1 - share))
-        lowest = log_odds - float(without_intercept.max())
-        highest = log_odds - float(without_intercept.min())
-        return replace(self, intercept=_root(excess, lowest, highest, 1e-12))
-
-
-TRAINED = LogOddsMap()  # the map before any answer
-
-
-@dataclass(frozen=True, slots=True)
-class Population:
-    """Trained log-odds of all rows of a period, or of ranges of rows with their numbers."""
-
-    z: FloatArray  # trained log-odds, clipped at :data:`FARTHEST`
-    weight: FloatArray | None  # weights, not negative; None for equal ones
-    n: float  # number of rows
-
-    @classmethod
-    def of(cls, z: FloatArray, weight: FloatArray | None = None) -> Population:
-        """Population from their log-odds; the number of rows is the sum of the weights."""
-        n = float(len(z) if weight is None else weight.sum())
-        return cls(bounded(z), weight, n)
-
-    def mean(self, values: FloatArray) -> float:
-        """Mean over the rows."""
-        if self.weight is None:
-            return float(values.mean())
-        return float(self.weight @ values / self.weight.sum())
-
-
-def bounded(z: FloatArray | Sequence[float]) -> FloatArray:
-    """Log-odds clipped at :data:`FARTHEST`."""
-    return np.asarray(np.clip(np.asarray(z, dtype=np.float64), -FARTHEST, FARTHEST))
-
-
-def bounded_log_odds(probability: FloatArray) -> FloatArray:
-    """Log-odds of probabilities from 0 to 1, clipped at :data:`FARTHEST`."""
-    least = float(expit(-FARTHEST))
-    p = np.clip(probability, least, 1 - least)
-    return np.asarray(np.log(p) - np.log1p(-p))
 
 
 def _posterior(z: FloatArray, positive: BoolArray, centre: LogOddsMap) -> tuple[LogOddsMap, float]:
@@ -234,13 +153,21 @@ def continued_map(
         best_map = centre
         most_evidence = -math.inf
         for part in kept_parts:
-            start = centre.for_next_period(memory * part)
+            start = for_next_period(centre, memory * part)
             mode, log_evidence = _posterior(bounded(z), positive, start)
             if log_evidence > most_evidence:
                 best_map = mode
                 most_evidence = log_evidence
         centre = best_map
     return centre
+
+
+def for_next_period(log_odds_map: LogOddsMap, memory: float = MEMORY) -> LogOddsMap:
+    """The map as centre of the next period, where answers count ``memory`` times as much."""
+    of_intercept, of_both, of_slope = log_odds_map.information
+    information = (memory * of_intercept, memory * of_both, memory * of_slope)
+    n = memory * log_odds_map.n
+    return _with_covariance(replace(log_odds_map, information=information, n=n))
 
 
 def _matrix(parts: tuple[float, float, float]) -> FloatArray:
@@ -345,7 +272,7 @@ def join_samples(samples: Sequence[DesignedSample]) -> DesignedSample:
 
 def assisted_share(
     log_odds_map: LogOddsMap,
-    rows: Population,
+    rows: RowLogOdds,
     sample: DesignedSample,
     *,
     tails: tuple[float, float] = (0.025, 0.025),
@@ -388,7 +315,7 @@ def assisted_share(
 
 
 def _tested_limits(
-    flat: LogOddsMap, rows: Population, sample: DesignedSample, tails: tuple[float, float]
+    flat: LogOddsMap, rows: RowLogOdds, sample: DesignedSample, tails: tuple[float, float]
 ) -> tuple[float, float]:
     """Limits of the share in ``rows`` that invert a test of the number of positive answers."""
     lower_tail, upper_tail = tails
@@ -400,7 +327,7 @@ def _tested_limits(
 
 
 def recalibrate(
-    population: Population,
+    population: RowLogOdds,
     samples: Sequence[DesignedSample],
     *,
     centre: LogOddsMap = TRAINED,
@@ -422,7 +349,7 @@ def _inside(share: float, mean: float, size: float) -> float:
 
 def _flattened(log_odds_map: LogOddsMap, sample: DesignedSample) -> LogOddsMap:
     """The map with a slope at which it expects at least the variance that the answers show."""
-    answered = Population.of(sample.z)
+    answered = RowLogOdds.of(sample.z)
     n = len(sample.z)
     share = _inside(float(sample.positive.mean()), 0.5, n)
     plain_variance = share * (1 - share)
@@ -439,7 +366,7 @@ def _flattened(log_odds_map: LogOddsMap, sample: DesignedSample) -> LogOddsMap:
         p = at_slope(slope).probability(sample.z)
         return wanted - float((p * (1 - p)).mean())
 
-    return at_slope(_root(missing_variance, 0.0, log_odds_map.slope, 1e-4))
+    return at_slope(increasing_root(missing_variance, 0.0, log_odds_map.slope, 1e-4))
 
 
 def _lowest_shift(eta: FloatArray, positive: BoolArray, tail: float) -> float:
@@ -458,7 +385,7 @@ def _lowest_shift(eta: FloatArray, positive: BoolArray, tail: float) -> float:
     high = 1.0
     while excess(high) < 0:
         high *= 2
-    return _root(excess, low, high, 1e-4)
+    return increasing_root(excess, low, high, 1e-4)
 
 
 def _law_of_count(p: FloatArray) -> FloatArray:
@@ -471,12 +398,3 @@ def _law_of_count(p: FloatArray) -> FloatArray:
         joint = np.fft.rfft(laws[0::2], size) * np.fft.rfft(laws[1::2], size)
         laws = np.maximum(np.fft.irfft(joint, size), 0.0)
     return np.asarray(laws[0][: len(p) + 1])
-
-
-def _root(function: Callable[[float], float], low: float, high: float, precision: float) -> float:
-    """Root of an increasing function; an end of the range if there is none, as after rounding."""
-    if function(low) >= 0:
-        return low
-    if function(high) <= 0:
-        return high
-    return float(brentq(function, low, high, xtol=precision))

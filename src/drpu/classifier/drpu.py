@@ -1,80 +1,1096 @@
-"""DRPUClassifier: a density ratio that is learnt once and used at every prior."""
+"""DRPUClassifier and AdaptedClassifier: a density ratio learnt once and used at every prior."""
 
 from __future__ import annotations
 
+import math
+from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
-from typing import Any, Self
+from html import escape
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 
 from drpu._checks import (
     SCENARIO_CHOICES,
     check_choice,
     check_flag,
+    check_fraction,
     check_integer,
     check_jobs,
     check_numbers,
     check_random_state,
+    check_real,
+    check_weights,
 )
 from drpu._codec import kept
 from drpu._progress import inform, part, progress_bar
-from drpu._samples import Sample, SamplePair
-from drpu._typing import Rows
-from drpu.audits.combine import (
-    TrainingAnswers,
-    beside,
-    known_rows,
-    prior_from_answers,
-    training_answers,
-)
-from drpu.audits.plan import TrainingMark
-from drpu.classifier.base import RatioClassifier, RatioRecord
-from drpu.classifier.notices import (
+from drpu._samples import n_rows
+from drpu._typing import BoolArray, FloatArray, Rows
+from drpu.classifier.fitting import (
+    grouped_copies,
+    training_prior,
     warn_of_alpha,
     warn_of_few_known,
     warn_of_few_positives,
-    warn_of_large_prior,
     warn_of_notes,
-)
-from drpu.classifier.priors import KERNEL_MEANS, check_prior_parameter, kernel_mean_prior
-from drpu.classifier.validation import (
-    Classes,
-    check_rows,
-    grouped_copies,
-    pair_pu,
-    read_labels,
-    scenario_of_samples,
-    scenario_of_table,
-    split_negatives,
-    split_pu,
-    warn_of_guess,
-    warn_of_more_positives,
     with_categories,
 )
-from drpu.decisions.thresholds import check_cost
-from drpu.exceptions import DataTypeError, ParameterError, PriorBoundaryWarning, PriorError
-from drpu.models.clusters import FrameLearner, Ranges, refuse_frame
-from drpu.models.crossfit import Folds, Known, cross_fit, resolve_holdout, tails_of
+from drpu.classifier.labels import read_labels, warn_of_guess, warn_of_more_positives
+from drpu.classifier.priors import check_prior_parameter
+from drpu.classifier.reading import (
+    FitArguments,
+    check_counts,
+    check_rows,
+    columns_of_ranges,
+    read_batch,
+    read_counts,
+    read_rows,
+    read_samples,
+    read_training,
+)
+from drpu.decisions.gain import Budget
+from drpu.decisions.performance import Performance
+from drpu.decisions.point import AtBudget, AtPrior, OperatingPoint, operating_point
+from drpu.exceptions import DataTypeError, ParameterError
+from drpu.models.clusters import FrameLearner, engine_of
+from drpu.models.crossfit import Folds, cross_fit, resolve_holdout, tails_of
 from drpu.models.learner import RatioLearner, seeded
 from drpu.models.registry import resolve_model
-from drpu.periods.moves import Backtest, LabelCount
-from drpu.periods.read import count_labels, plan_periods, run_backtest, without_periods
-from drpu.priors.calibration import calibrate
-from drpu.priors.estimate import PriorEstimate, as_prior, prior_from_tails, warn_if_not_identified
-from drpu.priors.tails import ScoreTails
-from drpu.state.fitted import FittedRatio, with_labelled, without_labelled
-from drpu.state.record import Columns, Labels, Parameter, parameters_of, read_parameters
-from drpu.tables.cells import ColumnProfile, profile_columns
-from drpu.tables.encoder import fixed_cells
-from drpu.tables.frames import collected, warn_of_order
-from drpu.tables.notes import Note, table_notes
-
-BACKTEST_SHARE = (
-    0.8  # of the time of a fit with a backtest, which makes up to six fits to fewer rows
+from drpu.periods.columns import OTHER_SHIFT, ColumnShift
+from drpu.periods.mixture_test import MixtureTest
+from drpu.periods.read import (
+    SHIFTS,
+    Reading,
+    Shift,
+    arrived_labels,
+    read,
+    warn_about_reading,
 )
-SURE = 0.999  # level of the limit that a given prior must exceed to contradict the rows
-EDGE, TINY = 0.005, 1e-6  # an estimate beyond EDGE whose limit is within TINY of 0 or 1 is suspect
+from drpu.priors.calibration import Calibration, calibrate
+from drpu.priors.estimate import PriorEstimate, as_prior, warn_if_not_identified
+from drpu.priors.figures import Figure
+from drpu.priors.tails import ScoreTails
+from drpu.state.batch import Batch
+from drpu.state.columns import Columns
+from drpu.state.costs import Costs, check_cost
+from drpu.state.fitted import FittedRatio
+from drpu.state.history import Backtest, LabelCount
+from drpu.state.labels import Classes, Labels
+from drpu.state.log_odds import LogOddsMap
+from drpu.state.population import Population
+from drpu.state.record import (
+    Parameter,
+    PUClassifier,
+    Record,
+    parameters_of,
+    read_parameters,
+    try_rows,
+)
+from drpu.state.reference import Reference
+from drpu.state.training import RawRows, TrainingSet
+from drpu.tables.frames import warn_of_order
+
+if TYPE_CHECKING:  # modules that a fit does not need
+    from drpu.audits.evaluation import Evaluation, FairnessTest
+    from drpu.audits.labelling import Sensitivity
+    from drpu.audits.plan import Audit, AuditPlan, GroupPlans
+    from drpu.classifier.explain import Reasons
+    from drpu.periods.group_priors import GroupPriors
+
+BACKTEST_SHARE = 0.8  # of the time of a fit with a backtest: up to six fits to fewer rows
+
+
+class RatioClassifier(PUClassifier):
+    """A fitted ratio, the prior of the rows to classify, and a cost.
+
+    Each row is treated alone: a row gets the same label in every batch. Adapting returns a new
+    :class:`drpu.AdaptedClassifier`; there is no refit.
+    """
+
+    _fitted: FittedRatio | None = None
+
+    @property
+    def fitted_(self) -> FittedRatio:
+        """The stored part of training, without rows; raises ``NotFittedError`` before it."""
+        if self._fitted is None:
+            raise NotFittedError(
+                f"This {type(self).__name__} instance is not fitted yet: call fit or fit_pu first."
+            )
+        return self._fitted
+
+    @property
+    @abstractmethod
+    def point_(self) -> OperatingPoint:
+        """How a ratio becomes a probability and a label."""
+
+    @property
+    @abstractmethod
+    def reference_(self) -> Reference:
+        """The rows that new rows are compared with: of training, or of the last answers."""
+
+    @property
+    @abstractmethod
+    def reading_(self) -> Reading:
+        """What is known about the rows to classify."""
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return self._fitted is not None
+
+    @property
+    def classes_(self) -> Classes:
+        """The two labels of the training data, the positive one last."""
+        return self.fitted_.classes
+
+    @property
+    def scenario_(self) -> str:
+        """How the labelled rows were collected: "single-sample" or "case-control"."""
+        return self.fitted_.population.scenario
+
+    @property
+    def train_prior_(self) -> PriorEstimate:
+        """Prior of the training population."""
+        return self.fitted_.prior
+
+    @property
+    def test_prior_(self) -> PriorEstimate:
+        """Prior of the rows to classify, which :meth:`predict` uses."""
+        return self.point_.prior
+
+    @property
+    def prior_(self) -> PriorEstimate:
+        """Shorthand for ``test_prior_``, the prior that :meth:`predict` uses."""
+        return self.point_.prior
+
+    @property
+    def cost_(self) -> float:
+        """False-positive cost in use."""
+        return self.point_.cost
+
+    @property
+    def threshold_(self) -> float:
+        """Ratio above which a row is flagged."""
+        return self.point_.threshold
+
+    # -- predictions ---------------------------------------------------------------------------
+
+    def ratio(self, X: Rows) -> FloatArray:
+        """Density ratio p(x | positive) / p(x) relative to the training population.
+
+        It lies between 0 and 1 / training prior, and does not depend on the prior of the
+        rows to classify.
+        """
+        return self.point_.bounded_ratio(self._log_ratio(X))
+
+    def decision_function(self, X: Rows) -> FloatArray:
+        """Log of the ratio divided by the threshold: above 0 for flagged rows."""
+        return self.point_.margin(self._log_ratio(X))
+
+    def predict(self, X: Rows) -> np.ndarray[Any, Any]:
+        """Label of each row, in the coding of the training labels; a tie is negative.
+
+        If the prior is not identified, its central value is used, of which ``fit``, ``adapt`` and
+        :func:`drpu.load` warn.
+        """
+        return self._labels(self.decision_function(X))
+
+    def predict_proba(self, X: Rows) -> FloatArray:
+        """Probability of each class under the current prior, in the order of ``classes_``."""
+        positive = self.point_.probability(self.ratio(X))
+        return np.column_stack([1 - positive, positive])
+
+    def uncertain(self, X: Rows) -> BoolArray:
+        """Rows whose label changes within the interval of the current prior; none with a budget.
+
+        The uncertainty of the training prior is not taken into account.
+        """
+        log_ratio = self._log_ratio(X)
+        low, high = self.point_.at_limits(self.reference_)
+        return np.asarray(low.is_positive(log_ratio) != high.is_positive(log_ratio))
+
+    def _outputs(self, X: Rows) -> dict[str, np.ndarray[Any, Any]]:
+        """Label, probability, ratio and score of each row, from one pass over them.
+
+        The score is that of ``decision_function``.
+        """
+        log_ratio = self._log_ratio(X)
+        margin = self.point_.margin(log_ratio)
+        ratio = self.point_.bounded_ratio(log_ratio)
+        return {
+            "label": self._labels(margin),
+            "probability": self.point_.probability(ratio),
+            "ratio": ratio,
+            "score": margin,
+        }
+
+    def _log_ratio(self, X: Rows) -> FloatArray:
+        if isinstance(X, Batch):
+            return self.fitted_.log_ratio_of(X.scores)
+        return self.fitted_.log_ratio(read_rows(self, X))
+
+    def _labels(self, margin: FloatArray) -> np.ndarray[Any, Any]:
+        return self.classes_[(margin > 0).astype(np.intp)]
+
+    def _warn_of_prior(self) -> None:
+        """Warn if labels are made at a prior that is not identified."""
+        if self.point_.uses_prior:
+            warn_if_not_identified(self.test_prior_)
+
+    # -- expected performance ------------------------------------------------------------------
+
+    def expected_performance(self) -> Performance:
+        """Expected accuracy, precision, recall and cost at the current prior, without labels.
+
+        Computed from held-out positives and unlabeled training rows, which is valid if only the
+        prior has changed. The threshold is evaluated on counts that did not determine it. After
+        answers the figures follow their map, over the rows that they are about; ``evaluation_`` has
+        measured ones.
+        """
+        return self.point_.expected(self.fitted_, self.reference_, self.reading_.rows)[0]
+
+    def expected_range(self) -> tuple[Performance, Performance]:
+        """Lower and upper 95 % limit of each expected quantity.
+
+        They include the limits of both priors, the sampling error of the training counts and
+        that of the threshold. They hold for the population that new rows are drawn from.
+        """
+        return self.point_.expected(self.fitted_, self.reference_, self.reading_.rows)[1:]
+
+    def expected_bill(self, rows: float = 1.0) -> Figure:
+        """Expected cost of classifying ``rows`` rows, in the unit of the two amounts.
+
+        Needs a cost that was given as :class:`drpu.Costs`.
+        """
+        costs = self.cost_
+        if not isinstance(costs, Costs):
+            raise ParameterError(
+                f"expected_bill needs the cost as two amounts, got cost={float(costs):g}: pass "
+                "Costs(false_alarm=5, miss=200) to at_cost."
+            )
+        unit = check_real("rows", rows, low=0.0) * (costs.false_alarm + costs.miss)
+        figures = self.point_.expected(self.fitted_, self.reference_, self.reading_.rows)
+        value, low, high = (unit * float(performance.cost) for performance in figures)
+        return Figure(value, min(low, value), max(high, value))
+
+    def sensitivity(self, k: float) -> Sensitivity:
+        """Bounds of the training prior and of the flagged rows if some positives are labelled more
+        often.
+
+        Parameters
+        ----------
+        k : float
+            At least 1: the rate at which any positive is labelled differs from the mean rate by a
+            factor from 1/k to k.
+
+        Returns
+        -------
+        sensitivity : Sensitivity
+            Both figures as estimated, and their bounds over all such rates.
+        """
+        from drpu.audits.labelling import sensitivity
+
+        fitted = self.fitted_
+        share = fitted.population.labelled_fraction
+        positive = fitted.tails.positive_counts
+        unlabeled = fitted.tails.counts
+        prior = fitted.prior.value
+        return sensitivity(
+            fitted.cell_probability(),
+            k=check_real("k", k, low=1.0, high=1e6),
+            weight=share * positive / positive.sum() + (1 - share) * unlabeled / unlabeled.sum(),
+            rate=min(share / prior, 1.0) if prior > 0 else 0.0,
+            cost=float(self.cost_),
+        )
+
+    # -- operating points: another prior, cost or budget ---------------------------------------
+
+    def at_prior(self, prior: float | PriorEstimate) -> AdaptedClassifier:
+        """Classifier for rows whose prior is known; there is no refit.
+
+        Parameters
+        ----------
+        prior : float or PriorEstimate
+            Prior of the rows to classify.
+
+        Returns
+        -------
+        adapted : AdaptedClassifier
+            Frozen, with the cost of this classifier, which decides again after :meth:`at_budget`.
+
+        Examples
+        --------
+        >>> from drpu import DRPUClassifier, make_gaussian_pu
+        >>> X, y = make_gaussian_pu(300, 1000, prior=0.3, separation=3, random_state=0).X_y()
+        >>> clf = DRPUClassifier("kernel", random_state=0).fit(X, y)
+        >>> rare = clf.at_prior(0.05).at_cost(0.8)
+        >>> rare.prior_.value, rare.cost_
+        (0.05, 0.8)
+        """
+        moved = as_prior("prior", prior)
+        if moved == self.test_prior_:  # of the same rows
+            return self._at_point(self.point_.at_cost(self.cost_))
+        point = operating_point(self.fitted_, self.reference_, moved, cost=self.cost_)
+        return AdaptedClassifier(self.fitted_, self.reference_, Reading.given(moved), point)
+
+    def at_cost(self, cost: float) -> AdaptedClassifier:
+        """Classifier with another cost and the same prior; there is no refit.
+
+        Of several operating points the later call decides: after :meth:`at_budget`,
+        :meth:`at_recall` or :meth:`at_precision`, the threshold is again that of the prior and the
+        cost.
+
+        Parameters
+        ----------
+        cost : float or Costs
+            False-positive cost in (0, 1), or two amounts.
+
+        Returns
+        -------
+        adapted : AdaptedClassifier
+            Frozen. Figures that were measured on answers (``evaluation_``) belong to the old
+            threshold, so it has none: call ``evaluate`` again.
+        """
+        return self._at_point(self.point_.at_cost(cost))
+
+    def at_budget(
+        self, rows: int | None = None, *, of: Any = None, share: float | None = None
+    ) -> AdaptedClassifier:
+        """Classifier that flags as many rows as can be checked, those with the highest scores.
+
+        Parameters
+        ----------
+        rows : int, optional
+            Number of rows that can be checked.
+        of : rows of shape (n, d), ScoreTails or int, optional
+            The rows to choose from: the rows themselves, their counts, or their number.
+        share : float, optional
+            Share of the rows that can be checked, instead of ``rows``.
+
+        Returns
+        -------
+        adapted : AdaptedClassifier
+            Has the same prior and cost, and the threshold of the budget. Its ``budget_`` has the
+            expected precision, recall and lift with their limits and, if rows were given, the
+            positions of the rows to check, in descending order of the score.
+
+        Examples
+        --------
+        >>> from drpu import DRPUClassifier, make_gaussian_pu
+        >>> data = make_gaussian_pu(
+        ...     300, 1000, prior=0.3, test_prior=0.1, n_test=2000, separation=3, random_state=0
+        ... )
+        >>> clf = DRPUClassifier("kernel", random_state=0).fit_pu(data.positive, data.unlabeled)
+        >>> june = clf.adapt(data.test)
+        >>> day = june.at_budget(rows=50, of=data.test)
+        >>> int(day.predict(data.test).sum())
+        50
+        >>> bool(day.budget_.precision.low > 0.5)
+        True
+        """
+        from drpu.decisions.budget import budget_threshold, check_budget
+
+        check_budget(rows, of, share)
+        if of is not None and not np.isscalar(of):
+            of = self._batch_or_counts(of)
+        point = self.point_.at_cost(self.cost_)  # without an earlier budget
+        budget = budget_threshold(self.fitted_, self.reference_, point, of, rows=rows, share=share)
+        return self._at_point(AtBudget(point, budget))
+
+    def at_recall(self, recall: float) -> AdaptedClassifier:
+        """Classifier that flags as few rows as are expected to contain this share of all positives.
+
+        The expected figures are in ``budget_``, as from :meth:`at_budget`.
+        """
+        from drpu.decisions.budget import share_for_recall
+
+        gain = self.point_.gain(self.fitted_, self.reference_)
+        return self.at_budget(share=share_for_recall(gain, recall))
+
+    def at_precision(self, precision: float) -> AdaptedClassifier:
+        """Classifier that flags as many rows as possible with this expected share of positives
+        among them.
+
+        The expected figures are in ``budget_``, as from :meth:`at_budget`.
+        """
+        from drpu.decisions.budget import share_for_precision
+
+        gain = self.point_.gain(self.fitted_, self.reference_)
+        return self.at_budget(share=share_for_precision(gain, precision))
+
+    def _at_point(self, point: OperatingPoint) -> AdaptedClassifier:
+        """The classifier for the same rows at another operating point."""
+        return AdaptedClassifier(self.fitted_, self.reference_, self.reading_, point)
+
+    def _batch_or_counts(self, X: Any) -> Batch | ScoreTails:
+        if isinstance(X, ScoreTails):
+            return check_counts(self.fitted_, X)
+        return read_batch(self, X)
+
+    # -- adaptation ----------------------------------------------------------------------------
+
+    def count(self, X: Rows, *, sample_weight: Any = None) -> ScoreTails:
+        """Counts of the scores of rows, which :meth:`adapt` accepts in place of rows.
+
+        Counts of parts add up exactly to those of the whole: count each shard separately,
+        ``merge`` the results, and adapt to the sum.
+
+        Parameters
+        ----------
+        X : rows of shape (n, d)
+            Unlabeled rows; the workers count those of a Dask or Spark data frame.
+        sample_weight : array-like of shape (n,), or str, optional
+            Weights of the rows in the counts. The name of their column for a Dask or Spark data
+            frame.
+
+        Returns
+        -------
+        tails : ScoreTails
+            Each row is counted once per fold model.
+        """
+        warn_of_order(X, sample_weight=sample_weight)
+        return read_counts(self, X, sample_weight)
+
+    def adapt(
+        self,
+        X: Rows | ScoreTails,
+        y: Any = None,
+        *,
+        audit: Audit | None = None,
+        sample_weight: Any = None,
+        shift: str = "auto",
+        level: float = 0.95,
+    ) -> AdaptedClassifier:
+        """Estimate the prior of the batch ``X`` and return a classifier for it.
+
+        Parameters
+        ----------
+        X : rows of shape (n, d), or ScoreTails
+            Rows with the prior of the rows to classify, or their counts from
+            :meth:`count`. The workers count the rows of a Dask or Spark data frame.
+        y : array-like of shape (n,), optional
+            Labels of these rows that have arrived, as in ``fit``: labelled positives, and all
+            others. Their share, by weight, is a further reading of the prior, if positives are
+            labelled at the rate of training, and a lower bound only if the classifier was fitted
+            with a ``label_delay`` above 0. Needs a single sample (``scenario_``).
+        audit : Audit, optional
+            True labels of some of these rows, from :meth:`plan_audit` or ``Audit.random``. They
+            give the prior of these rows, and a map of the trained log-odds from which labels and
+            probabilities come (``map_``). If only the prior has changed since training, they also
+            give the training prior. Later adaptations of the result start from the map and compare
+            new rows with these rows. In a later audit these answers count at most half as much as
+            the new ones.
+        sample_weight : array-like of shape (n,), or str, optional
+            Weights of the rows in the counts; the name of their column for a Dask or Spark data
+            frame.
+        shift : {"auto", "prior", "none"}, default="auto"
+            What may have changed since training. ``"auto"`` decides by two tests: where nothing but
+            the prior changed, prior and labels are adapted to it, with scores that hardly separate
+            the classes only in part (see docs/months.md); otherwise they move only as far as the
+            backtest of ``fit(..., periods=...)``, labels that arrived or answers support it, and
+            without any of them labels stay as trained. ``"prior"`` assumes that only the prior
+            changed, as the paper does. ``"none"`` keeps prior and labels.
+        level : float, default=0.95
+            Confidence level of the interval.
+
+        Returns
+        -------
+        adapted : AdaptedClassifier
+            Frozen, with the cost of this classifier: later changes of this classifier do not affect
+            it.
+
+        See Also
+        --------
+        at_cost : The same classifier at another cost.
+        """
+        check_fraction("level", level)
+        if audit is not None:
+            chosen_shift = None if shift == "auto" else shift
+            refuse_with_audit(sample_weight=sample_weight, y=y, shift=chosen_shift)
+            return self._adapted_to_answers(X, audit, level=level)
+        check_choice("shift", shift, SHIFTS)
+        warn_of_order(X, y=y, sample_weight=sample_weight)
+        if sample_weight is None and self._has_periods(X):
+            X = read_batch(self, X, warn_of_periods=True)
+        counts = read_counts(self, X, sample_weight)
+        arrived = None
+        if y is not None:
+            weight = self._weight_of_labels(counts, sample_weight)
+            n = round(counts.n) if weight is None else len(weight)
+            arrived = arrived_labels(self.fitted_, self.reference_, y, n, weight)
+        reading = read(
+            self.fitted_, self.reference_, counts, shift=shift, level=level, arrived=arrived
+        )
+        warn_about_reading(reading, self.reference_, shift=shift)
+        if shift == "none":
+            before = self.reading_
+            reading = replace(reading, prior=before.prior, labels_at=before.labels_at)
+        return self._at_reading(reading)
+
+    def adapt_predict(
+        self, X: Rows, *, sample_weight: Any = None, shift: str = "auto", level: float = 0.95
+    ) -> tuple[AdaptedClassifier, np.ndarray[Any, Any]]:
+        """Adapt to the batch ``X`` and label its rows, scoring each of them once.
+
+        ``adapted, labels = clf.adapt_predict(X)`` is ``adapted = clf.adapt(X)`` followed by
+        ``labels = adapted.predict(X)``, at about half of the computing time. The options are those
+        of :meth:`adapt`.
+        """
+        warn_of_order(X, sample_weight=sample_weight)
+        batch = read_batch(self, X, warn_of_periods=sample_weight is None)
+        adapted = self.adapt(batch, sample_weight=sample_weight, shift=shift, level=level)
+        return adapted, adapted.predict(batch)
+
+    def adapt_by(
+        self,
+        X: Rows,
+        y: Any = None,
+        *,
+        by: Any,
+        level: float = 0.95,
+        audit: Mapping[Any, Audit] | None = None,
+        budget: float | None = None,
+        shift: str = "auto",
+    ) -> GroupPriors:
+        """Prior of each group of rows, with limits that hold for all groups together, and its
+        classifier.
+
+        Parameters
+        ----------
+        X : rows of shape (n, d)
+            Unlabeled rows.
+        y, shift
+            As in :meth:`adapt`, for each group.
+        by : str or array-like of shape (n,)
+            Name of a column of ``X``, or one value per row. Dates are grouped by calendar month.
+            The column need not have been in the training data.
+        level : float, default=0.95
+            Level at which the limits of all groups hold together.
+        audit : mapping from group to Audit, optional
+            Answers about rows of some or all groups, from ``plan_audit_by(...).answer(labels)``.
+            The priors of these groups come from them.
+        budget : int or float, optional
+            Rows of each group that can be checked, or their share as a float up to 1; see
+            :meth:`at_budget`.
+
+        Returns
+        -------
+        priors : GroupPriors
+            For each group its prior, what moved, the warnings about it, and its ``classifier``,
+            which makes its labels. The values of small groups are shrunk towards the prior of all
+            rows; see :class:`drpu.periods.group_priors.GroupPriors` for the rule.
+
+        Examples
+        --------
+        >>> from drpu import DRPUClassifier, make_gaussian_pu
+        >>> data = make_gaussian_pu(
+        ...     300, 1000, prior=0.3, test_prior=0.2, n_test=2000, separation=3, random_state=0
+        ... )
+        >>> clf = DRPUClassifier("kernel", random_state=0).fit_pu(data.positive, data.unlabeled)
+        >>> months = ["may", "june"] * 1000
+        >>> clf.adapt_by(data.test, by=months).names
+        ['june', 'may']
+        """
+        from drpu.classifier.groups import GroupOptions, adapt_by_group
+
+        check_choice("shift", shift, SHIFTS)
+        options = GroupOptions(check_fraction("level", level), audit, budget, shift)
+        warn_of_order(X, y=y)
+        return adapt_by_group(self, X, y, by, options)
+
+    def _at_reading(self, reading: Reading) -> AdaptedClassifier:
+        """The classifier for rows that were read."""
+        point = operating_point(
+            self.fitted_,
+            self.reference_,
+            reading.prior,
+            cost=self.cost_,
+            labels_at=reading.labels_at,
+        )
+        return AdaptedClassifier(self.fitted_, self.reference_, reading, point)
+
+    def _adapted_to_answers(
+        self, X: Rows | ScoreTails, audit: Audit, *, level: float
+    ) -> AdaptedClassifier:
+        """The classifier recalibrated by answers."""
+        from drpu.audits.combine import combine, resolve_audit
+        from drpu.audits.plan import check_audit
+
+        audit = check_audit(audit)
+        batch = self._batch_or_counts(X)
+        parts = resolve_audit(self.fitted_, audit, partial(read_rows, self), batch)
+        answered = combine(self.fitted_, self.reference_, batch, parts, self.point_, level=level)
+        return AdaptedClassifier(
+            answered.fitted,
+            answered.reference,
+            answered.reading,
+            answered.point,
+            answered.evaluation,
+        )
+
+    def _has_periods(self, X: Any) -> bool:
+        """Whether new rows may have the column of periods of training."""
+        counted = isinstance(X, (Batch, ScoreTails))
+        return self.fitted_.columns.period is not None and not counted and in_memory(X)
+
+    def _weight_of_labels(self, counts: ScoreTails, sample_weight: Any) -> FloatArray | None:
+        if sample_weight is not None and not isinstance(sample_weight, str):
+            return check_numbers("sample_weight", sample_weight)
+        if counts.weighted:
+            raise ParameterError(
+                "y must be None with weighted counts, in which rows are not told apart."
+            )
+        return None
+
+    # -- audits --------------------------------------------------------------------------------
+
+    def plan_audit(
+        self,
+        X: Rows,
+        *,
+        n: int | None = None,
+        width: float | None = None,
+        population: str = "auto",
+        level: float = 0.95,
+        random_state: Any = None,
+    ) -> AuditPlan:
+        """Choose rows whose true labels are most informative about the share of positives.
+
+        Rows are divided into strata by score, and more rows are chosen where the classifier
+        is uncertain. Every row is chosen with a known, positive probability, so estimates from the
+        answers are valid even if the classifier is wrong.
+
+        Parameters
+        ----------
+        X : rows of shape (N, d)
+            Unlabeled rows, a sample of the population whose prior is wanted.
+        n : int, optional
+            Number of rows to label. Give this or ``width``.
+        width : float, optional
+            Width that the interval of the prior should have: the smallest number of rows
+            that is expected to reach it is planned.
+        population : {"auto", "new", "training", "unlabeled"}, default="auto"
+            Where the rows come from. ``"new"``: from any time or place; the counts of their scores
+            show how far the prior has changed since training. ``"training"``: new rows of the same
+            population that the classifier was trained on. ``"unlabeled"``: the unlabeled training
+            rows themselves, or some of them. The last two need no comparison of counts, which makes
+            the training prior more precise. ``"auto"`` recognises the unlabeled or the whole
+            training sample of this fit, in any order (a loaded classifier cannot), and otherwise is
+            ``"new"``, except that the training prior is shrunk towards "nothing has changed" as far
+            as the counts agree with it.
+        level : float, default=0.95
+            Confidence level that ``width`` refers to.
+        random_state : int, RandomState or None, default=None
+            Seed of the choice of rows.
+
+        Returns
+        -------
+        plan : AuditPlan
+            ``plan.rows`` are the positions of the rows to label.
+
+        See Also
+        --------
+        adapt : Accepts ``audit=plan.answer(labels)``.
+        """
+        from drpu.audits.plan import PlanRequest, plan_audit
+
+        request = PlanRequest.of(n, width, population, level)
+        if isinstance(X, ScoreTails):
+            raise ParameterError("X must be rows: rows cannot be chosen from counts.")
+        batch = read_batch(self, X)
+        rng = check_random_state(random_state)
+        return plan_audit(self.fitted_, self.reference_, batch, request, rng)
+
+    def plan_audit_by(
+        self,
+        X: Rows,
+        *,
+        by: Any,
+        n: int | None = None,
+        width: float | None = None,
+        level: float = 0.95,
+        random_state: Any = None,
+    ) -> GroupPlans:
+        """Choose rows to label in each group of rows, such as each month.
+
+        Parameters
+        ----------
+        X, by
+            Rows and their groups, as in :meth:`adapt_by`.
+        n, width, level, random_state
+            As in :meth:`plan_audit`, for each group.
+
+        Returns
+        -------
+        plans : GroupPlans
+            ``plans.rows`` are the positions of the rows to label, and ``plans.answer(labels)`` the
+            audits that :meth:`adapt_by` accepts.
+        """
+        from drpu.classifier.groups import plan_by_group
+
+        return plan_by_group(self, X, by, n=n, width=width, level=level, random_state=random_state)
+
+    def evaluate(
+        self, X: Rows | Audit, y: Any = None, *, blank: str | None = None, level: float = 0.95
+    ) -> Evaluation:
+        """Accuracy, precision, recall and cost from true labels, with confidence limits.
+
+        Parameters
+        ----------
+        X : Audit, or rows of shape (n, d)
+            An audit, whose answers are weighted by their design; several parts are
+            averaged. Or a simple random sample of rows.
+        y : array-like of shape (n,), optional
+            The true labels of the rows: yes and no, 1 and 0, true and false, or values of
+            ``classes_``; None, NaN and a blank mean: no answer. Left out with an audit.
+        blank : {"negative"}, optional
+            What a missing label means: ``"negative"`` if only positives were marked. Otherwise
+            there is no answer, and labels of one class beside missing ones are refused.
+        level : float, default=0.95
+            Confidence level of each interval.
+
+        Returns
+        -------
+        evaluation : Evaluation
+            Figures with limits for the population that the rows were drawn from.
+        """
+        from drpu.audits.combine import evaluate_parts, resolve_audit
+        from drpu.audits.plan import Audit, AuditPlan, check_audit, true_labels
+
+        level = check_fraction("level", level)
+        if isinstance(X, (Audit, AuditPlan)):
+            if y is not None:
+                raise ParameterError("y must be None with an audit: it contains the answers.")
+            if blank is not None:
+                raise ParameterError("blank must be None with an audit: it contains the answers.")
+            audit = check_audit(X)
+        elif y is None:
+            raise ParameterError("y must be given with rows: their true labels.")
+        else:
+            warn_of_order(X, y=y)
+            audit = Audit.random(X, true_labels(y, self.classes_, blank=blank))
+        parts = resolve_audit(self.fitted_, audit, partial(read_rows, self))
+        return evaluate_parts(self.fitted_, self.point_, parts, level=level)
+
+    def evaluate_by(
+        self,
+        X: Rows,
+        y: Any = None,
+        *,
+        by: Any,
+        audit: Mapping[Any, Audit] | None = None,
+        blank: str | None = None,
+        level: float = 0.95,
+    ) -> dict[Any, Evaluation]:
+        """Measured performance in each group of rows, such as each month.
+
+        Parameters
+        ----------
+        X, by
+            Rows and their groups, as in :meth:`adapt_by`.
+        y, blank, level
+            True labels, the meaning of missing ones and confidence level, as in :meth:`evaluate`.
+        audit : mapping from group to Audit, optional
+            Instead of ``y``: answers about rows of some groups.
+
+        Returns
+        -------
+        found : dict of Evaluation
+            Groups without answers are left out.
+        """
+        from drpu.audits.plan import true_labels
+        from drpu.classifier.groups import evaluate_by_group
+
+        warn_of_order(X, y=y)
+        if y is not None:
+            y = true_labels(y, self.classes_, blank=blank)
+        return evaluate_by_group(self, X, y, by, audit, level=level)
+
+    # -- explanations --------------------------------------------------------------------------
+
+    def contributions(self, X: Rows) -> Any:
+        """How much each column adds to the score of each row, for models with trees.
+
+        These are the contributions that LightGBM computes (Shapley values of its trees). For the
+        default they are averaged over its members with their weights, for ``"boosted"`` over the
+        folds.
+
+        Parameters
+        ----------
+        X : rows of shape (n, d)
+            Rows to explain.
+
+        Returns
+        -------
+        contributions : ndarray of shape (n, d + 1), or a frame like ``X``
+            One column for each column of ``X`` in the order of training (zeros for identifiers,
+            which were left out), and a last column with everything else, ``(rest)``, in more
+            parentheses if ``X`` has a column of this name. For ``model="boosted"`` that is the
+            score of an average row. For the default, it also contains the score of the smooth
+            member, which cannot be divided among the columns. The sum of a row is its score: the
+            log-ratio before calibration. Where the log-ratio is not linear in the output of the
+            trees, as for a forest, contributions are scaled to it.
+
+        Raises
+        ------
+        ParameterError
+            If the model has no trees: use ``model="boosted"`` or the default.
+
+        Examples
+        --------
+        >>> from drpu import DRPUClassifier, make_gaussian_pu
+        >>> X, y = make_gaussian_pu(200, 600, prior=0.4, separation=3, random_state=0).X_y()
+        >>> clf = DRPUClassifier("boosted", scenario="case-control", random_state=0).fit(X, y)
+        >>> clf.contributions(X[:3]).shape
+        (3, 2)
+        """
+        from drpu.classifier.explain import contributions
+
+        return contributions(self, X)
+
+    def reasons(self, X: Rows, n: int = 3) -> list[Reasons]:
+        """The columns that speak most for and against each row, from :meth:`contributions`.
+
+        Parameters
+        ----------
+        X : rows of shape (n_rows, d)
+            Rows to explain.
+        n : int, default=3
+            Most columns that are named for each side.
+
+        Returns
+        -------
+        reasons : list of Reasons
+            One for each row, with the attributes ``favour`` and ``against``.
+        """
+        from drpu.classifier.explain import reasons
+
+        return reasons(self, X, check_integer("n", n, low=1))
+
+
+def in_memory(X: Any) -> bool:
+    """Whether rows are not on a cluster."""
+    return engine_of(X) is None
+
+
+def refuse_with_audit(**arguments: Any) -> None:
+    """Raise if one of the arguments was given beside an audit, whose answers are used instead."""
+    for name, value in arguments.items():
+        if value is not None:
+            raise ParameterError(
+                f"{name} must be left out with an audit: its answers are used instead."
+            )
+
+
+class AdaptedClassifier(RatioClassifier):
+    """A fitted classifier at another prior, cost, or both.
+
+    Returned by ``adapt``, ``at_prior``, ``at_cost`` and ``at_budget``. It is frozen, has the
+    methods of the original classifier, and can be adapted again: every adaptation starts from the
+    training prior or from answers, never from another adaptation.
+
+    Parameters
+    ----------
+    fitted : FittedRatio
+        The stored part of training.
+    reference : Reference
+        The rows that new rows are compared with.
+    reading : Reading
+        What is known about the rows to classify.
+    point : OperatingPoint
+        How a ratio becomes a probability and a label.
+    evaluation : Evaluation, optional
+        Performance of this point, measured on answers.
+    """
+
+    def __init__(
+        self,
+        fitted: FittedRatio,
+        reference: Reference,
+        reading: Reading,
+        point: OperatingPoint,
+        evaluation: Evaluation | None = None,
+    ) -> None:
+        self._fitted = fitted
+        self._reference = reference
+        self._reading = reading
+        self._point = point
+        self._evaluation = evaluation
+        fitted.columns.set_on(self)
+
+    @property
+    def point_(self) -> OperatingPoint:
+        """How a ratio becomes a probability and a label."""
+        return self._point
+
+    @property
+    def reference_(self) -> Reference:
+        """The rows that new rows are compared with: of training, or of the last answers."""
+        return self._reference
+
+    @property
+    def reading_(self) -> Reading:
+        """What is known about the rows that it was adapted to."""
+        return self._reading
+
+    @property
+    def prior(self) -> PriorEstimate:
+        """Prior of the rows to classify."""
+        return self._point.prior
+
+    @property
+    def cost(self) -> float:
+        """False-positive cost in use."""
+        return self._point.cost
+
+    @property
+    def shift_test_(self) -> MixtureTest | None:
+        """Test that the rows are a mixture of the two training classes: that only the prior has
+        changed.
+
+        None without rows, and after loading.
+        """
+        return self._reading.shift_test
+
+    @property
+    def moved_columns_(self) -> tuple[ColumnShift, ...]:
+        """Columns that changed more than a new prior explains, the largest change first.
+
+        Empty if no column changed, if rows had weights, if the given counts have no counts of
+        columns, and after loading.
+        """
+        return self._reading.moved_columns
+
+    @property
+    def shift_(self) -> Shift:
+        """What moved, and so what was done: "prior", "other", "answers" or "none".
+
+        The classifier was adapted to another prior; more than the prior moved, so prior and labels
+        moved only as far as there is support for it; answers recalibrated it; or nothing was done,
+        on request. It is "prior", too, if there were too few rows to test what moved
+        (``shift_test_.degrees`` is 0): prior and labels then move as far as the rows determine the
+        prior.
+        """
+        return self._reading.shift
+
+    @property
+    def map_(self) -> LogOddsMap | None:
+        """Map a + b z of the trained log-odds that answers gave, with its uncertainty; or None."""
+        return self._reference.map_at(self._point.labels_at)
+
+    @property
+    def fairness_test_(self) -> FairnessTest | None:
+        """Test that the labelled positives are a random sample of all positives.
+
+        None without an audit of new rows, and after loading.
+        """
+        return getattr(self._reading, "fairness_test", None)
+
+    @property
+    def before_audit_(self) -> tuple[PriorEstimate, PriorEstimate] | None:
+        """Training and test prior as they were without the answers; None without, after loading."""
+        return getattr(self._reading, "before_audit", None)
+
+    @property
+    def evaluation_(self) -> Evaluation | None:
+        """Performance measured on the audited rows; None without an audit, and after loading."""
+        return self._evaluation
+
+    @property
+    def budget_(self) -> Budget | None:
+        """Expected result of ``at_budget``; None otherwise, and after loading."""
+        if isinstance(self._point, AtBudget):
+            return self._point.budget.outlook
+        return None
+
+    def _intake(self) -> Any:
+        return self.fitted_.model
+
+    def record(self) -> AdaptedRecord:
+        """What a file keeps of the classifier."""
+        reference = None if self._reference.map is None else self._reference
+        return AdaptedRecord(self.fitted_, reference, self._reading, self._point)
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The prior and the cost."""
+        return {"prior": self.prior, "cost": self.cost}
+
+    def set_params(self, **params: Any) -> Self:
+        """Raise an error: an adapted classifier is frozen."""
+        raise ParameterError(
+            "parameters must not be changed here: at_prior(prior) and at_cost(cost) make another."
+        )
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Raise an error: an adapted classifier is frozen; scikit-learn requires the method."""
+        raise ParameterError("fit must not be called here: fit a DRPUClassifier and adapt it.")
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        return (
+            f"AdaptedClassifier(prior={self.test_prior_}, train_prior={self.train_prior_}, "
+            f"cost={self.cost_:g}, shift={self.shift_!r}, scenario={self.scenario_!r})"
+        )
+
+    def _repr_html_(self) -> str:
+        rows = {
+            "prior of the rows": _prior_html(self.test_prior_),
+            "prior in training": _prior_html(self.train_prior_),
+            "scenario": self.scenario_,
+            "cost": escape(str(self.cost_)),
+            "threshold": f"ratio above {self.threshold_:.3g}",
+        }
+        if self.budget_ is None:
+            rows |= _expected_html(self)
+        else:
+            rows["budget"] = str(self.budget_)
+        doubts = _doubts_about(self)
+        if doubts:
+            rows["warnings"] = "<br>".join(map(escape, doubts))
+        cells = [
+            f"<tr><th scope=row>{name}</th><td>{text}</td></tr>" for name, text in rows.items()
+        ]
+        # the caption has the mark of scikit-learn's diagrams for fitted estimators
+        caption = "<caption><b>AdaptedClassifier</b>, fitted</caption>"
+        return f"<table>{caption}<tbody>{''.join(cells)}</tbody></table>"
+
+    def __sklearn_clone__(self) -> Self:
+        return self
+
+
+def _prior_html(prior: PriorEstimate) -> str:
+    return prior._repr_html_().removeprefix("<p>prior ").removesuffix("</p>")
+
+
+def _expected_html(classifier: AdaptedClassifier) -> dict[str, str]:
+    now = classifier.expected_performance()
+    low, high = classifier.expected_range()
+    rows = {}
+    for name in ("flagged", "precision", "recall"):
+        value = float(getattr(now, name))
+        text = "cannot be computed: no row is flagged"
+        if not math.isnan(value):
+            least = min(float(getattr(low, name)), value)
+            most = max(float(getattr(high, name)), value)
+            text = f"{value:.1%} ({least:.1%} to {most:.1%})"
+        rows[f"expected {name}"] = text
+    return rows
+
+
+def _doubts_about(classifier: AdaptedClassifier) -> list[str]:
+    doubts = []
+    if not classifier.test_prior_.identified:
+        doubts.append("The data do not identify the prior.")
+    test = classifier.shift_test_
+    if test is not None and test.p_value < OTHER_SHIFT:
+        doubts.append(
+            "More than the prior has changed: expected figures hold for prior shift only."
+        )
+    if classifier.moved_columns_:
+        names = ", ".join(repr(shift.name) for shift in classifier.moved_columns_[:8])
+        doubts.append(f"Columns moved more than a new prior explains: {names}.")
+    return doubts
 
 
 @dataclass(eq=False, repr=False)
@@ -95,8 +1111,8 @@ class DRPUClassifier(RatioClassifier):
     scenario : {"auto", "single-sample", "case-control"}, default="auto"
         How the labelled rows were collected. In a single sample some positives of the sample are
         labelled, and the population is that of all rows together. In a case-control study the
-        unlabeled rows are a sample of the population, and the positives were collected
-        separately. ``"auto"``: the one table of :meth:`fit` is a single sample, and the two samples of
+        unlabeled rows are a sample of the population, and the positives were collected separately.
+        ``"auto"``: the one table of :meth:`fit` is a single sample, and the two samples of
         :meth:`fit_pu` are a case-control study. If labelled rows of a table reappear among its
         unlabeled ones more often than by chance, it is a case-control study, and a
         :class:`drpu.exceptions.ScenarioWarning` says so. ``scenario_`` is the result.
@@ -105,33 +1121,35 @@ class DRPUClassifier(RatioClassifier):
         methods are those of :func:`drpu.estimate_prior` for one sample, and ``"km2"`` and
         ``"km1"`` (kernel means of the rows, :class:`drpu.KernelMeanPrior`).
     cost : float or Costs, default=0.5
-        False-positive cost in (0, 1); 0.5 maximises accuracy. :meth:`at_cost` changes it after the fit.
+        False-positive cost in (0, 1); 0.5 maximises accuracy. :meth:`at_cost` changes it after the
+        fit.
     pos_label : label, optional
         The label of the positives; the default is the larger of the two.
     negative_label : label, optional
         A third label in ``y``, of rows that are known to be negative; rows with a missing label are
-        unlabeled. The negatives are part of the population in a single sample and come beside it in a
-        case-control study. They may be a biased sample: they are used as far as they help to rank labelled
-        positives.
+        unlabeled. The negatives are part of the population in a single sample and come beside it in
+        a case-control study. They may be a biased sample: they are used as far as they help to rank
+        labelled positives.
     holdout : "auto", float or int, default="auto"
-        Fraction of the rows to hold out, or number of folds. Priors and calibration
-        are estimated from scores of rows that the model was not trained on. ``"auto"``
-        uses ten folds below 100 positives, five up to 2000, and a fifth of the rows above;
-        below four positives nothing is held out, and the training rows are scored. A fraction
-        that leaves fewer than ten rows of either kind to train on, or holds out fewer, is a warning.
+        Fraction of the rows to hold out, or number of folds. Priors and calibration are estimated
+        from scores of rows that the model was not trained on. ``"auto"`` uses ten folds below 100
+        positives, five up to 2000, and a fifth of the rows above; below four positives nothing is
+        held out, and the training rows are scored. A fraction that leaves fewer than ten rows of
+        either kind to train on, or holds out fewer, is a warning.
     calibrate : bool, default=True
         Whether scores are calibrated to ratios on held-out rows. This does not change the
         priors. It keeps the order of rows, except that some rows become ties.
     label_delay : int, default=0
-        Number of periods after which labels are complete. The labels of as many last ``periods`` of ``fit``
-        are not used as shares, and those that :meth:`adapt` gets are a lower bound if it is above 0. It has
-        no meaning in a case-control study.
+        Number of periods after which labels are complete. The labels of as many last ``periods`` of
+        ``fit`` are not used as shares, and those that :meth:`adapt` gets are a lower bound if it is
+        above 0. It has no meaning in a case-control study.
     random_state : int, RandomState or None, default=None
         Seeds the folds and the models.
     n_jobs : int, optional
         Most folds fitted at the same time. Threads and processes are used where they save time.
     verbose : int, default=0
-        1 shows a progress bar with the time left, in a terminal or a notebook, and the chosen settings.
+        1 shows a progress bar with the time left, in a terminal or a notebook, and the chosen
+        settings.
 
     Attributes
     ----------
@@ -140,7 +1158,8 @@ class DRPUClassifier(RatioClassifier):
     feature_names_in_ : ndarray
         Their names, if the training rows had any.
     table_ : TableEncoder or None
-        How the columns of a data frame are read; None for arrays, and for a pipeline that reads them itself.
+        How the columns of a data frame are read; None for arrays, and for a pipeline that reads
+        them itself.
 
     See Also
     --------
@@ -148,8 +1167,8 @@ class DRPUClassifier(RatioClassifier):
 
     Notes
     -----
-    Parameters are read by ``fit``: changing one afterwards has no effect until the next ``fit``, except for
-    ``n_jobs`` and ``verbose``.
+    ----- Parameters are read by ``fit``: changing one afterwards has no effect until the next
+    ``fit``, except for ``n_jobs`` and ``verbose``.
 
     Examples
     --------
@@ -197,88 +1216,38 @@ class DRPUClassifier(RatioClassifier):
             Two labels: labelled positive, and unlabeled. The name of their
             column for a Dask or Spark data frame.
         sample_weight : array-like of shape (n,), or str, optional
-            Weights, in the loss and in the counts. Multiplying all of them by a constant
-            changes nothing. The name of their column for a Dask or Spark data frame. Where some
-            positives are labelled more often than others, :func:`drpu.labelling_weights` makes weights.
+            Weights, in the loss and in the counts. Multiplying all of them by a constant changes
+            nothing. The name of their column for a Dask or Spark data frame. Where some positives
+            are labelled more often than others, :func:`drpu.labelling_weights` makes weights.
         groups : array-like of shape (n,), optional
             Which rows depend on each other, as in scikit-learn: a customer's rows share a
             value. They stay in one fold, and intervals count groups. Without it, copies
             of a labelled positive are found and treated as one group.
         periods : array-like of shape (n,), or str, optional
-            The period of each row, a value that sorts by time, as "2024-05"; or the name of its column in
-            a table, which is then no feature. Dates are grouped by calendar month. Past periods are read by
-            fits to the rows before them, at most six, and the labelled shares show how well
-            (``backtest_``). Later, ``adapt`` believes its readings as far as they were right. Needs a
-            single sample and a constant labelling rate.
+            The period of each row, a value that sorts by time, as "2024-05"; or the name of its
+            column in a table, which is then no feature. Dates are grouped by calendar month. Past
+            periods are read by fits to the rows before them, at most six, and the labelled shares
+            show how well (``backtest_``). Later, ``adapt`` believes its readings as far as they
+            were right. Needs a single sample and a constant labelling rate.
         audits : list of Audit, optional
-            Answers about rows of ``X``, or about its unlabeled rows, by which the training prior is set if
-            ``prior`` is ``"auto"``, and which are used in training with their design weights.
-            ``(rows, audit)`` for answers about other rows, which are used in training only.
+            Answers about rows of ``X``, or about its unlabeled rows, by which the training prior is
+            set if ``prior`` is ``"auto"``, and which are used in training with their design
+            weights. ``(rows, audit)`` for answers about other rows, which are used in training
+            only.
 
         Returns
         -------
         self : DRPUClassifier
         """
         self._check_parameters()
-        model = resolve_model(self.model)
-        if periods is not None and (
-            self.scenario == "case-control" or isinstance(model, FrameLearner)
-        ):
-            raise ParameterError(
-                "periods must be None with scenario='case-control' or on a cluster: the share of labelled "
-                "rows shows how the prior moved only with scenario='single-sample' and rows in memory."
-            )
-        if isinstance(model, FrameLearner):
-            for name, value in (("negative_label", self.negative_label), ("audits", audits)):
-                if value is not None:
-                    raise ParameterError(
-                        f"{name} must be None on a cluster: it needs the rows in memory."
-                    )
-            if groups is not None:
-                raise ParameterError(
-                    f"groups must be None with {type(model).__name__}: give it key, the name of a column "
-                    "whose equal values share a fold."
-                )
-            return self._fit_frame(
-                seeded(model, check_random_state(self.random_state)), X, y, sample_weight
-            )
-        refuse_frame(X)
-        X = collected(X)
-        warn_of_order(X, y=y, sample_weight=sample_weight, groups=groups)
-        warn_of_order(X, periods=periods)
-        column = periods if isinstance(periods, str) else None
-        X, periods = without_periods(X, periods)
-        y, negative, both = split_negatives(y, self.negative_label, self.pos_label)
-        answers: list[TrainingAnswers] = []
-        if audits is not None:
-            labelled, classes = read_labels(y, self.pos_label, warn=False)
-            answers = training_answers(audits, classes if both is None else both, labelled)
-        pair, classes = split_pu(self, X, y, sample_weight, model=model, groups=groups)
-        scenario = scenario_of_table(self.scenario, pair, periods=periods is not None)
-        labelled, _ = read_labels(y, self.pos_label, warn=False)
-        weight = None if sample_weight is None else check_numbers("sample_weight", sample_weight)
-        plan = plan_periods(periods, labelled, self.label_delay)
-        fraction = pair.labelled_fraction if scenario == "single-sample" else 0.0
-        prior = prior_from_answers(answers, len(pair.positive), len(pair.unlabeled), fraction)
-        check = partial(check_rows, self, model=model, name="audits", like=pair.unlabeled.rows)
-        known = known_rows(pair, labelled, answers, negative, check)
-        if known is not None and negative is not None and scenario == "case-control":
-            pair, known = beside(pair, known, negative[~labelled])
-        past = None
+        learner = resolve_model(self.model)
+        arguments = FitArguments(X, y, sample_weight, groups, periods, audits)
+        self._check_periods(periods, learner)
+        if isinstance(learner, FrameLearner):
+            return self._fit_frame(learner, arguments)
+        training = read_training(self, learner, arguments)
         with progress_bar("fit", show=self.verbose):
-            with part(1 if plan is None else 1 - BACKTEST_SHARE):
-                self._fit(model, pair, classes if both is None else both, scenario, known, prior)
-            fitted, self._fitted = self.fitted_, None  # a fit whose backtest fails is no fit
-            if plan is not None:
-                with part(BACKTEST_SHARE):
-                    columns = {"sample_weight": sample_weight, "groups": groups}
-                    past = run_backtest(self, X, labelled, plan, weight, **columns)
-        if fitted.label_count is not None:
-            complete = np.ones(len(labelled), bool) if plan is None else plan.complete
-            counted = count_labels(labelled[complete], None if weight is None else weight[complete])
-            fitted = replace(fitted, label_count=counted)
-        self.fitted_ = replace(fitted, backtest=past, period=column)
-        return self
+            return self._keep(self._fit_ratio(learner, training))
 
     def fit_pu(
         self,
@@ -291,16 +1260,16 @@ class DRPUClassifier(RatioClassifier):
     ) -> Self:
         """Fit the classifier to a positive and an unlabeled sample; labels are 1 and 0.
 
-        The samples were drawn separately, unless ``scenario="single-sample"`` says that both are parts of one
-        sample; then ``unlabeled`` contains the unlabeled rows only.
+        The samples were drawn separately, unless ``scenario="single-sample"`` says that both are
+        parts of one sample; then ``unlabeled`` contains the unlabeled rows only.
 
         Parameters
         ----------
         positive, unlabeled : rows
             The two samples.
         negative : rows, optional
-            Rows that are known to be negative, which may be a biased sample. They are part of the population
-            in a single sample and come beside it in a case-control study.
+            Rows that are known to be negative, which may be a biased sample. They are part of the
+            population in a single sample and come beside it in a case-control study.
         positive_weight : array-like of shape (n_positive,), optional
             Weights of the positives. If positives were labelled with different, known
             probabilities, use their inverses, which correct for the selection. Weights do not
@@ -315,126 +1284,195 @@ class DRPUClassifier(RatioClassifier):
         self._check_parameters()
         if self.negative_label is not None:
             raise ParameterError(
-                "negative_label must be None for fit_pu, which has no labels: pass the rows as negative."
+                "negative_label must be None for fit_pu, which has no labels: pass the rows as "
+                "negative."
             )
-        model = resolve_model(self.model)
-        if isinstance(model, FrameLearner):
+        learner = resolve_model(self.model)
+        if isinstance(learner, FrameLearner):
             raise DataTypeError(
-                f"{type(model).__name__} is fitted to a {model.engine} data frame, by fit(frame, y='label'): "
-                "for rows in memory use BoostedRatio."
+                f"{type(learner).__name__} is fitted to a {learner.engine} data frame, by "
+                "fit(frame, y='label'): for rows in memory use BoostedRatio."
             )
-        pair, classes = pair_pu(
-            self, positive, unlabeled, positive_weight, unlabeled_weight, model=model
-        )
-        scenario = scenario_of_samples(self.scenario)
-        known = None
-        if negative is not None:
-            more = Sample(
-                check_rows(self, negative, model=model, name="negative", like=pair.positive.rows)
-            )
-            place = np.full(len(more), -1)
-            if scenario == "single-sample":
-                place = len(pair.unlabeled) + np.arange(len(more))
-                pair = SamplePair(pair.positive, pair.unlabeled.joined(more))
-            known = Known(more, np.zeros(len(more), bool), place)
+        weights = (positive_weight, unlabeled_weight)
+        training = read_samples(self, learner, positive, unlabeled, negative, weights=weights)
         with progress_bar("fit", show=self.verbose):
-            return self._fit(model, pair, classes, scenario, known)
+            return self._keep(self._fit_ratio(learner, training))
 
-    def _fit(
-        self,
-        model: RatioLearner,
-        pair: SamplePair,
-        classes: Classes,
-        scenario: str,
-        known: Known | None = None,
-        prior: PriorEstimate | None = None,
-    ) -> Self:
+    def _fit_ratio(self, learner: RatioLearner, training: TrainingSet) -> FittedRatio:
+        """The steps of a fit after its arguments were read."""
         rng = check_random_state(self.random_state)
-        samples, notes = (pair.positive.rows, pair.unlabeled.rows), tuple[Note, ...]()
-        if self.table_ is not None:
-            notes = table_notes(*samples, self.table_, scenario=scenario)
-            warn_of_notes(notes)
-        pair = grouped_copies(pair)
-        n_positive, n_unlabeled = pair.positive.n_independent, pair.unlabeled.n_independent
+        population = training.population
+        fraction = population.labelled_fraction
+
+        warn_of_notes(training.columns.notes)
+        pair = grouped_copies(training.pair)
+        n_positive = pair.positive.n_independent
         grouped = pair.positive.groups is not None or pair.unlabeled.groups is not None
-        holdout = resolve_holdout(self.holdout, n_positive, n_unlabeled, grouped=grouped)
+        holdout = resolve_holdout(
+            self.holdout, n_positive, pair.unlabeled.n_independent, grouped=grouped
+        )
         warn_of_few_positives(n_positive, split=holdout != 0)
-        if known is not None:
-            warn_of_few_known(known.n_negative, n_positive, split=holdout != 0)
+        if training.known is not None:
+            warn_of_few_known(training.known.n_negative, n_positive, split=holdout != 0)
 
-        learner = seeded(with_categories(model, self.table_), rng)
-        settings = {"holdout": holdout, "random_state": rng, "n_jobs": self.n_jobs}
-        folds, held = cross_fit(learner, pair, known=known, **settings)
-        tails = tails_of(held)
-        if self.verbose:
-            inform(f"{len(pair.positive)} positives, {len(pair.unlabeled)} unlabeled rows")
-        facts = {
-            "training": TrainingMark.of(*samples),
-            "columns": profiles_of(self, *samples),
-            "sizes": (len(pair.positive), len(pair.unlabeled)),
-            "notes": notes,
-        }
-        fraction = pair.labelled_fraction if scenario == "single-sample" else 0.0
+        learner = seeded(with_categories(learner, self.table_), rng)
+        with part(1 if training.periods is None else 1 - BACKTEST_SHARE):
+            folds, held_out = cross_fit(
+                learner,
+                pair,
+                known=training.known,
+                holdout=holdout,
+                random_state=rng,
+                n_jobs=self.n_jobs,
+            )
+        tails = tails_of(held_out)
+        self._inform_of_sizes(population.sizes)
+
+        prior = training.prior
         if prior is None or self.prior != "auto":
-            prior = self._resolve_prior(tails, fraction, pair, rng)
-        return self._settle(folds, tails, classes, prior, fraction=fraction, **facts)
-
-    def _fit_frame(self, model: FrameLearner, frame: Any, label: Any, weight: Any) -> Self:
-        """Fit on a cluster, where the rows are."""
-        with progress_bar("fit", show=self.verbose):
-            read = partial(read_labels, pos_label=self.pos_label, warn=False)
-            found = model.fit_frame(frame, label, weight, self.holdout, read)
-        if self.pos_label is None:
-            warn_of_guess(found.classes, found.n_positive, found.n_unlabeled)
-        warn_of_more_positives(found.n_positive, found.n_unlabeled)
-        warn_of_few_positives(found.n_positive, split=True)
-        names = [plan.name for plan in found.table.columns]
-        Columns(len(names), tuple(names), found.table).set_on(self)
-        if self.verbose:
-            inform(f"{found.n_positive} positives, {found.n_unlabeled} unlabeled rows")
-        fraction = 0.0 if self.scenario == "case-control" else found.labelled_fraction
-        prior = self._resolve_prior(
-            found.tails, fraction, None, check_random_state(self.random_state)
-        )
-        facts = {
-            "columns": profiles_of_ranges(self, found.ranges),
-            "sizes": (found.n_positive, found.n_unlabeled),
-        }
-        return self._settle(
-            found.folds, found.tails, found.classes, prior, fraction=fraction, **facts
+            prior = training_prior(self.prior, tails, fraction, pair, rng)
+        calibration = self._calibrated(folds, tails, prior, population)
+        history = self._backtest(training)
+        return FittedRatio(
+            model=folds,
+            calibration=calibration,
+            tails=tails,
+            prior=prior,
+            population=population,
+            columns=training.columns,
+            labels=training.labels,
+            history=history,
         )
 
-    def _settle(
-        self,
-        folds: Folds,
-        tails: ScoreTails,
-        classes: Classes,
-        prior: PriorEstimate,
-        *,
-        fraction: float,
-        **facts: Any,
-    ) -> Self:
-        """Keep what was learnt, with a calibration from held-out rows; ``facts`` are about the rows."""
-        unlabeled = without_labelled(prior, fraction)
+    def _calibrated(
+        self, folds: Folds, tails: ScoreTails, prior: PriorEstimate, population: Population
+    ) -> Calibration | None:
+        """The calibration from held-out rows, if it is asked for."""
+        unlabeled = population.unlabeled_prior(prior)
         warn_of_alpha(folds, unlabeled)
         if self.verbose:
             inform(f"{folds.describe()}; training prior {prior} ({prior.method})")
-        calibration = None
-        if self.calibrate:
-            calibration = calibrate(tails, unlabeled.value, labelled_share=fraction)
-        if fraction > 0:
-            facts["label_count"] = LabelCount(float(facts["sizes"][0]), float(sum(facts["sizes"])))
-        facts |= {"cost": check_cost("cost", self.cost), "label_delay": self.label_delay}
-        self.fitted_ = FittedRatio(
-            folds, calibration, tails, prior, fraction, Labels.of(classes), **facts
+        if not self.calibrate:
+            return None
+        return calibrate(tails, unlabeled.value, labelled_share=population.labelled_fraction)
+
+    def _backtest(self, training: TrainingSet) -> Backtest | None:
+        """How well past periods would have been read; None without periods."""
+        if training.periods is None:
+            return None
+        from drpu.periods.backtest import backtest
+
+        with part(BACKTEST_SHARE):
+            return backtest(training, partial(_fit_and_count, clone(self)), n_jobs=self.n_jobs)
+
+    def _fit_frame(self, learner: FrameLearner, arguments: FitArguments) -> Self:
+        """Fit on a cluster, where the rows are."""
+        self._refuse_on_cluster(learner, arguments)
+        learner = seeded(learner, check_random_state(self.random_state))
+        read = partial(read_labels, pos_label=self.pos_label, warn=False)
+        with progress_bar("fit", show=self.verbose):
+            frame_fit = learner.fit_frame(
+                arguments.X, arguments.y, arguments.sample_weight, self.holdout, read
+            )
+        sizes = (frame_fit.n_positive, frame_fit.n_unlabeled)
+        if self.pos_label is None:
+            warn_of_guess(frame_fit.classes, *sizes)
+        warn_of_more_positives(*sizes)
+        warn_of_few_positives(frame_fit.n_positive, split=True)
+        names = tuple(plan.name for plan in frame_fit.table.columns)
+        Columns(len(names), names, frame_fit.table).set_on(self)
+        self._inform_of_sizes(sizes)
+
+        fraction = 0.0
+        label_count = None
+        if self.scenario != "case-control":
+            fraction = frame_fit.labelled_fraction
+            label_count = LabelCount(float(sizes[0]), float(sum(sizes)))
+        population = Population(fraction, sizes, label_count, self.label_delay)
+        rng = check_random_state(self.random_state)
+        prior = training_prior(self.prior, frame_fit.tails, fraction, None, rng)
+        fitted = FittedRatio(
+            model=frame_fit.folds,
+            calibration=self._calibrated(frame_fit.folds, frame_fit.tails, prior, population),
+            tails=frame_fit.tails,
+            prior=prior,
+            population=population,
+            columns=columns_of_ranges(self, frame_fit.ranges),
+            labels=Labels.of(frame_fit.classes),
         )
+        return self._keep(fitted)
+
+    def _keep(self, fitted: FittedRatio) -> Self:
+        """Keep what was learnt, the cost, and the parameters of this fit."""
+        prior = fitted.prior
+        self._fitted = fitted
+        self._point = AtPrior(prior, check_cost("cost", self.cost), prior.value, prior.value)
         self._keep_parameters()
         return self
+
+    def _inform_of_sizes(self, sizes: tuple[int, int]) -> None:
+        if self.verbose:
+            inform(f"{sizes[0]} positives, {sizes[1]} unlabeled rows")
+
+    def _check_parameters(self) -> None:
+        check_cost("cost", self.cost)
+        check_choice("scenario", self.scenario, SCENARIO_CHOICES)
+        label_delay = check_integer("label_delay", self.label_delay, low=0)
+        if label_delay and self.scenario == "case-control":
+            raise ParameterError(
+                f"label_delay must be 0 with scenario='case-control', got {self.label_delay}: "
+                "labels of later rows are used with scenario='single-sample' only.",
+                command="--label-delay needs --scenario single-sample, where labels of later rows "
+                "count.",
+            )
+        if not callable(self.prior):
+            check_prior_parameter("prior", self.prior)
+        check_flag("calibrate", self.calibrate)
+        check_jobs(self.n_jobs)
+
+    def _check_periods(self, periods: Any, learner: Any) -> None:
+        if periods is None:
+            return
+        if self.scenario == "case-control" or isinstance(learner, FrameLearner):
+            raise ParameterError(
+                "periods must be None with scenario='case-control' or on a cluster: the share of "
+                "labelled rows shows how the prior moved only with scenario='single-sample' and "
+                "rows in memory."
+            )
+
+    def _refuse_on_cluster(self, learner: FrameLearner, arguments: FitArguments) -> None:
+        in_memory = {"negative_label": self.negative_label, "audits": arguments.audits}
+        for name, value in in_memory.items():
+            if value is not None:
+                raise ParameterError(
+                    f"{name} must be None on a cluster: it needs the rows in memory."
+                )
+        if arguments.groups is not None:
+            raise ParameterError(
+                f"groups must be None with {type(learner).__name__}: give it key, the name of a "
+                "column whose equal values share a fold."
+            )
+
+    @property
+    def point_(self) -> OperatingPoint:
+        """How a ratio becomes a probability and a label: at the training prior."""
+        _ = self.fitted_  # raises before a fit
+        return self._point
+
+    @property
+    def reference_(self) -> Reference:
+        """The rows that new rows are compared with: the unlabeled training rows."""
+        return Reference.of_training(self.fitted_)
+
+    @property
+    def reading_(self) -> Reading:
+        """What is known about the rows to classify: that they have the training prior."""
+        return Reading.given(self.fitted_.prior)
 
     @property
     def backtest_(self) -> Backtest | None:
         """How well past periods would have been read; None without periods."""
-        return self.fitted_.backtest
+        return self.fitted_.history
 
     @property
     def model_(self) -> Folds:
@@ -446,127 +1484,96 @@ class DRPUClassifier(RatioClassifier):
         """Held-out positive scores, and the unlabeled training rows counted over them."""
         return self.fitted_.tails
 
-    @property
-    def test_prior_(self) -> PriorEstimate:
-        """Prior of the rows to classify, which is that of the training population."""
-        return self.fitted_.train_prior
-
-    @property
-    def cost_(self) -> float:
-        """False-positive cost in use."""
-        return self.fitted_.cost
-
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         parameters: str = super().__repr__(N_CHAR_MAX)
-        return (
-            f"{parameters} with prior {self.prior_}" if self.__sklearn_is_fitted__() else parameters
-        )
-
-    def record(self) -> DRPURecord:
-        """What a file keeps of the fitted classifier."""
-        fitted, used = self.fitted_, self._used
-        # a prior that was computed by the user's own function is kept as a value
-        parameters = parameters_of(
-            used, prior=fitted.train_prior if callable(used.prior) else used.prior
-        )
-        return DRPURecord(Columns.of(self), fitted, parameters)
-
-    def _check_parameters(self) -> None:
-        check_cost("cost", self.cost)
-        check_choice("scenario", self.scenario, SCENARIO_CHOICES)
-        if (
-            check_integer("label_delay", self.label_delay, low=0)
-            and self.scenario == "case-control"
-        ):
-            raise ParameterError(
-                f"label_delay must be 0 with scenario='case-control', got {self.label_delay}: labels of "
-                "later rows are used with scenario='single-sample' only.",
-                command="--label-delay needs --scenario single-sample, where labels of later rows count.",
-            )
-        if not callable(self.prior):
-            check_prior_parameter("prior", self.prior)
-        check_flag("calibrate", self.calibrate)
-        check_jobs(self.n_jobs)
-
-    def _resolve_prior(
-        self,
-        tails: ScoreTails,
-        fraction: float,
-        pair: SamplePair | None,
-        rng: np.random.RandomState,
-    ) -> PriorEstimate:
-        """Prior of the training population, whose labelled rows are known to be positive."""
-        if not isinstance(self.prior, str) and not callable(self.prior):
-            prior = as_prior("prior", self.prior)
-            if prior.value < fraction:
-                raise PriorError(
-                    f"prior must be at least {fraction:.4f}, the fraction of labelled positives in a single "
-                    f"sample, got {prior.value!r}."
-                )
-            shown = prior_from_tails(tails, level=SURE, labelled_share=fraction or None, warn=False)
-            warn_of_large_prior(prior, with_labelled(shown, fraction))
-            return prior
-        if isinstance(self.prior, str) and self.prior in KERNEL_MEANS:
-            if pair is None:
-                raise ParameterError(
-                    f"prior={self.prior!r} needs the rows in memory, which a fit on a cluster does not have: "
-                    "use 'auto', or another method that reads counts."
-                )
-            estimate = kernel_mean_prior(self.prior, pair.positive, pair.unlabeled, rng)
-        else:
-            estimate = prior_from_tails(
-                tails, method=self.prior, labelled_share=fraction or None, warn=False
-            )
-        prior = with_labelled(estimate, fraction)
-        warn_if_not_identified(prior)
-        if (prior.value < EDGE and prior.low < TINY) or (
-            prior.value > 1 - EDGE and prior.high > 1 - TINY
-        ):
-            PriorBoundaryWarning.issue(
-                "the training prior is estimated as {value} ({low} to {high}), which does not exclude "
-                "that one class is absent: check the meaning of the labels, or give the prior if you "
-                "know it.",
-                value=prior.value,
-                low=prior.low,
-                high=prior.high,
-            )
-        return prior
+        if not self.__sklearn_is_fitted__():
+            return parameters
+        return f"{parameters} with prior {self.prior_}"
 
     def _intake(self) -> Any:
         return resolve_model(self.model)
 
+    def record(self) -> DRPURecord:
+        """What a file keeps of the fitted classifier."""
+        fitted = self.fitted_
+        prior = self._used.prior
+        if callable(prior):  # a prior by the user's own function is kept as a value
+            prior = fitted.prior
+        return DRPURecord(fitted, parameters_of(self._used, prior=prior))
 
-def profiles_of(estimator: Any, positive: Any, unlabeled: Any) -> tuple[ColumnProfile, ...]:
-    """Profiles of the two samples; none for sparse rows, images and tables that the model reads itself."""
-    if not all(isinstance(rows, np.ndarray) and rows.ndim == 2 for rows in (positive, unlabeled)):
-        return ()
-    n = positive.shape[1]
-    return profile_columns(
-        positive, unlabeled, _column_names(estimator, n), fixed_cells(estimator.table_, n)
+
+def _fit_and_count(
+    classifier: DRPUClassifier, before: RawRows, now: RawRows, growth: float
+) -> tuple[FittedRatio, ScoreTails]:
+    """A fit to the rows before a past period, and counts of the rows of the period.
+
+    A prior that was given is multiplied by ``growth``: it has moved like the labelled share, at a
+    constant labelling rate.
+    """
+    settings: DRPUClassifier = clone(classifier).set_params(
+        scenario="single-sample",  # as decided for all rows
+        pos_label=None,
+        negative_label=None,
+        label_delay=0,
+        n_jobs=None,
+        verbose=0,
     )
-
-
-def profiles_of_ranges(estimator: Any, ranges: Ranges | None) -> tuple[ColumnProfile, ...]:
-    """Profiles of rows that were counted on a cluster."""
-    if ranges is None:
-        return ()
-    ends = np.cumsum([cells.n for cells in ranges.cells])[:-1]
-    counts = [
-        np.split(part.astype(np.float64), ends) for part in (ranges.positive, ranges.unlabeled)
-    ]
-    names = _column_names(estimator, len(ranges.cells))
-    return tuple(
-        ColumnProfile(*column) for column in zip(names, ranges.cells, *counts, strict=True)
+    if not isinstance(settings.prior, str) and not callable(settings.prior):
+        settings.prior = min(as_prior("prior", settings.prior).value * growth, 1.0)
+    learner = resolve_model(settings.model)
+    arguments = FitArguments(
+        before.X, before.labelled.astype(int), before.sample_weight, before.groups
     )
+    training = read_training(settings, learner, arguments)
+    fitted = settings._fit_ratio(learner, training)
+    rows = check_rows(settings, now.X, model=fitted.model)
+    weight = now.sample_weight
+    if weight is not None:
+        weight = check_weights("sample_weight", weight, n_rows(rows))
+    return fitted, fitted.count(rows, weight)
 
 
-def _column_names(estimator: Any, n: int) -> list[str]:
-    """Names of the columns of the encoded rows."""
-    table = getattr(estimator, "table_", None)
-    names = list(getattr(estimator, "feature_names_in_", []))
-    if table is not None:
-        names = [plan.name for plan in table.sources]  # a category may have several
-    return [str(name) for name in names] if len(names) == n else [f"column {k}" for k in range(n)]
+# -- files -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class RatioRecord(Record):
+    """What a file keeps of a fitted or adapted classifier."""
+
+    fitted: FittedRatio
+
+    def __post_init__(self) -> None:
+        self.fitted.columns.check_model(self.fitted.model)
+
+    def facts(self) -> dict[str, Any]:
+        """What it keeps of the training rows."""
+        fitted = self.fitted
+        statistics = list(fitted.model.statistics)
+        if fitted.columns.profiles:
+            statistics.append("counts of rows in ranges of each column, with rounded limits")
+        kept_values = dict(sorted(fitted.model.keeps.items()))
+        return {
+            "training_rows": any("row" in values for values in kept_values.values()),
+            "values_of_rows": kept_values,
+            "statistics": sorted(statistics),
+            "scores": "the score of every held-out positive, and counts of unlabeled rows between "
+            "them",
+            **fitted.columns.facts(),
+        }
+
+    def module(self) -> Any:
+        """The torch module of a custom network, or what makes it; None without one."""
+        return getattr(self.fitted.model, "module", None)
+
+    def trial(self, classifier: RatioClassifier) -> FloatArray | None:
+        """Scores of two artificial rows by all functions."""
+        return try_rows(classifier.fitted_.model)
+
+    def _with_module(self, module: Any) -> FittedRatio:
+        """The fitted ratio with the torch module that ``module`` makes, unless it is None."""
+        if module is None:
+            return self.fitted
+        return replace(self.fitted, model=self.fitted.model.with_module(module))
 
 
 @kept("DRPUClassifier")
@@ -576,9 +1583,28 @@ class DRPURecord(RatioRecord):
 
     parameters: dict[str, Parameter]
 
-    def classifier(self, module: Any = None) -> DRPUClassifier:  # noqa: D102
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_cost("cost", self.parameters.get("cost"))
+
+    def classifier(self, module: Any = None) -> DRPUClassifier:
+        """The fitted classifier."""
         classifier = DRPUClassifier(**read_parameters(self.parameters))
-        classifier.fitted_ = self.fitted.with_module(module)
-        self.columns.set_on(classifier)
-        classifier._keep_parameters()
-        return classifier
+        self.fitted.columns.set_on(classifier)
+        return classifier._keep(self._with_module(module))
+
+
+@kept("AdaptedClassifier")
+@dataclass(frozen=True)
+class AdaptedRecord(RatioRecord):
+    """What a file keeps of an :class:`AdaptedClassifier`."""
+
+    reference: Reference | None  # None if rows are compared with those of training
+    reading: Reading
+    point: OperatingPoint
+
+    def classifier(self, module: Any = None) -> AdaptedClassifier:
+        """The adapted classifier."""
+        fitted = self._with_module(module)
+        reference = self.reference or Reference.of_training(fitted)
+        return AdaptedClassifier(fitted, reference, self.reading, self.point)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import narwhals as nw
 import numpy as np
 
 from drpu._checks import check_fraction, check_integer, check_jobs, check_random_state, is_auto
@@ -12,8 +13,9 @@ from drpu._progress import progress_bar
 from drpu._results import TableColumns, TableResult, frame_of
 from drpu._samples import Sample, SamplePair, n_rows
 from drpu._typing import FloatArray, IntArray, Rows
-from drpu.audits.plan import check_same_rows, labelled_flags
-from drpu.classifier.validation import copies_of_labelled, grouped_copies, with_categories
+from drpu.classifier.drpu import RatioClassifier
+from drpu.classifier.fitting import copies_of_labelled, grouped_copies, with_categories
+from drpu.classifier.reading import read_rows
 from drpu.exceptions import DataError, DataTypeError, silent
 from drpu.models.clusters import FrameLearner
 from drpu.models.crossfit import FEW_TO_SPLIT, FEWEST_TO_SPLIT, held_scores
@@ -23,12 +25,10 @@ from drpu.priors.calibration import calibrate
 from drpu.priors.estimate import prior_from_tails
 from drpu.priors.figures import Figure
 from drpu.priors.tails import ScoreTails
-from drpu.state.fitted import ScoredRows
+from drpu.state.batch import Batch
+from drpu.state.labels import check_same_rows, labelled_flags
 from drpu.tables.encoder import TableEncoder
-from drpu.tables.frames import FrameRows, read_frame, warn_of_order
-
-if TYPE_CHECKING:
-    from drpu.classifier.decisions import RatioDecisions
+from drpu.tables.frames import FrameRows, collected, is_frame, read_frame, warn_of_order
 
 REST = "(rest)"  # what is not a part of any column
 
@@ -48,18 +48,16 @@ class Reasons(TableResult):
 
     def texts(self) -> tuple[str, str]:
         """The two lists as texts, such as ``"amount (+1.20), country (+0.45)"``."""
-        first, second = (
-            ", ".join(f"{name} ({part:+.2f})" for name, part in parts)
-            for parts in (self.favour, self.against)
-        )
-        return first, second
+        return _text(self.favour), _text(self.against)
 
     def __str__(self) -> str:
-        return "; ".join(
-            f"{word}: {text}"
-            for word, text in zip(("for", "against"), self.texts(), strict=True)
-            if text
-        )
+        favour, against = self.texts()
+        parts = []
+        if favour:
+            parts.append(f"for: {favour}")
+        if against:
+            parts.append(f"against: {against}")
+        return "; ".join(parts)
 
     def __repr__(self) -> str:  # one line, as they come in lists
         return f"Reasons({self})"
@@ -73,26 +71,61 @@ class Reasons(TableResult):
         return "parts of columns in the score"
 
 
-def column_parts(classifier: RatioDecisions, X: Any) -> FloatArray:
-    """The part of each column of the training table in the score of each row, and a last part: the rest."""
-    rows = X.rows if isinstance(X, ScoredRows) else classifier._checked_rows(X)
-    found: FloatArray = classifier.fitted_.model.contributions(rows)
-    return found if classifier.table_ is None else classifier.table_.by_column(found)
+def _text(parts: tuple[tuple[str, float], ...]) -> str:
+    return ", ".join(f"{name} ({part:+.2f})" for name, part in parts)
 
 
-def column_names(classifier: RatioDecisions, parts: FloatArray) -> list[str]:
-    """The names of the columns of :func:`column_parts`, without the rest."""
-    names = getattr(classifier, "feature_names_in_", None)
-    return (
-        [f"column {k}" for k in range(parts.shape[1] - 1)]
-        if names is None
-        else [str(n) for n in names]
-    )
+def contributions(classifier: RatioClassifier, X: Any) -> Any:
+    """The part of each column in the score of each row; see ``DRPUClassifier.contributions``."""
+    if not is_frame(X):
+        return _column_parts(classifier, X)
+    X = collected(X)
+    parts = _column_parts(classifier, X)
+    names = _column_names(classifier, parts)
+    rest = REST
+    while rest in names:
+        rest = f"({rest})"
+    columns = dict(zip([*names, rest], parts.T, strict=True))
+    source = read_frame(X).columns
+    table = nw.from_dict(columns, backend=source.implementation).to_native()
+    index = nw.maybe_get_index(source)
+    if index is not None:  # frames of pandas
+        table.index = index
+    return table
 
 
-MANY = (
-    500  # with fewer positives every row is scored several times, which makes the order less random
-)
+def reasons(classifier: RatioClassifier, X: Any, most: int) -> list[Reasons]:
+    """The columns that speak most for and against each row, at most ``most`` of each."""
+    parts = _column_parts(classifier, X)
+    names = _column_names(classifier, parts)
+    parts = parts[:, :-1]
+    order = np.argsort(-parts, axis=1, kind="stable")
+    reasons_of_rows = []
+    for row, descending in zip(parts, order, strict=True):
+        favour = [(names[j], float(row[j])) for j in descending[:most] if row[j] > 0]
+        against = [(names[j], float(row[j])) for j in descending[::-1][:most] if row[j] < 0]
+        reasons_of_rows.append(Reasons(tuple(favour), tuple(against)))
+    return reasons_of_rows
+
+
+def _column_parts(classifier: RatioClassifier, X: Any) -> FloatArray:
+    """The part of each column of the training table in the score of each row, and the rest."""
+    rows = X.rows if isinstance(X, Batch) else read_rows(classifier, X)
+    parts: FloatArray = classifier.fitted_.model.contributions(rows)
+    if classifier.table_ is None:
+        return parts
+    return classifier.table_.by_column(parts)
+
+
+def _column_names(classifier: RatioClassifier, parts: FloatArray) -> list[str]:
+    """The names of the columns of :func:`_column_parts`, without the rest."""
+    names = classifier.fitted_.columns.names
+    if names is None:
+        return [f"column {k}" for k in range(parts.shape[1] - 1)]
+    return list(names)
+
+
+MANY = 500  # with fewer positives every row is scored several times: the order is less random
 REPEATS = 3
 
 
@@ -128,13 +161,16 @@ class Suspects(TableResult):
         ``row`` is a position, ``copy_of`` that of the labelled positive that an unlabeled row equals.
         ``n`` is the upper limit of the expected number if left out.
         """
-        n = min(int(np.ceil(self.expected.high)) if n is None else n, len(self.positions))
-        copies = self.copies.tolist()
+        if n is None:
+            n = int(np.ceil(self.expected.high))
+        n = min(n, len(self.positions))
+        unlabeled, labelled = self.copies.T.tolist()
+        n_copies = len(self.copies)
         return {
-            "row": [*self.positions[:n].tolist(), *(row for row, _ in copies)],
-            "suspicion": [*["label"] * n, *["copy"] * len(copies)],
-            "probability": [*self.probability[:n].tolist(), *[None] * len(copies)],
-            "copy_of": [*[None] * n, *(labelled for _, labelled in copies)],
+            "row": self.positions[:n].tolist() + unlabeled,
+            "suspicion": ["label"] * n + ["copy"] * n_copies,
+            "probability": self.probability[:n].tolist() + [None] * n_copies,
+            "copy_of": [None] * n + labelled,
         }
 
     def to_frame(self, n: int | None = None) -> Any:
@@ -145,15 +181,16 @@ class Suspects(TableResult):
         return str(self)
 
     def __str__(self) -> str:
-        found = self.expected
+        expected = self.expected
         return (
-            f"{found.value:.0f} ({found.low:.0f} to {found.high:.0f}) of {len(self.positions):,} labels are "
-            f"expected to be wrong; {len(self.copies):,} unlabeled rows are copies of labelled ones"
+            f"{expected.value:.0f} ({expected.low:.0f} to {expected.high:.0f}) of "
+            f"{len(self.positions):,} labels are expected to be wrong; {len(self.copies):,} "
+            "unlabeled rows are copies of labelled ones"
         )
 
 
 def suspects(
-    classifier: RatioDecisions,
+    classifier: RatioClassifier,
     X: Rows,
     y: Any,
     *,
@@ -214,32 +251,38 @@ def suspects(
     """
     check_fraction("level", level)
     check_jobs(n_jobs)
-    if not hasattr(classifier, "_checked_rows"):
+    if not isinstance(classifier, RatioClassifier):
         raise DataTypeError(
-            f"classifier must be a DRPUClassifier or an AdaptedClassifier, got {type(classifier).__name__}: "
-            "only their ratios can be learnt again."
+            "classifier must be a DRPUClassifier or an AdaptedClassifier, got "
+            f"{type(classifier).__name__}: only their ratios can be learnt again."
         )
     if not is_auto("repeats", repeats):
         check_integer("repeats", repeats, low=1)
     warn_of_order(X, y=y)
-    rows, flags = classifier._checked_rows(X), labelled_flags(y, classifier.classes_)
-    check_same_rows(n_rows(rows), len(flags))
-    at, others = np.flatnonzero(flags), np.flatnonzero(~flags)
-    if min(len(at), len(others)) < FEWEST_TO_SPLIT:
+    rows = read_rows(classifier, X)
+    labelled = labelled_flags(y, classifier.classes_)
+    check_same_rows(n_rows(rows), len(labelled))
+    positive_rows = np.flatnonzero(labelled)
+    unlabeled_rows = np.flatnonzero(~labelled)
+    if min(len(positive_rows), len(unlabeled_rows)) < FEWEST_TO_SPLIT:
         raise DataError(
-            f"suspects needs at least {FEWEST_TO_SPLIT} labelled positives and as many unlabeled rows, got "
-            f"{len(at)} and {len(others)}."
+            f"suspects needs at least {FEWEST_TO_SPLIT} labelled positives and as many unlabeled "
+            f"rows, got {len(positive_rows)} and {len(unlabeled_rows)}."
         )
     with silent(), progress_bar("suspects", show=verbose):  # the fit has given its warnings
         learner, rows = _learner(classifier, rows)
-        pair = SamplePair(Sample(rows[at]), Sample(rows[others]))
-        copies, grouped = copies_of_labelled(pair), grouped_copies(pair)
-        few = grouped.positive.n_independent
+        pair = SamplePair(Sample(rows[positive_rows]), Sample(rows[unlabeled_rows]))
+        copies = copies_of_labelled(pair)
+        grouped = grouped_copies(pair)
+        n_independent = grouped.positive.n_independent
+        folds = 10 if n_independent < FEW_TO_SPLIT else 5
+        if isinstance(repeats, str):
+            repeats = REPEATS if n_independent < MANY else 1
         positive, unlabeled = held_scores(
             learner,
             grouped,
-            folds=min(10 if few < FEW_TO_SPLIT else 5, few, len(others)),
-            repeats=int(repeats) if not isinstance(repeats, str) else REPEATS if few < MANY else 1,
+            folds=min(folds, n_independent, len(unlabeled_rows)),
+            repeats=int(repeats),
             random_state=getattr(classifier._used, "random_state", 0),
             n_jobs=n_jobs,
         )
@@ -249,12 +292,12 @@ def suspects(
         )
     wrong, expected = _wrong_labels(positive, unlabeled, level)
     order = np.argsort(positive, kind="stable")
-    copies = np.column_stack([others[copies[:, 0]], at[copies[:, 1]]])
-    return Suspects(at[order], wrong[order], expected, copies)
+    copies = np.column_stack([unlabeled_rows[copies[:, 0]], positive_rows[copies[:, 1]]])
+    return Suspects(positive_rows[order], wrong[order], expected, copies)
 
 
-def _learner(classifier: RatioDecisions, rows: Rows) -> tuple[Any, Rows]:
-    """The learner of the classifier, with the positions of its categories, and the rows as it reads them.
+def _learner(classifier: RatioClassifier, rows: Rows) -> tuple[Any, Rows]:
+    """The learner of the classifier, with its categories, and the rows as it reads them.
 
     If it is unknown, it is the default, or a network if the rows are images.
     """

@@ -13,14 +13,14 @@ from drpu._checks import check_numbers, one_line
 from drpu._results import TableColumns, TableResult, figure_columns
 from drpu._samples import indexable, is_sparse
 from drpu._typing import BoolArray, FloatArray, IntArray, Rows
-from drpu.audits.combine import TrainingAnswers, training_answers
 from drpu.audits.labelling import inverse_weights
 from drpu.audits.labelling import labelling_rates as rates_by_cell
-from drpu.audits.plan import check_same_rows
-from drpu.classifier.validation import read_labels, split_negatives
+from drpu.audits.training import TrainingAnswers, training_answers
+from drpu.classifier.labels import read_labels, split_negatives
 from drpu.exceptions import DataError, ParameterError
 from drpu.models.clusters import refuse_frame
 from drpu.priors.figures import Figure
+from drpu.state.labels import check_same_rows
 from drpu.tables.frames import collected, is_frame, warn_of_order
 from drpu.tables.values import is_missing
 

@@ -20,7 +20,7 @@ from drpu.priors.estimate import PriorEstimate, as_prior, prior_from_tails
 from drpu.priors.kernel_mean import KernelMeanPrior
 from drpu.priors.readings import PROPORTIONS
 from drpu.priors.tails import ScoreTails
-from drpu.state.fitted import with_labelled, without_labelled
+from drpu.state.population import with_labelled, without_labelled
 
 KERNEL_MEANS = ("km2", "km1")
 PRIOR_METHODS = ("auto", *PROPORTIONS, *KERNEL_MEANS)

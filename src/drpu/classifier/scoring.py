@@ -13,11 +13,11 @@ from sklearn.pipeline import Pipeline
 
 from drpu._checks import check_fraction, check_prior
 from drpu._typing import BoolArray, IntArray, Rows
-from drpu.audits.plan import check_same_rows
-from drpu.classifier.validation import Classes, read_labels
-from drpu.decisions.thresholds import Costs
+from drpu.classifier.labels import read_labels
 from drpu.exceptions import ParameterError, PriorError
 from drpu.models.risks import bregman_risk
+from drpu.state.costs import Costs
+from drpu.state.labels import Classes, check_same_rows
 from drpu.state.record import PUClassifier
 from drpu.tables.frames import warn_of_order
 

@@ -227,8 +227,8 @@ class Answers:
 
         With ``either``, a file without groups is read as one audit.
         """
-        from drpu.audits.answers_file import audit_from_columns
         from drpu.audits.plan import GROUP, LABEL
+        from drpu.classifier.groups import audit_from_columns
         from drpu.cli.tables import read_written
 
         if self.audit is None:
@@ -366,7 +366,7 @@ class Reading:
         known = getattr(classifier, "feature_names_in_", None)
         if known is None:
             return loaded.rows(self._chosen(loaded))
-        period = classifier.fitted_.period
+        period = classifier.fitted_.columns.period
         with_periods = [*known] if period is None else [*known, period]
         loaded = loaded.named_like(with_periods)
         chosen = self._chosen(loaded)
@@ -389,14 +389,11 @@ class Reading:
         mixed: bool = False,
     ) -> Any:
         """The rows with their scores; with ``mixed``, a warning if the priors of periods differ."""
-        from drpu.periods.groups import with_one_period
-        from drpu.state.fitted import score_once
+        from drpu.classifier.reading import read_batch
 
         rows = self.rows(classifier, loaded, used=used, with_period=mixed)
         with about(loaded.path):
-            if mixed:
-                rows = with_one_period(classifier, rows)
-            return score_once(classifier, rows)
+            return read_batch(classifier, rows, warn_of_periods=mixed)
 
     def adapt(self, classifier: Any, path: str, **options: Any) -> Any:
         """The classifier adapted to the rows of a file, which is read in batches if possible."""
@@ -418,7 +415,7 @@ class Reading:
 
         if self.columns or self.drop or not hasattr(classifier, "feature_names_in_"):
             return False
-        if classifier.fitted_.period is not None:  # the periods of the rows are compared
+        if classifier.fitted_.columns.period is not None:  # the periods of the rows are compared
             return False
         return Path(path).is_dir() or Path(path).suffix.lower() in PARQUET
 

@@ -96,6 +96,8 @@ def attributes(described: Any, *names: str) -> dict[str, Any]:
 
 def learnt(classifier: Any) -> dict[str, Any]:
     """Facts about the fit of the classifier."""
+    from drpu.state.fitted import prior_in_other_scenario
+
     fitted = classifier.fitted_
     columns = getattr(classifier, "feature_names_in_", None)
     if columns is not None:
@@ -103,7 +105,7 @@ def learnt(classifier: Any) -> dict[str, Any]:
     row_shape = None
     if len(fitted.model.row_shape) > 1:
         row_shape = list(fitted.model.row_shape)
-    notes = [asdict(note) | {"text": note.text(command_line=True)} for note in fitted.notes]
+    notes = [asdict(note) | {"text": note.text(command_line=True)} for note in fitted.columns.notes]
     return {
         "kind": type(classifier).__name__,
         "model": fitted.model.describe(),
@@ -111,15 +113,15 @@ def learnt(classifier: Any) -> dict[str, Any]:
         "row_shape": row_shape,
         "columns": columns,
         "classes": classifier.classes_,
-        "positives": fitted.sizes[0],
-        "unlabeled": fitted.sizes[1],
+        "positives": fitted.population.sizes[0],
+        "unlabeled": fitted.population.sizes[1],
         "held_out_positives": fitted.tails.n_positive,
         "counted_unlabeled": fitted.tails.n,
-        "labelled_share": fitted.labelled_fraction,
-        "scenario": fitted.scenario,
-        "other_scenario_prior": fitted.in_other_scenario(),
-        "period": fitted.period,
-        "backtest": fitted.backtest,
+        "labelled_share": fitted.population.labelled_fraction,
+        "scenario": fitted.population.scenario,
+        "other_scenario_prior": prior_in_other_scenario(fitted),
+        "period": fitted.columns.period,
+        "backtest": fitted.history,
         "notes": notes,
     }
 

@@ -2,76 +2,33 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from numbers import Integral
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Any
 
 import numpy as np
 
 from drpu._checks import check_fraction, check_integer, check_real
-from drpu._codec import Kept, NotKept, Number, kept
 from drpu._typing import FloatArray, IntArray
-from drpu.decisions.gain import Budget, Gain, gain_curve
+from drpu.decisions.gain import BudgetThreshold, Gain
+from drpu.decisions.point import OperatingPoint
 from drpu.exceptions import ParameterError
 from drpu.priors.tails import ScoreTails
-from drpu.state.fitted import score_once
-
-if TYPE_CHECKING:
-    from drpu.classifier.decisions import RatioDecisions
+from drpu.state.batch import Batch
+from drpu.state.fitted import FittedRatio
+from drpu.state.reference import Reference
 
 
 def budget_depth(budget: float, most: int | None = None) -> dict[str, Any]:
-    """Keywords of ``at_budget``: the share if the budget is a float up to 1, otherwise ``most`` rows."""
+    """Keywords of ``at_budget``: the share if it is a float up to 1, otherwise ``most`` rows."""
     if isinstance(budget, float) and budget <= 1:
         return {"share": budget}
     rows = check_integer("budget", budget, low=1)
     return {"rows": rows if most is None else min(rows, most)}
 
 
-Unbounded = Annotated[float, Number(-math.inf, math.inf)]
-
-
-@kept("budget")
-@dataclass(frozen=True)
-class BudgetThreshold(Kept):
-    """The threshold that corresponds to a budget.
-
-    ``score``: Held-out positive score at the same depth of the counts. It is a separate value because a
-    row is labelled by the mean of the fold models, whereas the counts are of the scores of single models.
-    """
-
-    log_ratio: Unbounded  # log of the ratio above which rows are checked
-    score: Unbounded
-    outlook: Annotated[Budget | None, NotKept] = (
-        None  # figures of the rows checked; None after loading
-    )
-    # the values below and above the two thresholds, between which they may be moved; None if not known
-    gap: Annotated[tuple[float, float] | None, NotKept] = None
-    score_gap: Annotated[tuple[float, float] | None, NotKept] = None
-
-    def for_file(self) -> BudgetThreshold:
-        """The threshold with few digits.
-
-        The exact values are those of single rows, or lie in the middle between two. The rows that the budget
-        was made for keep their labels, and the counts stay as they are; only other rows that lie within the
-        rounding, at most 0.00005, may change sides.
-        """
-        return BudgetThreshold(
-            self.log_ratio if self.gap is None else _shortest(*self.gap),
-            self.score if self.score_gap is None else _shortest(*self.score_gap),
-        )
-
-
-def _shortest(low: float, high: float) -> float:
-    """The middle between two numbers with the fewest digits, at least four, that keep it between them."""
-    middle = low + (high - low) / 2
-    found = (round(middle, digits) for digits in range(4, 17))
-    return next((number for number in found if low < number < high), middle)
-
-
-def budget_threshold(classifier: RatioDecisions, rows: Any, of: Any, share: Any) -> BudgetThreshold:
-    """The threshold of a budget and the expected results; arguments as in ``at_budget``."""
+def check_budget(rows: Any, of: Any, share: Any) -> None:
+    """Raise unless the arguments of ``at_budget`` fit together."""
     if (rows is None) == (share is None):
         raise ParameterError(
             "give rows (a number of rows, with of=X) or share (of all rows), and not both: "
@@ -83,101 +40,145 @@ def budget_threshold(classifier: RatioDecisions, rows: Any, of: Any, share: Any)
         )
     if isinstance(of, (bool, str, bytes)) or (np.isscalar(of) and not isinstance(of, Integral)):
         raise ParameterError(f"of must be rows, their counts or their number, got {of!r:.80}.")
-    if of is None or isinstance(of, Integral):
-        return _by_counts(classifier, None, *_depth(rows, share, of))
-    if isinstance(of, ScoreTails):
-        return _by_counts(
-            classifier, classifier._own_counts(of, None), *_depth(rows, share, int(of.n))
-        )
-    scored = score_once(classifier, of)  # the threshold is between two of these rows
-    log_ratio: FloatArray = classifier.fitted_.log_ratio_of(scored.scores)
-    wanted, depth = _depth(rows, share, len(log_ratio))
-    assert wanted is not None
-    order: IntArray = np.argsort(-log_ratio, kind="stable")
-    first = float(log_ratio[order[wanted - 1]])
-    after = float(log_ratio[order[wanted]]) if wanted < len(order) else first - 1.0
-    return _by_counts(
-        classifier, scored.counts, wanted, depth, gap=(after, first), positions=order[:wanted]
-    )
 
 
-def share_for_recall(classifier: RatioDecisions, recall: float) -> float:
-    """Share of the rows to check so that the expected recall is ``recall``."""
-    wanted = check_fraction("recall", recall)
-    gain = gain_of(classifier)
-    return float(np.interp(wanted, gain.recall, gain.share))
+@dataclass(frozen=True, slots=True)
+class _Depth:
+    """How many rows are checked; their number is None if only a share was given."""
 
+    rows: int | None
+    share: float
 
-def share_for_precision(classifier: RatioDecisions, precision: float) -> float:
-    """Largest share of the rows to check with an expected precision of at least ``precision``."""
-    wanted = check_fraction("precision", precision)
-    gain, prior = gain_of(classifier), classifier.test_prior_.value
-    with np.errstate(invalid="ignore", divide="ignore"):
-        reached = np.where(gain.share > 0, prior * gain.recall / gain.share, 0.0)
-    deep = np.flatnonzero(reached >= wanted)
-    if not deep.size:
-        raise ParameterError(
-            f"precision must be at most {float(reached.max()):.3f} here, got {precision!r}: no threshold is "
-            "expected to reach more at this prior."
-        )
-    return float(gain.share[deep[-1]])
-
-
-def gain_of(classifier: RatioDecisions, new: ScoreTails | None = None) -> Gain:
-    """The gain of checking rows, which are counted in ``new``, or of the prior of the classifier."""
-    fitted, prior = classifier.fitted_, classifier.test_prior_
-    curves = [] if classifier.findings.map is None else fitted.map_curves()
-    return gain_curve(fitted.tails, fitted.unlabeled_prior.value, prior, new=new, curves=curves)
-
-
-def _depth(rows: Any, share: Any, n: Any) -> tuple[int | None, float]:
-    """The number of rows, if it is known, and their share."""
-    if share is not None:
+    @classmethod
+    def of(cls, rows: Any, share: Any, total: Any) -> _Depth:
+        """The depth of a budget among ``total`` rows, if their number is known."""
+        if share is None:
+            return cls._of_rows(rows, total)
         depth = check_real("share", share, low=0.0, high=1.0)
         if depth == 0:
             raise ParameterError("share must be above 0, got 0: no row would be checked.")
-        return (None if n is None else max(1, int(depth * check_integer("of", n, low=1)))), depth
-    wanted = check_integer("rows", rows, low=1)
-    total = check_integer("of", n, low=1)
-    if wanted > total:
-        rule = f"must not exceed the number of all rows, got {wanted} of {total}."
-        raise ParameterError(f"rows {rule}", command=f"--budget {rule}")
-    return wanted, wanted / total
+        if total is None:
+            return cls(None, depth)
+        return cls(max(1, int(depth * check_integer("of", total, low=1))), depth)
+
+    @classmethod
+    def _of_rows(cls, rows: Any, total: Any) -> _Depth:
+        wanted = check_integer("rows", rows, low=1)
+        n = check_integer("of", total, low=1)
+        if wanted > n:
+            rule = f"must not exceed the number of all rows, got {wanted} of {n}."
+            raise ParameterError(f"rows {rule}", command=f"--budget {rule}")
+        return cls(wanted, wanted / n)
 
 
-def _by_counts(
-    classifier: RatioDecisions,
-    new: ScoreTails | None,
-    rows: int | None,
-    depth: float,
+def budget_threshold(
+    fitted: FittedRatio,
+    reference: Reference,
+    point: OperatingPoint,
+    of: Batch | ScoreTails | int | None,
     *,
-    gap: tuple[float, float] | None = None,
-    positions: IntArray | None = None,
+    rows: Any = None,
+    share: Any = None,
 ) -> BudgetThreshold:
-    """The threshold at a level of the counts: those of new rows, or those expected at the prior.
+    """The threshold of a budget and the expected results; arguments as in ``at_budget``."""
+    if isinstance(of, Batch):
+        return _between_rows(
+            fitted, point.gain(fitted, reference, of.counts), of, point, rows, share
+        )
+    if isinstance(of, ScoreTails):
+        depth = _Depth.of(rows, share, int(of.n))
+        return _between_levels(fitted, point.gain(fitted, reference, of), point, depth)
+    depth = _Depth.of(rows, share, of)
+    return _between_levels(fitted, point.gain(fitted, reference), point, depth)
 
-    ``gap`` are the log-ratios of two rows, if the rows are known; the threshold is between them.
-    """
-    fitted, prior = classifier.fitted_, classifier.test_prior_
-    gain = gain_of(classifier, new)
-    within = np.flatnonzero(gain.share[1:-1][::-1] <= depth)
-    k = (
-        int(within[0]) if within.size else len(fitted.tails.levels)
-    )  # the first level that keeps the depth
-    score = float(fitted.tails.levels[k]) if within.size else float("inf")
+
+def _between_rows(
+    fitted: FittedRatio, gain: Gain, batch: Batch, point: OperatingPoint, rows: Any, share: Any
+) -> BudgetThreshold:
+    """The threshold in the middle between the last row that is checked and the next one."""
+    log_ratio = fitted.log_ratio_of(batch.scores)
+    depth = _Depth.of(rows, share, len(log_ratio))
+    assert depth.rows is not None  # the number of all rows is known
+    order: IntArray = np.argsort(-log_ratio, kind="stable")
+    last = float(log_ratio[order[depth.rows - 1]])
+    following = last - 1.0
+    if depth.rows < len(order):
+        following = float(log_ratio[order[depth.rows]])
+    threshold = last - (last - following) / 2
+    n_positive = fitted.tails.n_positive
+    outlook = gain.outlook(
+        depth.share,
+        n_positive,
+        point.prior,
+        float(np.exp(threshold)),
+        rows=depth.rows,
+        positions=order[: depth.rows],
+    )
+    level = _first_level(gain, depth.share)
+    return BudgetThreshold(
+        log_ratio=threshold,
+        score=_score_of(fitted, level),
+        outlook=outlook,
+        gap=(following, last),
+        score_gap=_around(fitted.tails.levels, level),
+    )
+
+
+def _between_levels(
+    fitted: FittedRatio, gain: Gain, point: OperatingPoint, depth: _Depth
+) -> BudgetThreshold:
+    """The threshold at a level of the counts: those of new rows, or those expected at the prior."""
+    level = _first_level(gain, depth.share)
     log_ratios = fitted.level_log_ratios()
-    if gap is not None:
-        log_ratio = gap[1] - (gap[1] - gap[0]) / 2
-    else:
-        gap = _around(log_ratios, k)
-        log_ratio = float(log_ratios[-1]) if gap is None else (gap[0] + gap[1]) / 2
-    ratio, n = float(np.exp(log_ratio)), fitted.tails.n_positive
-    budget = gain.outlook(depth, n, prior, ratio, rows=rows, positions=positions)
-    return BudgetThreshold(log_ratio, score, budget, gap, _around(fitted.tails.levels, k))
+    gap = _around(log_ratios, level)
+    threshold = float(log_ratios[-1]) if gap is None else (gap[0] + gap[1]) / 2
+    n_positive = fitted.tails.n_positive
+    outlook = gain.outlook(
+        depth.share, n_positive, point.prior, float(np.exp(threshold)), rows=depth.rows
+    )
+    return BudgetThreshold(
+        log_ratio=threshold,
+        score=_score_of(fitted, level),
+        outlook=outlook,
+        gap=gap,
+        score_gap=_around(fitted.tails.levels, level),
+    )
 
 
-def _around(values: FloatArray, k: int) -> tuple[float, float] | None:
-    """Values of the level below level ``k`` and of this level; None above the highest level."""
-    if k == len(values):  # more rows than the budget lie above the highest level
+def _first_level(gain: Gain, depth: float) -> int:
+    """The first level above which at most this share of the rows lies; one more than the last."""
+    within = np.flatnonzero(gain.share[1:-1][::-1] <= depth)
+    return int(within[0]) if within.size else len(gain.share) - 2
+
+
+def _score_of(fitted: FittedRatio, level: int) -> float:
+    levels = fitted.tails.levels
+    return float(levels[level]) if level < len(levels) else float("inf")
+
+
+def _around(values: FloatArray, level: int) -> tuple[float, float] | None:
+    """Values of the level below ``level`` and of this level; None above the highest level."""
+    if level == len(values):  # more rows than the budget lie above the highest level
         return None
-    return float(values[k - 1]) if k > 0 else float(values[0]) - 1.0, float(values[k])
+    below = float(values[level - 1]) if level > 0 else float(values[0]) - 1.0
+    return below, float(values[level])
+
+
+def share_for_recall(gain: Gain, recall: float) -> float:
+    """Share of the rows to check so that the expected recall is ``recall``."""
+    wanted = check_fraction("recall", recall)
+    return float(np.interp(wanted, gain.recall, gain.share))
+
+
+def share_for_precision(gain: Gain, precision: float) -> float:
+    """Largest share of the rows to check with an expected precision of at least ``precision``."""
+    wanted = check_fraction("precision", precision)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        reached = np.where(gain.share > 0, gain.prior * gain.recall / gain.share, 0.0)
+    deep = np.flatnonzero(reached >= wanted)
+    if not deep.size:
+        raise ParameterError(
+            f"precision must be at most {float(reached.max()):.3f} here, got {precision!r}: no "
+            "threshold is expected to reach more at this prior."
+        )
+    return float(gain.share[deep[-1]])

@@ -10,12 +10,14 @@ import numpy as np
 
 from drpu._codec import kind_of
 from drpu._output import write_output
-from drpu.audits.recalibration import FARTHEST
+from drpu.decisions.budget import AtBudget
 from drpu.exceptions import ArtifactError, DataTypeError, ParameterError
 from drpu.models.graphs import Graph, onnx_indicators
 from drpu.models.learner import LOG_LIMIT, exported
 from drpu.priors.calibration import Calibration
-from drpu.state.fitted import NEAREST, FittedRatio
+from drpu.state.fitted import FittedRatio, label_offsets
+from drpu.state.log_odds import FARTHEST, LogOddsMap
+from drpu.state.reference import NEAREST
 from drpu.tables.encoder import TableEncoder
 
 # Scores this close below a level count as equal to it. Networks are computed in float32; of the
@@ -69,7 +71,7 @@ def export_onnx(classifier: Any, path: str | os.PathLike[str]) -> None:
             "classifier must be a fitted DRPUClassifier or AdaptedClassifier, "
             f"got {type(classifier).__name__}."
         )
-    if classifier.findings.budget is not None:
+    if isinstance(classifier.point_, AtBudget):
         raise ParameterError(
             "classifier must have no budget, which a graph cannot keep: its labels come from prior "
             "and cost. Export the classifier that at_budget was called on, and check the rows with "
@@ -89,12 +91,13 @@ def _model(classifier: Any) -> Any:
     graph = Graph()
     rows, inputs, texts = _row_inputs(graph, classifier)
     unclipped = _mean_ratio(graph, fitted, rows)
-    highest = 1 / max(fitted.train_prior.value, 1e-12)
+    highest = 1 / max(fitted.prior.value, 1e-12)
     ratio = graph.op("Min", unclipped, [highest], output="ratio")
-    if classifier.findings.map is None:
+    even_map = classifier.reference_.map_at(0.5)
+    if even_map is None:
         threshold = _by_prior(graph, fitted, ratio)
     else:
-        threshold = _by_map(graph, fitted, ratio)
+        threshold = _by_map(graph, fitted, ratio, even_map)
     negative_label, positive_label = 0, 1
     if fitted.classes.dtype.kind in "iu":
         negative_label, positive_label = fitted.classes.tolist()
@@ -107,9 +110,9 @@ def _model(classifier: Any) -> Any:
     )
     types = graph.onnx.TensorProto
     metadata = {
-        "drpu.prior": repr(classifier._label_prior()),
+        "drpu.prior": repr(classifier.point_.labels_at),
         "drpu.cost": repr(float(classifier.cost_)),
-        "drpu.train_prior": repr(fitted.train_prior.value),
+        "drpu.train_prior": repr(fitted.prior.value),
         "drpu.classes": json.dumps(fitted.classes.tolist()),
     }
     return graph.model(
@@ -147,7 +150,7 @@ def _mean_ratio(graph: Graph, fitted: FittedRatio, rows: str) -> str:
     for function in fitted.model.label_functions:
         scores = exported(function, graph, rows)
         scores = graph.op("Min", graph.op("Max", scores, [[-LOG_LIMIT]]), [[LOG_LIMIT]])
-        for offset in fitted.label_offsets:
+        for offset in label_offsets(fitted):
             ratios.append(_ratio(graph, fitted, graph.op("Add", scores, offset)))
     return graph.op("Squeeze", graph.mean(*ratios), graph.constant([1], np.int64))
 
@@ -155,7 +158,7 @@ def _mean_ratio(graph: Graph, fitted: FittedRatio, rows: str) -> str:
 def _by_prior(graph: Graph, fitted: FittedRatio, ratio: str) -> str:
     """Add the probability at the prior; returns the threshold of the ratio."""
     op = graph.op
-    pi = fitted.train_prior.value
+    pi = fitted.prior.value
     negative_prior = op("Sub", 1.0, "prior")
     positive = op("Mul", op("Mul", "prior", 1 - pi), ratio)
     negative = op("Mul", negative_prior, op("Max", op("Sub", 1.0, op("Mul", ratio, pi)), [0.0]))
@@ -172,12 +175,10 @@ def _by_prior(graph: Graph, fitted: FittedRatio, ratio: str) -> str:
     return op("Where", op("GreaterOrEqual", "prior", 1.0), -1.0, threshold)
 
 
-def _by_map(graph: Graph, fitted: FittedRatio, ratio: str) -> str:
+def _by_map(graph: Graph, fitted: FittedRatio, ratio: str, even_map: LogOddsMap) -> str:
     """The same with the map of an audit, whose intercept moves with the log-odds of the prior."""
     op = graph.op
-    pi = fitted.train_prior.value
-    audit_map = fitted.map_at(0.5)
-    assert audit_map is not None  # there is an audit
+    pi = fitted.prior.value
 
     def log_odds(p: str) -> str:
         return op("Sub", op("Log", p), op("Log", op("Sub", 1.0, p)))
@@ -185,8 +186,8 @@ def _by_map(graph: Graph, fitted: FittedRatio, ratio: str) -> str:
     least = 1 / (1 + float(np.exp(FARTHEST)))
     p = op("Max", op("Min", op("Mul", ratio, pi), [1 - least]), [least])
     prior = op("Max", op("Min", "prior", [1 - NEAREST]), [NEAREST])
-    intercept = op("Add", log_odds(prior), audit_map.intercept)
-    slope = audit_map.slope
+    intercept = op("Add", log_odds(prior), even_map.intercept)
+    slope = even_map.slope
     op("Sigmoid", op("Add", op("Mul", log_odds(p), slope), intercept), output="probability")
     level = op("Div", op("Sub", log_odds("cost"), intercept), slope)
     threshold = op("Div", op("Sigmoid", level), max(pi, 1e-12))
@@ -198,7 +199,9 @@ def _by_map(graph: Graph, fitted: FittedRatio, ratio: str) -> str:
 def _ratio(graph: Graph, fitted: FittedRatio, scores: str) -> str:
     """Ratios against the population, of shape (rows, 1), from scores of the same shape."""
     if fitted.calibration is None:
-        return _against_population(graph, graph.op("Exp", scores), fitted.labelled_fraction)
+        return _against_population(
+            graph, graph.op("Exp", scores), fitted.population.labelled_fraction
+        )
     kind = kind_of(type(fitted.model.functions[0])) or "network"
     tolerance = _NEAR.get(kind, _NEAR_OTHERS)
     return _calibrated(graph, fitted.calibration, scores, tolerance)

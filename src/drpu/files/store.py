@@ -23,7 +23,7 @@ from drpu._checks import check_flag, check_integer
 from drpu._codec import decode, encode
 from drpu._output import output_file
 from drpu._typing import FloatArray
-from drpu.classifier.decisions import RatioDecisions
+from drpu.classifier.drpu import RatioClassifier
 from drpu.exceptions import ArtifactError, MissingExtraError
 from drpu.files.archive import MAX_BYTES, SCHEMA, Archive, open_archive, read_bytes, write_archive
 from drpu.models import registry
@@ -35,20 +35,24 @@ StrPath = str | os.PathLike[str]
 # when used.
 KIND_MODULES = (
     *registry.KIND_MODULES,
-    "drpu.classifier.adapted",
+    "drpu.state.columns",
+    "drpu.state.costs",
+    "drpu.state.history",
+    "drpu.state.labels",
+    "drpu.state.log_odds",
+    "drpu.state.population",
+    "drpu.state.reference",
     "drpu.periods.read",
-    "drpu.decisions.budget",
+    "drpu.decisions.gain",
+    "drpu.decisions.point",
     "drpu.classifier.drpu",
     "drpu.state.fitted",
     "drpu.classifier.pipelines",
     "drpu.state.record",
-    "drpu.audits.recalibration",
     "drpu.priors.calibration",
-    "drpu.decisions.thresholds",
     "drpu.priors.estimate",
     "drpu.scale.alarm",
     "drpu.tables.cells",
-    "drpu.periods.moves",
     "drpu.priors.tails",
     "drpu.rivals.rival",
     "drpu.tables.columns",
@@ -154,7 +158,7 @@ def load(
         classifier = record.classifier(module)
         _trial_scores(record, classifier)
     last_step = classifier[-1] if isinstance(classifier, Pipeline) else classifier
-    if isinstance(last_step, RatioDecisions):
+    if isinstance(last_step, RatioClassifier):
         last_step._warn_of_prior()
     return classifier
 

@@ -30,23 +30,22 @@ import calendar
 import itertools
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from scipy.optimize import brentq
 from scipy.special import expit, logit, ndtri
 
-from drpu._codec import Kept, Number, Whole, kept
-from drpu._results import TableColumns, TableResult
 from drpu._typing import BoolArray, FloatArray, IntArray
 from drpu.exceptions import DataError
 from drpu.periods.columns import OTHER_SHIFT
 from drpu.priors.estimate import PriorEstimate
+from drpu.state.history import Backtest, Kind, LabelCount, PastPeriod
+from drpu.state.training import BacktestPlan
 
 Moved: TypeAlias = Literal["prior", "other"]
-Kind: TypeAlias = Literal["guarded", "matched"]
 
 MOST_PERIODS = 6  # of a backtest
 FEWEST_LABELS = 10  # before a period that is read
@@ -127,14 +126,14 @@ def _moved(prior: float, move: float) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class MoveReading:
     """A move of the log-odds of the prior since training, and the variance of its error."""
 
     move: float
     variance: float
 
 
-def combine(first: Reading, second: Reading) -> Reading:
+def combine(first: MoveReading, second: MoveReading) -> MoveReading:
     r"""Mean of two independent readings with weights inversely proportional to their variances.
 
     The variance of the mean is :math:`1/(1/v_1 + 1/v_2)`. If the readings differ by more than
@@ -148,42 +147,7 @@ def combine(first: Reading, second: Reading) -> Reading:
     gap = second.move - first.move
     variance = first.variance * second.variance / total
     disagreement = max(1.0, gap * gap / total)
-    return Reading(first.move + (1 - first_weight) * gap, variance * disagreement)
-
-
-@kept("label-count")
-@dataclass(frozen=True)
-class LabelCount(Kept):
-    """Labelled rows among all rows of a sample."""
-
-    labels: Annotated[float, Number(0)]
-    rows: Annotated[float, Number(0)]
-
-    def __post_init__(self) -> None:
-        if self.labels > self.rows:
-            raise DataError(
-                f"there must not be more labels than rows, got {self.labels:g} of {self.rows:g}."
-            )
-
-    def __add__(self, other: LabelCount) -> LabelCount:
-        return LabelCount(self.labels + other.labels, self.rows + other.rows)
-
-    @property
-    def mean(self) -> float:
-        """Share of labelled rows; 0 without rows."""
-        if self.rows == 0:
-            return 0.0
-        return self.labels / self.rows
-
-    @property
-    def share(self) -> float:
-        """Share of labelled rows, with half a label added so that it is not zero."""
-        return (self.labels + 0.5) / (self.rows + 1)
-
-    @property
-    def noise(self) -> float:
-        """Variance of the log of the share by the noise of the count."""
-        return (1 - self.share) / (self.labels + 0.5)
+    return MoveReading(first.move + (1 - first_weight) * gap, variance * disagreement)
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,13 +164,13 @@ class Arrived:
     complete: bool = True
     trained: PriorEstimate | None = None
 
-    def reading(self, base: PriorEstimate) -> Reading:
+    def reading(self, base: PriorEstimate) -> MoveReading:
         """The move of the prior since the rows with the prior ``base``, by the labelled shares."""
         if self.trained is None:
             return labelled_reading(self.now, self.before, base.value)
         since_training = labelled_reading(self.now, self.before, self.trained.value)
         move = since_training.move + odds_move(base.value, self.trained.value)
-        return Reading(move, since_training.variance + _variance(self.trained))
+        return MoveReading(move, since_training.variance + _variance(self.trained))
 
     @property
     def share(self) -> float:
@@ -214,7 +178,7 @@ class Arrived:
         return self.now.labels / max(self.now.rows, 1.0)
 
 
-def labelled_reading(now: LabelCount, before: LabelCount, train_prior: float) -> Reading:
+def labelled_reading(now: LabelCount, before: LabelCount, train_prior: float) -> MoveReading:
     r"""Move of the prior that the labelled shares of two samples show at a constant labelling rate.
 
     At a constant rate the share of labelled rows is the rate times the prior, so the priors have
@@ -227,66 +191,12 @@ def labelled_reading(now: LabelCount, before: LabelCount, train_prior: float) ->
     most = max(_MOST_READ, pi, (1 + now.share) / 2)  # noise may take the ratio of shares beyond 1
     pi_now = float(np.clip(pi * now.share / before.share, least, min(most, _MOST_SHARE)))
     variance = now.noise + before.noise + POOLED.rate_drift**2
-    return Reading(odds_move(pi, pi_now), variance / (1 - pi_now) ** 2)
+    return MoveReading(odds_move(pi, pi_now), variance / (1 - pi_now) ** 2)
 
 
-@kept("past-period")
-@dataclass(frozen=True)
-class PastPeriod(Kept):
-    """A past period, read by a classifier that was fitted to rows before it."""
-
-    name: str
-    rows: Annotated[int, Whole(0)]
-    labels: Annotated[int, Whole(0)]  # labelled ones among them
-    seen: float  # move of the prior by the labelled share, from the rows of that fit to the period
-    noise: Annotated[float, Number(0)]  # variance of ``seen`` by the noise of both counts
-    guarded: float  # move of the prior that the rows alone show, with the guard (:class:`Evidence`)
-    matched: float  # the same as if only the prior had moved
-    used: bool = True  # false if its labels may be late, or if there are too few of them
-
-
-@kept("backtest")
-@dataclass(frozen=True, repr=False)
-class Backtest(Kept, TableResult):
-    """How well rows of past periods were read without labels.
-
-    Its length is the number of periods; iterating gives them.
-
-    ``spread``: Standard deviation of the move that slope and noise do not explain.
-    """
-
-    periods: tuple[PastPeriod, ...]  # the past periods, in the order of time
-    kind: Kind  # the reading that explains the past moves better
-    slope: float  # how far the prior moved when this reading moved by one
-    spread: Annotated[float, Number(0)]
-
-    def __len__(self) -> int:
-        return len(self.periods)
-
-    def __iter__(self) -> Iterator[PastPeriod]:
-        return iter(self.periods)
-
-    def to_columns(self) -> TableColumns:
-        """One row per period, with the move of its log-odds by the labels and as read from rows."""
-        return {
-            "period": [period.name for period in self.periods],
-            "rows": [period.rows for period in self.periods],
-            "labels": [period.labels for period in self.periods],
-            "seen": [period.seen for period in self.periods],
-            "read": [self.reading(period).move for period in self.periods],
-            "used": [period.used for period in self.periods],
-        }
-
-    def _title(self) -> str:
-        moves = "moves of the log-odds seen by labels and read without them"
-        return (
-            f"{len(self)} past periods, {moves}; slope {self.slope:.2f}, spread {self.spread:.2f}"
-        )
-
-    def reading(self, rows: Evidence | PastPeriod) -> Reading:
-        """The move to expect from what the rows of a period show."""
-        move = rows.guarded if self.kind == "guarded" else rows.matched
-        return Reading(self.slope * move, self.spread**2)
+def past_reading(backtest: Backtest, rows: Evidence | PastPeriod) -> MoveReading:
+    """The move to expect from what the rows of a period show."""
+    return MoveReading(backtest.read_move(rows.guarded, rows.matched), backtest.spread**2)
 
 
 def backtest_of(periods: Sequence[PastPeriod], *, pooled: Pooled = POOLED) -> Backtest:
@@ -347,24 +257,6 @@ class _PastFit:
         log_size = np.log(weight).sum() - math.log1p(weight @ (read * read) / slope_precision)
         log_prior = k * (math.log(variance) + pooled.spread**2 / variance)
         return cls(kind, slope, variance, float(log_size - misfit - log_prior) / 2)
-
-
-@dataclass(frozen=True, slots=True)
-class BacktestPlan:
-    """Which past periods a backtest reads."""
-
-    names: tuple[Any, ...]  # the periods in the order of time
-    number: IntArray  # position of each row's period in ``names``; -1 for a row without a period
-    read: tuple[int, ...]  # positions of the periods to read, each by a fit to the rows before it
-    settled: int  # number of periods whose labels are complete: all but the last ``label_delay``
-    reason: str = ""  # why there is nothing to read; empty otherwise
-
-    @property
-    def complete(self) -> BoolArray:
-        """Which rows have complete labels: all, or those of the periods before the last ones."""
-        if self.settled == len(self.names):
-            return np.ones(len(self.number), dtype=bool)
-        return (self.number >= 0) & (self.number < self.settled)
 
 
 def plan_backtest(
@@ -460,12 +352,12 @@ def late_periods(periods: Sequence[PastPeriod]) -> int:
     """
     for late in range(min(_MOST_LATE, len(periods) - 3), 0, -1):
         past = backtest_of(periods[:-late])
-        if all(_has_few_labels(period, past.reading(period)) for period in periods[-late:]):
+        if all(_has_few_labels(period, past_reading(past, period)) for period in periods[-late:]):
             return late
     return 0
 
 
-def _has_few_labels(period: PastPeriod, expected: Reading) -> bool:
+def _has_few_labels(period: PastPeriod, expected: MoveReading) -> bool:
     """Whether the labelled share lies far below what is expected of the rows."""
     deviation = math.sqrt(expected.variance + period.noise)
     return period.seen - expected.move < _LATE * deviation
@@ -640,14 +532,14 @@ def decide(
     return PeriodDecision(evidence.moved, prior, labels_at, tuple(sources), late)
 
 
-def _reading_of_rows(evidence: Evidence, backtest: Backtest | None) -> Reading:
+def _reading_of_rows(evidence: Evidence, backtest: Backtest | None) -> MoveReading:
     """The move that the rows show, by the past if more than the prior moved."""
     if evidence.moved == "prior":
-        return Reading(evidence.matched, _variance(evidence.adapted))
+        return MoveReading(evidence.matched, _variance(evidence.adapted))
     past = backtest_of(()) if backtest is None else backtest
-    expected = past.reading(evidence)
+    expected = past_reading(past, evidence)
     error = past.slope * evidence.mean_error
-    return Reading(expected.move, expected.variance + error**2)
+    return MoveReading(expected.move, expected.variance + error**2)
 
 
 def labels_move(evidence: Evidence, move: float) -> float:
@@ -688,7 +580,7 @@ def _deviations(level: float) -> float:
     return float(ndtri((1 + level) / 2))
 
 
-def _limits(evidence: Evidence, reading: Reading, supported: bool) -> tuple[float, float]:
+def _limits(evidence: Evidence, reading: MoveReading, supported: bool) -> tuple[float, float]:
     """Limits of the prior: those of training, moved by the reading and widened by its error.
 
     Both errors are independent, so their widths on the log-odds scale are added as squares.

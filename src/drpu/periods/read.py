@@ -1,364 +1,403 @@
-"""Adaptation to new rows: what moved, how far prior and labels follow, and a test of it on past periods."""
+"""What new rows show: what moved since training, their prior, and how far labels follow."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
-import narwhals as nw
 import numpy as np
-from joblib import Parallel, delayed, effective_n_jobs
-from sklearn.base import clone
 
-from drpu._arrays import as_numpy
-from drpu._checks import check_choice
 from drpu._codec import POSITIVE, Items, NotKept, Number, kept
-from drpu._progress import progress
-from drpu._samples import indexable
-from drpu._typing import BoolArray, FloatArray
-from drpu.audits.evaluation import Evaluation, FairnessTest
-from drpu.audits.plan import labelled_flags, labels_of
-from drpu.audits.recalibration import LogOddsMap
-from drpu.classifier.notices import (
-    warn_of_contradicted,
-    warn_of_few_rows,
-    warn_of_late_labels,
-    warn_of_other_shift,
-    warn_of_untested_shift,
+from drpu._typing import FloatArray
+from drpu.exceptions import (
+    ContradictionWarning,
+    FewPositivesWarning,
+    FewRowsWarning,
+    LateLabelsWarning,
+    ParameterError,
+    ShiftWarning,
 )
-from drpu.decisions.budget import BudgetThreshold
-from drpu.exceptions import BacktestWarning, DataError, DRPUError, ParameterError, silent
-from drpu.periods.columns import ColumnShift
+from drpu.periods.columns import OTHER_SHIFT, ColumnShift, moved_columns
+from drpu.periods.growth import carried_prior
 from drpu.periods.mixture_test import MixtureTest, mixture_test
 from drpu.periods.moves import (
-    FEWEST_LABELS,
     POOLED,
     Arrived,
-    Backtest,
-    BacktestPlan,
     Evidence,
-    LabelCount,
-    PastPeriod,
-    PeriodDecision,
-    backtest_of,
+    Moved,
     decide,
-    labelled_reading,
-    late_periods,
-    plan_backtest,
+    mean_probability,
     what_moved,
 )
-from drpu.priors.estimate import PriorEstimate, as_prior, warn_if_not_identified
-from drpu.priors.tails import ScoreTails, effective_size
+from drpu.priors.estimate import PriorEstimate, prior_from_tails, warn_if_not_identified
+from drpu.priors.figures import Figure
+from drpu.priors.tails import ScoreTails
 from drpu.state.fitted import FittedRatio
-from drpu.tables.frames import is_frame, take_frame
-from drpu.tables.values import NULL_WORDS, by_month, flat_values, is_missing_cell
-
-if TYPE_CHECKING:
-    from drpu.classifier.adapted import AdaptedClassifier
-    from drpu.classifier.base import RatioClassifier
-    from drpu.classifier.drpu import DRPUClassifier
+from drpu.state.history import LabelCount
+from drpu.state.labels import labelled_flags, labels_of
+from drpu.state.population import count_labels
+from drpu.state.reference import Reference
 
 SHIFTS = ("auto", "prior", "none")
-FEWEST_PERIODS = 2  # fewer past periods that can be used say nothing
+MOST_NAMED = 6  # columns that a warning names
+FEW_ROWS = 30  # with fewer new rows, adapt warns that the prior is rough
 Shift: TypeAlias = Literal["prior", "other", "none", "answers"]
 
 
-@kept("findings")
+@kept("reading")
 @dataclass(frozen=True, slots=True)
-class Findings:
-    """Facts about the rows that a classifier was adapted to; tests and measurements are not kept in files."""
+class Reading:
+    """What is known about the rows that a classifier was adapted to.
 
-    # number of rows that the prior was estimated on
+    ``rows``: Number of rows that the prior was estimated on; None if there were none.
+    ``labels_at``: Prior at which labels are made; that of the rows unless more than it moved.
+    ``sources``: What the prior is based on: the rows, the backtest, labels that arrived.
+    """
+
+    prior: PriorEstimate
+    labels_at: Annotated[float, Number(0, 1)]
+    shift: Shift = "prior"  # what moved
+    sources: Annotated[tuple[str, ...], Items(0, 10)] = ()
     rows: Annotated[float, Number(low=POSITIVE)] | None = None
     shift_test: Annotated[MixtureTest | None, NotKept] = None
     moved_columns: Annotated[tuple[ColumnShift, ...], NotKept] = ()
-    fairness_test: Annotated[FairnessTest | None, NotKept] = None
-    evaluation: Annotated[Evaluation | None, NotKept] = None
-    before_audit: Annotated[tuple[PriorEstimate, PriorEstimate] | None, NotKept] = None
-    budget: BudgetThreshold | None = (
-        None  # the threshold of a budget, which replaces that of the cost
-    )
-    shift: Shift = "prior"
-    # prior at which labels are made, if it is not the prior of the rows
-    labels_at: Annotated[float, Number(0, 1)] | None = None
-    # what the prior is based on: the rows, the backtest, labels that arrived
-    sources: Annotated[tuple[str, ...], Items(0, 10)] = ()
-    map: LogOddsMap | None = None  # map of the trained log-odds that answers gave
+    late: Annotated[bool, NotKept] = False  # whether labels may arrive late
+
+    @classmethod
+    def given(cls, prior: PriorEstimate) -> Reading:
+        """The reading of rows that were not seen, whose prior was given."""
+        return cls(prior, prior.value)
+
+    @property
+    def labels_follow(self) -> bool:
+        """Whether labels are made at the prior of the rows."""
+        return self.labels_at == self.prior.value
+
+    def with_prior(self, prior: PriorEstimate) -> Reading:
+        """The reading with another prior of the rows, which labels follow if they did."""
+        labels_at = prior.value if self.labels_follow else self.labels_at
+        return replace(self, prior=prior, labels_at=labels_at)
 
 
-NOTHING_FOUND = Findings()
-
-
-def adapt_to_counts(
-    classifier: RatioClassifier,
-    seen: ScoreTails,
-    adapted: PriorEstimate,
+def read(
+    fitted: FittedRatio,
+    reference: Reference,
+    counts: ScoreTails,
     *,
     shift: str = "auto",
+    level: float = 0.95,
     arrived: Arrived | None = None,
-) -> AdaptedClassifier:
-    """The classifier for rows that have been counted."""
-    check_choice("shift", shift, SHIFTS)
-    test, moved, decision = read_counts(classifier.fitted_, seen, adapted, arrived)
-    warn_of_few_rows(seen.n, decision.prior if shift == "auto" else adapted)
-    found = Findings(rows=seen.n, shift_test=test, moved_columns=moved)
-    if shift == "none":
-        before = classifier.findings
-        kept = replace(found, shift="none", labels_at=before.labels_at, map=before.map)
-        return classifier._adapted_at(classifier.test_prior_, findings=kept)
+) -> Reading:
+    """The reading of counted rows; ``shift`` says what may have changed, as in ``adapt``.
+
+    With ``shift="none"`` it has the prior of the rows if only the prior moved, which is not used.
+    """
+    rows = tested(fitted, reference, counts, level=level)
+    common: dict[str, Any] = {
+        "rows": counts.n,
+        "shift_test": rows.test,
+        "moved_columns": rows.moved_columns,
+    }
+    if shift == "auto":
+        decision = decide(rows.evidence, backtest=fitted.history, arrived=arrived)
+        return Reading(
+            prior=decision.prior,
+            labels_at=decision.labels_at,
+            shift=decision.moved,
+            sources=decision.sources,
+            late=decision.late,
+            **common,
+        )
+    prior = rows.evidence.adapted
     if shift == "prior":
-        warn_of_other_shift(test, moved, done="prior")
-        warn_if_not_identified(adapted)
-        moved_prior = PeriodDecision("prior", adapted, adapted.value, ("rows",))
-        return at_decision(classifier, found, moved_prior)
-    if decision.late:
-        warn_of_late_labels()
-    if decision.moved == "other":
-        warn_of_other_shift(test, moved, done="supported" if len(decision.sources) > 1 else "kept")
-    else:
-        if test.degrees == 0:
-            warn_of_untested_shift()
-        warn_if_not_identified(decision.prior)
-    if classifier.fitted_.anchor is not None:
-        warn_of_contradicted(classifier.fitted_.anchor.prior, decision.prior)
-    return at_decision(classifier, found, decision)
+        return Reading(prior, prior.value, "prior", ("rows",), **common)
+    return Reading(prior, prior.value, "none", **common)
+
+
+@dataclass(frozen=True, slots=True)
+class TestedRows:
+    """Both tests of what moved, and what the rows show."""
+
+    test: MixtureTest
+    moved_columns: tuple[ColumnShift, ...]
+    evidence: Evidence
 
 
 def tested(
-    fitted: FittedRatio, seen: ScoreTails, adapted: PriorEstimate
-) -> tuple[MixtureTest, tuple[ColumnShift, ...], Evidence]:
-    """Both tests of what moved, and what the rows show; ``adapted`` is the prior if only the prior moved."""
-    test = mixture_test(seen, fitted.reference, most_prior=fitted.reference_prior.high)
-    moved = fitted.moved_columns(seen, adapted)
-    evidence = evidence_of(fitted, seen, adapted, what_moved(test.p_value, moved))
-    return test, moved, replace(evidence, tested=test.degrees > 0)
+    fitted: FittedRatio, reference: Reference, counts: ScoreTails, *, level: float = 0.95
+) -> TestedRows:
+    """Both tests of counted rows, and what they show without labels."""
+    adapted = matched_prior(fitted, reference, counts, level=level)
+    test = mixture_test(counts, reference.tails, most_prior=reference.prior.high)
+    columns = columns_moved(fitted, reference, counts, adapted)
+    moved = what_moved(test.p_value, columns)
+    evidence = evidence_of(fitted, reference, counts, adapted, moved)
+    return TestedRows(test, columns, replace(evidence, tested=test.degrees > 0))
 
 
-def read_counts(
-    fitted: FittedRatio, seen: ScoreTails, adapted: PriorEstimate, arrived: Arrived | None = None
-) -> tuple[MixtureTest, tuple[ColumnShift, ...], PeriodDecision]:
-    """Both tests, and the decision that follows from them, the past and labels that arrived."""
-    test, moved, evidence = tested(fitted, seen, adapted)
-    return test, moved, decide(evidence, backtest=fitted.backtest, arrived=arrived)
+def matched_prior(
+    fitted: FittedRatio, reference: Reference, counts: ScoreTails, *, level: float = 0.95
+) -> PriorEstimate:
+    """Prior of counted rows if only the prior moved."""
+    prior = reference.prior
+    if reference.map is None and prior.method != "audit":
+        return prior_from_tails(
+            counts, level=level, reference=reference.tails, train_prior=prior, warn=False
+        )
+    # answers gave the prior of the reference: nothing is assumed about the highest scores
+    known = Figure(prior.value, prior.low, prior.high)
+    carried = carried_prior(counts, reference.tails, known, prior_level=prior.level, level=level)
+    return PriorEstimate(carried.value, carried.low, carried.high, level, "efficient")
 
 
-def at_decision(
-    classifier: RatioClassifier, found: Findings, decision: PeriodDecision
-) -> AdaptedClassifier:
-    """The classifier that a decision gives; labels move from where ``classifier`` makes them."""
-    labels_at = None if decision.labels_at == decision.prior.value else decision.labels_at
-    findings = replace(
-        found,
-        shift=decision.moved,
-        labels_at=labels_at,
-        sources=decision.sources,
-        map=classifier.fitted_.map_at(decision.labels_at),
-    )
-    return classifier._adapted_at(decision.prior, findings=findings)
+def columns_moved(
+    fitted: FittedRatio, reference: Reference, counts: ScoreTails, prior: PriorEstimate
+) -> tuple[ColumnShift, ...]:
+    """Columns of counted rows that moved more than their ``prior`` explains."""
+    profiles = fitted.columns.profiles
+    if reference.map is None or reference.tails.columns is None:
+        return moved_columns(profiles, counts.columns, fitted.unlabeled_prior, prior)
+    ends = np.cumsum([profile.cells.n for profile in profiles])[:-1]
+    counts_by_column = np.split(reference.tails.columns.astype(np.float64), ends)
+    answered = []
+    for profile, column in zip(profiles, counts_by_column, strict=True):
+        answered.append(replace(profile, unlabeled=column))
+    shifts = moved_columns(answered, counts.columns, reference.prior, prior)
+    return tuple(shift for shift in shifts if shift.name not in reference.moved)
 
 
 def evidence_of(
-    fitted: FittedRatio, seen: ScoreTails, adapted: PriorEstimate, moved: Any
+    fitted: FittedRatio,
+    reference: Reference,
+    counts: ScoreTails,
+    adapted: PriorEstimate,
+    moved: Moved,
 ) -> Evidence:
     """What counted rows show without labels."""
-    train = fitted.train_prior if fitted.anchor is None else fitted.anchor.prior
     return Evidence(
-        train,
-        adapted,
-        moved,
-        fitted.cell_probability(),
-        fitted.mean_probability_before(),
-        seen.counts,
-        fitted.labelled_fraction,
-        seen.n,
-        fitted.explained_share(),
+        train=reference.base_prior(fitted),
+        adapted=adapted,
+        moved=moved,
+        probability=fitted.cell_probability(),
+        before=_mean_before(fitted, reference),
+        counts=counts.counts,
+        labelled_share=fitted.population.labelled_fraction,
+        rows=counts.n,
+        explained=explained_share(fitted),
     )
+
+
+def explained_share(fitted: FittedRatio) -> float:
+    """Share of the variance of the classes that the trained probability explains in training.
+
+    It is (a - m) / (1 - m) with the mean a over held-out positives and the mean m over all rows,
+    if the probabilities are calibrated.
+    """
+    of_positives, of_all = _training_means(fitted)
+    return (of_positives - of_all) / max(1 - of_all, 1e-9)
+
+
+def _mean_before(fitted: FittedRatio, reference: Reference) -> float:
+    """Mean of the trained probability over the training population, or over audited rows."""
+    if reference.map is not None:
+        return mean_probability(fitted.cell_probability(), reference.tails.counts)
+    return _training_means(fitted)[1]
+
+
+def _training_means(fitted: FittedRatio) -> tuple[float, float]:
+    """Means of the trained probability over the positives and over the population of training."""
+    probability = fitted.cell_probability()
+    share = fitted.population.labelled_fraction
+    of_positives = mean_probability(probability, fitted.tails.positive_counts)
+    of_unlabeled = mean_probability(probability, fitted.tails.counts)
+    return of_positives, (1 - share) * of_unlabeled + share * of_positives
 
 
 def sampling_error(
-    fitted: FittedRatio, seen: ScoreTails, adapted: AdaptedClassifier, arrived: Arrived | None
+    fitted: FittedRatio,
+    reference: Reference,
+    counts: ScoreTails,
+    reading: Reading,
+    arrived: Arrived | None,
 ) -> float:
-    """Standard error of the prior of counted rows by their number alone, as if training were exact."""
-    prior = adapted.prior_.value
-    evidence = evidence_of(
-        fitted, seen, adapted.prior_, "other" if adapted.shift_ == "other" else "prior"
-    )
-    slope = POOLED.slope if fitted.backtest is None else fitted.backtest.slope
+    """Standard error of a prior by the number of rows alone, as if training were exact."""
+    moved: Moved = "other" if reading.shift == "other" else "prior"
+    evidence = evidence_of(fitted, reference, counts, reading.prior, moved)
+    slope = POOLED.slope if fitted.history is None else fitted.history.slope
+    prior = reading.prior.value
     error = evidence.noise(prior, slope=slope)
-    return error if arrived is None else max(error, prior * math.sqrt(arrived.now.noise))
+    if arrived is None:
+        return error
+    return max(error, prior * math.sqrt(arrived.now.noise))
+
+
+# -- labels that arrive ------------------------------------------------------------------------
 
 
 def arrived_labels(
-    classifier: RatioClassifier, y: Any, n: int, weight: FloatArray | None = None
+    fitted: FittedRatio, reference: Reference, y: Any, n: int, weight: FloatArray | None = None
 ) -> Arrived | None:
     """Labels of ``n`` new rows that have arrived, and those of training; None without labels."""
     if y is None:
         return None
-    check_single_sample(classifier.fitted_, "y")
-    positive = labelled_flags(labels_of(y, n), classifier.classes_)
-    return beside_training(classifier.fitted_, count_labels(positive, weight))
+    check_single_sample(fitted, "y")
+    positive = labelled_flags(labels_of(y, n), fitted.classes)
+    return beside_training(fitted, reference, count_labels(positive, weight))
 
 
-def beside_training(fitted: FittedRatio, now: LabelCount) -> Arrived:
+def beside_training(fitted: FittedRatio, reference: Reference, now: LabelCount) -> Arrived:
     """Labels of new rows beside those of the training sample.
 
     If labels arrive with a delay, those of new rows are not complete yet.
     """
-    before = fitted.label_count or LabelCount(0.0, 0.0)
-    complete = fitted.label_delay == 0
-    return Arrived(now, before, complete, None if fitted.anchor is None else fitted.train_prior)
+    population = fitted.population
+    return Arrived(
+        now=now,
+        before=population.label_count or LabelCount(0.0, 0.0),
+        complete=population.label_delay == 0,
+        trained=None if reference.map is None else fitted.prior,
+    )
 
 
 def check_single_sample(fitted: FittedRatio, argument: str) -> None:
     """Raise if labels were given as ``argument`` in a case-control study."""
-    if fitted.label_count is None:
+    if fitted.population.label_count is None:
         raise ParameterError(
-            f"{argument} must be None with scenario='case-control', where the share of labelled rows says "
-            "nothing about the prior: fit with scenario='single-sample' if labelled rows are part of the "
-            "sample."
+            f"{argument} must be None with scenario='case-control', where the share of labelled "
+            "rows says nothing about the prior: fit with scenario='single-sample' if labelled rows "
+            "are part of the sample."
         )
 
 
-def without_periods(X: Any, periods: Any) -> tuple[Any, Any]:
-    """The rows without the column of periods, and the value of each row."""
-    if periods is None or not isinstance(periods, str):
-        return X, periods
-    if not is_frame(X):
-        raise ParameterError(
-            f"periods must have one value per row if X is no table, got {periods!r}."
+# -- warnings ----------------------------------------------------------------------------------
+
+
+def warn_about_reading(reading: Reading, reference: Reference, *, shift: str = "auto") -> None:
+    """Warn of everything that is doubtful in a reading; ``shift`` is the argument of ``adapt``."""
+    _warn_of_few_rows(reading)
+    if shift == "none":
+        return
+    test = reading.shift_test
+    assert test is not None  # rows were read
+    if shift == "prior":
+        warn_of_other_shift(test, reading.moved_columns, done="prior")
+        warn_if_not_identified(reading.prior)
+        return
+    if reading.late:
+        _warn_of_late_labels()
+    if reading.shift == "other":
+        supported = len(reading.sources) > 1
+        done = "supported" if supported else "kept"
+        warn_of_other_shift(test, reading.moved_columns, done=done)
+    else:
+        if test.degrees == 0:
+            _warn_of_untested_shift()
+        warn_if_not_identified(reading.prior)
+    if reference.map is not None:
+        _warn_of_contradicted(reference.prior, reading.prior)
+
+
+# What was done about it, and what helps.
+_DONE = {
+    "prior": "The prior and the labels were adapted all the same, as was asked for: neither can be "
+    "trusted.",
+    "kept": "The labels stay as trained, and the prior is a rough reading.",
+    "supported": "The prior and the labels were moved as far as the backtest or labels that "
+    "arrived support.",
+    "answers": "The answers were used for these rows only.",
+}
+_HELP = "Two things help: answers for 50 rows ({}), or a new fit with recent rows."
+_REFIT = "If this goes on, a new fit with recent rows helps."  # where there are answers
+
+
+def warn_of_other_shift(test: MixtureTest, moved: Sequence[ColumnShift], *, done: str) -> None:
+    """Warn if scores or columns changed more than the prior explains, and say what was done."""
+    if test.p_value >= OTHER_SHIFT and not moved:
+        return
+    help_text = _REFIT if done == "answers" else _HELP
+    ShiftWarning.issue(
+        f"{_what_was_seen(test, moved)} {_DONE[done]}",
+        advice=help_text.format("plan_audit"),
+        command=help_text.format("drpu audit"),
+    )
+
+
+def _what_was_seen(test: MixtureTest, moved: Sequence[ColumnShift]) -> str:
+    shares = [f"{shift.name!r} ({shift.misfit:.0%} of the rows)" for shift in moved[:MOST_NAMED]]
+    names = ", ".join(shares)
+    if len(moved) > MOST_NAMED:
+        names += ", ..."
+    if test.p_value >= OTHER_SHIFT:
+        return (
+            f"columns moved more than a new prior explains: {names}: more than the prior has "
+            "changed."
         )
-    table = nw.from_native(X, eager_only=True)
-    if periods not in table.columns:
-        raise DataError(f"periods must be a column of X, or one value per row, got {periods!r}.")
-    return table.drop(periods).to_native(), table[periods].to_native()
+    if test.needs_prior is not None and not moved:
+        return (
+            f"these rows contradict the training prior (p = {test.p_value:.1g}): if only the prior "
+            f"has changed, at least {test.needs_prior:.0%} of the unlabeled training rows are "
+            "positive. The training prior is too low, or more than the prior has changed."
+        )
+    columns = "Compare the columns with those of training."
+    if moved:
+        columns = f"Columns that moved: {names}."
+    return (
+        f"these rows do not look like a mixture of the two training classes (p = "
+        f"{test.p_value:.1g}; about {test.misfit:.0%} of them would have to move): more than the "
+        f"prior has changed. {columns}"
+    )
 
 
-def plan_periods(periods: Any, labelled: BoolArray, label_delay: int) -> BacktestPlan | None:
-    """The periods in the order of time, and those that a backtest reads; None without periods."""
-    if periods is None:
-        return None
-    values = by_month(flat_values("periods", periods)).tolist()
-    if len(values) != len(labelled):
-        raise DataError(f"periods must have one value per row, {len(labelled)}, got {len(values)}.")
-    values = [None if is_missing_cell(value) or value in NULL_WORDS else value for value in values]
-    return plan_backtest(values, labelled, label_delay=label_delay)
+def _warn_of_untested_shift() -> None:
+    FewPositivesWarning.issue(
+        "untested: there are too few labelled positives or new rows to test whether only the prior "
+        "has changed. The prior and the labels moved as far as the rows determine the prior.",
+        advice=_HELP.format("plan_audit"),
+        command=_HELP.format("drpu audit"),
+    )
 
 
-def count_labels(labelled: BoolArray, weight: FloatArray | None = None) -> LabelCount:
-    """Labelled rows among all rows; with weights, their share by weight of the effective number of rows."""
-    if weight is None:
-        return LabelCount(float(labelled.sum()), float(len(labelled)))
-    total = float(weight.sum())
-    rows = effective_size(total, float(weight @ weight))
-    return LabelCount(rows * (float(weight[labelled].sum()) / total if rows else 0.0), rows)
+def _warn_of_few_rows(reading: Reading) -> None:
+    """Warn that few new rows say little about their prior."""
+    if reading.rows is not None and reading.rows < FEW_ROWS:
+        FewRowsWarning.issue(
+            f"{reading.rows:g} new rows say little about their prior, which lies between {{low}} "
+            "and {high}: labels and expected figures depend on a rough value.",
+            advice="Adapt to more rows, or give the prior with at_prior.",
+            command="Adapt to more rows, or give --prior to drpu predict.",
+            low=reading.prior.low,
+            high=reading.prior.high,
+        )
 
 
-def run_backtest(
-    classifier: DRPUClassifier,
-    X: Any,
-    labelled: BoolArray,
-    plan: BacktestPlan,
-    weight: FloatArray | None = None,
-    **columns: Any,
-) -> Backtest | None:
-    """The backtest over past periods, each read by a fit to the rows before it.
+def _warn_of_late_labels() -> None:
+    LateLabelsWarning.issue(
+        "far fewer labels have arrived than the rows suggest: if labels arrive late,",
+        advice="leave y out until they are complete, or fit with DRPUClassifier(label_delay=1), "
+        "and labels of new rows are used as a lower bound only.",
+        command="leave --label out until they are complete, or run drpu fit with --label-delay 1, "
+        "and labels of new rows are used as a lower bound only.",
+    )
 
-    ``weight`` are the weights of the rows, and ``columns`` arguments of these fits with one value per row,
-    such as weights in which labelled rows represent all positives. None, with a warning, if there are too
-    few periods or labels.
+
+def _warn_of_contradicted(answered: PriorEstimate, now: PriorEstimate) -> None:
+    """Warn of a prior of later rows that is far from what answers said about earlier ones.
+
+    It is far if the intervals have nothing in common and the odds differ by a factor of more than
+    three.
     """
-    if plan.reason:
-        _warn_of_backtest(plan.reason)
-        return None
-    settings = clone(classifier).set_params(
-        pos_label=None, negative_label=None, label_delay=0, n_jobs=None, verbose=0
-    )
-    settings.set_params(scenario="single-sample")  # as decided for all rows
-    columns = {
-        name: np.asarray(as_numpy(values)) for name, values in columns.items() if values is not None
-    }
-    frame = is_frame(X) or hasattr(X, "iloc")  # also those of pandas with sparse columns
-    take: Any = partial(take_frame, X) if frame else indexable(X).__getitem__
-    work = []
-    for t in plan.read:
-        before = np.flatnonzero((plan.number >= 0) & (plan.number < t))
-        now = np.flatnonzero(plan.number == t)
-        own = {name: values[before] for name, values in columns.items()}
-        parts = [
-            (take(at), labelled[at], None if weight is None else weight[at]) for at in (before, now)
-        ]
-        one = clone(settings)
-        if not isinstance(one.prior, str) and not callable(one.prior):
-            # a prior that was given has moved like the labelled share, at a constant labelling rate
-            counted = count_labels(*parts[0][1:]), count_labels(labelled, weight)
-            growth = counted[0].mean / counted[1].mean
-            one.prior = min(as_prior("prior", one.prior).value * growth, 1.0)
-        work.append((one, *parts, str(plan.names[t]), own))
-    jobs = min(effective_n_jobs(classifier.n_jobs), len(work))
-    done = Parallel(n_jobs=jobs, return_as="generator")(
-        delayed(_read_period)(*part) for part in work
-    )
-    past = [period for period in progress(done, total=len(work)) if period is not None]
-    if sum(period.used for period in past) < FEWEST_PERIODS:
-        _warn_of_backtest("fewer than two past periods have enough labels to be read")
-        return None
-    late = late_periods(past)
-    if late:
-        reason = (
-            f"the last {late} periods have far fewer labels than their rows suggest, as if labels arrive "
-            "late, and are left out"
+    apart = now.low > answered.high or now.high < answered.low
+    growth = _odds(now.value) / _odds(answered.value)
+    if apart and not 1 / 3 <= growth <= 3:
+        ContradictionWarning.issue(
+            f"answers gave {answered} for the audited rows, and the prior is now read as {now} "
+            "without answers: it moved a lot, or the reading is wrong.",
+            advice="Ask for answers about the new rows, with plan_audit.",
+            command="Ask for answers about the new rows, with drpu audit.",
         )
-        _warn_of_backtest(
-            reason,
-            advice=f"Set label_delay={late} of the classifier.",
-            command=f"Give --label-delay {late}.",
-        )
-        past = [*past[:-late], *(replace(period, used=False) for period in past[-late:])]
-    return backtest_of(past)
 
 
-_Part: TypeAlias = tuple[
-    Any, BoolArray, FloatArray | None
-]  # rows, whether they are labelled, and weights
-
-
-def _read_period(
-    settings: DRPUClassifier, before: _Part, now: _Part, name: str, columns: dict[str, Any]
-) -> PastPeriod | None:
-    """One past period, read by a fit to the rows before it; None if these cannot be fitted to."""
-    labels = count_labels(*now[1:]), count_labels(*before[1:])
-    with silent():  # nobody uses this fit for predictions
-        try:
-            fitted = settings.fit(before[0], before[1].astype(int), **columns).fitted_
-            seen = settings.count(now[0], sample_weight=now[2])
-        except DRPUError:  # such as rows that are all labelled, or have no weight
-            return None
-        return past_period(name, fitted, seen, labels)
-
-
-def past_period(
-    name: str, fitted: FittedRatio, seen: ScoreTails, labels: tuple[LabelCount, LabelCount]
-) -> PastPeriod:
-    """A past period, from a fit to rows before it, counts of its rows, and labels of both, its own first."""
-    prior = fitted.prior_of(seen)
-    shown, (now, before) = tested(fitted, seen, prior)[2], labels
-    reading = labelled_reading(now, before, fitted.train_prior.value)
-    return PastPeriod(
-        name,
-        round(now.rows),
-        round(now.labels),
-        reading.move,
-        reading.variance,
-        shown.guarded,
-        shown.matched,
-        min(now.labels, before.labels) >= FEWEST_LABELS,
-    )
-
-
-def _warn_of_backtest(reason: str, *, advice: str = "", command: str = "") -> None:
-    finding = (
-        f"there is no complete backtest: {reason}. Everything else is fitted as without periods."
-    )
-    BacktestWarning.issue(finding, advice=advice, command=command)
+def _odds(prior: float) -> float:
+    return (prior + 1e-6) / (1 - prior + 1e-6)

@@ -10,10 +10,13 @@ from typing import Any, Self
 import numpy as np
 
 from drpu._typing import FloatArray, IntArray, Rows
-from drpu.decisions.budget import budget_depth, gain_of
+from drpu.classifier.groups import outputs_by
+from drpu.classifier.reading import read_batch
+from drpu.decisions.budget import budget_depth
 from drpu.decisions.gain import Budget, Gain
 from drpu.decisions.performance import Performance, PreparedCounts, decision_rates, expect
-from drpu.decisions.thresholds import Costs, ratio_threshold
+from drpu.decisions.point import decision_above
+from drpu.decisions.thresholds import ratio_threshold
 from drpu.exceptions import (
     DataError,
     DataTypeError,
@@ -24,13 +27,15 @@ from drpu.exceptions import (
     warn,
 )
 from drpu.periods.group_priors import GroupPrior, GroupPriors
-from drpu.periods.groups import group_members, group_values, outputs_by
-from drpu.periods.moves import Backtest
+from drpu.periods.groups import Groups, group_values
 from drpu.plots import RocDisplay, fitted_of, prepared_counts
 from drpu.priors.estimate import FEW_POSITIVES, PriorEstimate
 from drpu.priors.figures import Figure
 from drpu.priors.tails import ScoreTails
-from drpu.state.fitted import FittedRatio, ScoredRows, score_once
+from drpu.state.batch import Batch
+from drpu.state.costs import Costs
+from drpu.state.fitted import FittedRatio
+from drpu.state.history import Backtest
 
 ROWS = 10_000  # number of rows in the texts of a page without new rows
 MOST_ROWS = 1000  # in the list of rows to check
@@ -118,12 +123,12 @@ class ReportData:
     @property
     def past(self) -> Backtest:
         """How well past periods were read; without periods if there was no backtest."""
-        return self.fitted.backtest or Backtest((), "guarded", 1.0, 0.0)
+        return self.fitted.history or Backtest((), "guarded", 1.0, 0.0)
 
     @property
     def train(self) -> PriorEstimate:
         """Prior of the training population."""
-        return self.fitted.train_prior
+        return self.fitted.prior
 
     @property
     def prior(self) -> PriorEstimate:
@@ -209,7 +214,8 @@ class ReportData:
     @cached_property
     def gain(self) -> Gain:
         """Share of the positives found by the share of the rows checked."""
-        return gain_of(self.current, self.new)
+        gain: Gain = self.current.point_.gain(self.fitted, self.current.reference_, self.new)
+        return gain
 
     def checking(self, share: float) -> Budget:
         """Expected result of checking this share of the rows, without a threshold."""
@@ -230,7 +236,7 @@ class ReportData:
     @cached_property
     def _as_trained(self) -> tuple[Performance, ...]:
         pi = self.train.value
-        decision = self.fitted.decision_above(ratio_threshold(pi, pi, cost=self.cost))
+        decision = decision_above(self.fitted, ratio_threshold(pi, pi, cost=self.cost))
         unlabeled_prior = self.fitted.unlabeled_prior
         rates = decision_rates(decision, unlabeled_prior.value, self.prepared)
         return expect(decision, unlabeled_prior, self.prior, cost=self.cost, rates=rates)
@@ -272,14 +278,14 @@ def _adapt(classifier: Any, new_rows: NewRows, budget: float | None) -> ReportDa
     member = None
     with heard() as issued:
         if new_rows.by is not None:
-            group_of_row, X = group_values(classifier, X, new_rows.by)
-        scored = score_once(classifier, X)
+            group_of_row, X = group_values(classifier.fitted_.columns, X, new_rows.by)
+        scored = read_batch(classifier, X)
         current = classifier.adapt(scored, level=level, audit=audit)
         if new_rows.by is not None:
             groups = current.adapt_by(
                 scored, by=group_of_row, level=level, budget=budget, audit=audits_of_groups
             )
-            member = group_members(current, scored, group_of_row)[1]
+            member = Groups.of(group_of_row).member
         within_budget = _with_budget(current, budget, scored)
     warnings = _last_warnings(issued, of_each_kind=groups is not None)
     for warning in warnings:
@@ -289,7 +295,7 @@ def _adapt(classifier: Any, new_rows: NewRows, budget: float | None) -> ReportDa
         current,
         new=scored.counts,
         log_ratios=np.sort(log_ratio)[::-1],
-        flagged=int(np.sum(current._margin(log_ratio) > 0)),
+        flagged=int(current.point_.is_positive(log_ratio).sum()),
         within_budget=within_budget,
         groups=groups,
         warnings=warnings,
@@ -312,7 +318,7 @@ def _last_warnings(issued: Iterable[DRPUWarning], *, of_each_kind: bool) -> tupl
 
 
 def _list_rows(
-    data: ReportData, scored: ScoredRows, member: IntArray | None, columns: Mapping[str, Any]
+    data: ReportData, scored: Batch, member: IntArray | None, columns: Mapping[str, Any]
 ) -> RowList:
     """The rows with the highest scores, or those that the classifiers of the groups flag."""
     _check_columns(columns, len(scored))
@@ -349,7 +355,7 @@ def _check_columns(columns: Any, n_rows: int) -> None:
             )
 
 
-def _reasons(current: Any, rows: ScoredRows) -> list[tuple[str, str]] | None:
+def _reasons(current: Any, rows: Batch) -> list[tuple[str, str]] | None:
     """What speaks for and against each row; None if the model has no trees."""
     if len(rows) == 0:
         return None

@@ -20,6 +20,7 @@ from drpu import __version__, plots
 from drpu._optional import require
 from drpu._output import write_output
 from drpu._typing import Rows
+from drpu.decisions.point import decision_above
 from drpu.report import texts
 from drpu.report.data import NewRows, ReportData, collect
 from drpu.report.whatif import whatif_json
@@ -260,7 +261,7 @@ def _precision(data: ReportData) -> PageFigure:
 
 
 def _scores(data: ReportData) -> PageFigure:
-    threshold = data.fitted.decision_above(float(data.current.threshold_)).score
+    threshold = decision_above(data.fitted, float(data.current.threshold_)).score
     display = plots.ScoreDisplay.from_counts(data.fitted.tails, data.new, threshold=threshold)
     caption = "The leftmost block contains all scores below those of the positives."
     return PageFigure("scores", "Score distributions", caption, display, (Mark("cut", "score"),))

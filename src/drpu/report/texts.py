@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from drpu.decisions.gain import Budget
     from drpu.periods.group_priors import GroupPrior
-    from drpu.periods.moves import Backtest
     from drpu.priors.estimate import PriorEstimate
     from drpu.priors.figures import Figure
     from drpu.report.data import ReportData, RowList
+    from drpu.state.history import Backtest
 
 MEANINGS = {
     "flagged": "rows that are flagged",
@@ -133,8 +133,10 @@ def _upper_bound(prior: PriorEstimate) -> str:
 
 def scenario_text(fitted: Any) -> str:
     """Where labels come from, and what the other scenario would change."""
-    if fitted.scenario == "single-sample":
-        labelled = share(fitted.labelled_fraction)
+    from drpu.state.fitted import prior_in_other_scenario
+
+    if fitted.population.scenario == "single-sample":
+        labelled = share(fitted.population.labelled_fraction)
         text = f"single-sample: {labelled} of the rows of one sample are labelled"
         other_scenario = "case-control"
         rows = "of the unlabeled rows"
@@ -142,7 +144,7 @@ def scenario_text(fitted: Any) -> str:
         text = "case-control: labelled rows are a sample beside the others"
         other_scenario = "single-sample"
         rows = "of all rows, labelled ones included"
-    other_prior = fitted.in_other_scenario()
+    other_prior = prior_in_other_scenario(fitted)
     if other_prior is None:
         return text
     return f"{text} ({other_scenario} would give {share(other_prior.value)} {rows})"
@@ -407,10 +409,10 @@ def sections(data: ReportData) -> list[Section]:
 
 
 def _training_table(data: ReportData) -> Section | None:
-    if not data.fitted.notes:
+    if not data.fitted.columns.notes:
         return None
     rows: list[Any] = []
-    for note in data.fitted.notes:
+    for note in data.fitted.columns.notes:
         rows.append((note.column or "rows", note.text(command_line=True)))
     return Section("The training table", TextTable(("column", "what was found"), rows))
 
@@ -469,7 +471,7 @@ def _past_periods(data: ReportData) -> Section | None:
         return None
     rows: list[Any] = []
     for past in data.past.periods:
-        move = _factor(data.past.reading(past).move)
+        move = _factor(data.past.read_move(past.guarded, past.matched))
         if not past.used:
             move += " (not used)"
         rows.append((past.name, f"{past.rows:,}", f"{past.labels:,}", _factor(past.seen), move))
@@ -588,7 +590,7 @@ def facts(data: ReportData) -> TextTable:
     fitted = data.fitted
     functions = fitted.model.functions
     negative_label, positive_label = fitted.classes
-    n_positive, n_unlabeled = fitted.sizes
+    n_positive, n_unlabeled = fitted.population.sizes
     sample = f"{n_positive:,} labelled positives, {n_unlabeled:,} unlabeled rows"
     held_out = f"{fitted.tails.n_positive:,.0f} positives, {fitted.tails.n:,.0f} unlabeled"
     rows: list[Any] = [

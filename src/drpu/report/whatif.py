@@ -27,13 +27,14 @@ from typing import Any
 import numpy as np
 
 from drpu._typing import FloatArray, IntArray
-from drpu.audits.recalibration import FARTHEST
 from drpu.decisions.gain import negative_survival
-from drpu.decisions.performance import LABEL_NOISE, decision_rates
+from drpu.decisions.performance import decision_rates
+from drpu.decisions.point import decision_at, map_curves
 from drpu.models.learner import LOG_LIMIT
 from drpu.priors.estimate import PriorEstimate
 from drpu.priors.figures import WIDE_RANGE, exact_limits_of
 from drpu.report.data import ReportData
+from drpu.state.fitted import tie_break
 
 LEVELS = 250
 EXACT = 1e-4
@@ -58,7 +59,7 @@ def whatif_tables(data: ReportData) -> dict[str, Any]:
     current = data.current
     decisions = _Decisions(data)
     known = [
-        _known(data.prior, data.rows, current, batch=current.findings.rows),
+        _known(data.prior, data.rows, current, batch=current.reading_.rows),
         _known(data.train, data.rows, current) | {"labelsAt": data.train.value},
     ]
     for period in data.periods:
@@ -71,7 +72,7 @@ def whatif_tables(data: ReportData) -> dict[str, Any]:
         "trainPrior": data.train.value,
         "wideRange": WIDE_RANGE,
         "known": known,
-        "labelNoise": None if current.findings.map is None else LABEL_NOISE,
+        "labelNoise": current.point_.label_noise,
         "found": _as_found(data),
         "steps": decisions.steps(),
         "gain": _gain(data, decisions.curves),
@@ -101,20 +102,16 @@ def _known(
 
     ``rows`` is the number of rows to show, ``batch`` that of the rows the prior was read from.
     """
-    answers = None
-    found = None if classifier.findings.map is None else classifier.fitted_.map_at(0.5)
-    if found is not None:
-        answers = {"intercept": found.intercept, "slope": found.slope, "farthest": FARTHEST}
-    return {
+    facts = {
         "value": prior.value,
         "low": prior.low,
         "high": prior.high,
         "level": str(prior.level),
         "rows": rows,
         "batch": batch,
-        "labelsAt": classifier._label_prior(),
-        "map": answers,
     }
+    of_point: dict[str, Any] = classifier.point_.for_page(classifier.reference_)
+    return facts | of_point
 
 
 class _Decisions:
@@ -125,9 +122,9 @@ class _Decisions:
         self.fitted = fitted
         self.prepared = data.prepared
         self.prior = fitted.unlabeled_prior
-        self.curves = [] if data.current.findings.map is None else data.fitted.map_curves()
+        self.curves = map_curves(fitted, data.current.reference_)
         self.levels = np.maximum.accumulate(fitted.level_log_ratios())
-        log_ratios = [self.levels - fitted.tie_break]
+        log_ratios = [self.levels - tie_break(fitted.prior.value)]
         if data.prepared.folds is not None:
             log_ratios += list(np.log(np.maximum(data.prepared.folds.ratios, 1e-300)))
         chosen = _choose_levels(data, LEVELS)
@@ -156,7 +153,9 @@ class _Decisions:
         """
         fitted = self.fitted
         levels = fitted.tails.levels
-        k = int(np.searchsorted(self.levels, log_ratio + fitted.tie_break, side="right"))
+        k = int(
+            np.searchsorted(self.levels, log_ratio + tie_break(fitted.prior.value), side="right")
+        )
         score = math.inf
         if k < len(levels):
             score = float(levels[k])
@@ -169,7 +168,7 @@ class _Decisions:
         ratio = None
         if fitted.calibration is not None:
             ratio = math.exp(min(log_ratio, LOG_LIMIT))
-        decision = fitted.decision(score, ratio)
+        decision = decision_at(fitted, score, ratio)
         rates = decision_rates(decision, self.prior.value, self.prepared)
         numbers += [rates.recall, rates.wrong]
         numbers += [rates.at(0.5, self.prior.low).wrong, rates.at(0.5, self.prior.high).wrong]

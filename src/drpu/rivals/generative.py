@@ -20,7 +20,7 @@ from drpu._checks import (
 )
 from drpu._samples import Sample, SamplePair
 from drpu._typing import FloatArray, Rows
-from drpu.classifier.validation import check_rows
+from drpu.classifier.reading import check_rows
 from drpu.exceptions import DataError, ParameterError
 from drpu.models.learner import Accepts, ScoreLearner
 from drpu.models.registry import resolve_score

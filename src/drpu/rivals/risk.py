@@ -12,13 +12,14 @@ from drpu._checks import check_random_state, check_real
 from drpu._samples import Sample, SamplePair
 from drpu._typing import FloatArray, Rows
 from drpu.classifier.priors import Population, shifted_prior
-from drpu.classifier.validation import Classes, check_rows
+from drpu.classifier.reading import check_rows
 from drpu.exceptions import ParameterError
 from drpu.models.learner import ScoreLearner
 from drpu.models.registry import resolve_score
 from drpu.models.risks import ShiftedRisk, get_loss
 from drpu.priors.estimate import PriorEstimate, as_prior
 from drpu.rivals.rival import ScoredRival, open_prior
+from drpu.state.labels import Classes
 
 # Training options of the default network of nnPU and PUa. The correction already prevents the
 # overfitting that early stopping is for, the unbiased risk on a few hundred held-out positives is

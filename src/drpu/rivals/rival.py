@@ -23,9 +23,9 @@ from drpu._checks import (
 from drpu._codec import Text, kept
 from drpu._samples import SamplePair
 from drpu._typing import FloatArray, Rows
-from drpu.classifier.priors import Population, check_prior_parameter, estimate_population
-from drpu.classifier.validation import (
-    Classes,
+from drpu.classifier.fitting import check_prior_parameter
+from drpu.classifier.priors import Population, estimate_population
+from drpu.classifier.reading import (
     check_rows,
     pair_pu,
     scenario_of_samples,
@@ -37,9 +37,9 @@ from drpu.models.learner import Function, ScoreLearner
 from drpu.models.registry import resolve_score
 from drpu.networks.generative import ClassGenerators
 from drpu.priors.estimate import PriorEstimate, as_prior
+from drpu.state.columns import Columns
+from drpu.state.labels import Classes, Labels
 from drpu.state.record import (
-    Columns,
-    Labels,
     Parameter,
     PUClassifier,
     Record,

@@ -16,7 +16,7 @@ from drpu._optional import require
 from drpu._progress import progress, progress_bar
 from drpu._samples import indexable, is_sparse
 from drpu._typing import FloatArray
-from drpu.classifier.base import RatioClassifier
+from drpu.classifier.drpu import RatioClassifier
 from drpu.exceptions import DataError, DataTypeError, ParameterError
 from drpu.models.clusters import engine_of
 from drpu.priors.tails import ScoreTails
@@ -94,7 +94,7 @@ class BatchReader:
         The column of periods is known to it, and is no feature.
         """
         if self.columns is None and self._has_names:
-            period = self.classifier.fitted_.period
+            period = self.classifier.fitted_.columns.period
             known = {self.weight, period, *self.classifier.feature_names_in_}
             if self.classifier.table_ is not None:
                 known.update(self.classifier.table_.ignored)

@@ -15,7 +15,7 @@ import numpy as np
 from drpu._checks import check_integer
 from drpu._optional import require
 from drpu._typing import BoolArray, FloatArray, IntArray
-from drpu.classifier.base import RatioClassifier
+from drpu.classifier.drpu import RatioClassifier
 from drpu.exceptions import ClusterError, DataTypeError, ParameterError
 from drpu.models.boosted import BoostedFunction
 from drpu.models.clusters import MOST_LABELS, Counts, FrameLearner, Plan, feature_columns

@@ -13,25 +13,21 @@ from drpu._codec import Number, Whole, decode, encode, kept
 from drpu._fork import ObjectLock
 from drpu._output import output_file
 from drpu._typing import Rows
-from drpu.classifier.adapted import AdaptedClassifier
-from drpu.classifier.base import RatioClassifier
+from drpu.classifier.drpu import AdaptedClassifier, RatioClassifier
+from drpu.classifier.reading import check_counts
 from drpu.exceptions import ArtifactError, DataError, ParameterError
 from drpu.files.archive import open_archive, read_bytes, write_archive
 from drpu.periods.columns import ColumnShift
 from drpu.periods.mixture_test import MixtureTest
-from drpu.periods.moves import LabelCount, Moved, PeriodDecision
-from drpu.periods.read import (
-    Findings,
-    at_decision,
-    beside_training,
-    check_single_sample,
-    read_counts,
-)
+from drpu.periods.moves import Moved
+from drpu.periods.read import Reading, beside_training, check_single_sample, read
 from drpu.priors.estimate import PriorEstimate
 from drpu.priors.tails import KeptTails, ScoreTails
 from drpu.scale.alarm import PriorAlarm
 from drpu.scale.batches import check_classifier
 from drpu.state.fitted import FittedRatio
+from drpu.state.history import LabelCount
+from drpu.state.reference import Reference
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,8 +165,9 @@ class PriorMonitor:
     def reset_alarm(self) -> None:
         """Start the alarm anew from the next batch on."""
         fitted = self.classifier.fitted_
-        growth = _growth(self.classifier.test_prior_, fitted)
-        self.alarm = PriorAlarm.of(fitted.reference, growth, alpha=self.alpha)
+        reference = self.classifier.reference_
+        growth = _growth(self.classifier.test_prior_, fitted, reference)
+        self.alarm = PriorAlarm.of(reference.tails, growth, alpha=self.alpha)
 
     def update(
         self,
@@ -204,7 +201,7 @@ class PriorMonitor:
         reading : PriorReading
         """
         if isinstance(X, ScoreTails):
-            counts = self.classifier._own_counts(X, sample_weight).copy()
+            counts = check_counts(self.classifier.fitted_, X, sample_weight).copy()
         else:
             counts = self.classifier.count(X, sample_weight=sample_weight)
         labels = None
@@ -237,24 +234,25 @@ class PriorMonitor:
         self, when: Any, tails: ScoreTails, labels: LabelCount | None, alarm: PriorAlarm
     ) -> PriorReading:
         fitted = self.classifier.fitted_
-        matched = fitted.prior_of(tails, level=self.level)
+        reference = self.classifier.reference_
         arrived = None
         if labels is not None:
-            arrived = beside_training(fitted, labels)
-        test, columns, decision = read_counts(fitted, tails, matched, arrived)
-        prior = decision.prior
+            arrived = beside_training(fitted, reference, labels)
+        window = read(fitted, reference, tails, level=self.level, arrived=arrived)
+        assert window.shift_test is not None  # rows were read
+        prior = window.prior
         return PriorReading(
             when=when,
             n=tails.n,
             prior=prior,
             moved=not prior.low <= self.classifier.test_prior_.value <= prior.high,
-            shift=test,
+            shift=window.shift_test,
             alarm=alarm.raised,
-            moved_columns=columns,
-            what_moved=decision.moved,
-            labels_at=decision.labels_at,
-            sources=decision.sources,
-            late=decision.late,
+            moved_columns=window.moved_columns,
+            what_moved="other" if window.shift == "other" else "prior",
+            labels_at=window.labels_at,
+            sources=window.sources,
+            late=window.late,
         )
 
     def adapted(self) -> AdaptedClassifier:
@@ -264,11 +262,16 @@ class PriorMonitor:
                 "there is no reading to adapt to: update the monitor with a batch first."
             )
         latest = self.readings[-1]
-        findings = Findings(
-            rows=latest.n, shift_test=latest.shift, moved_columns=latest.moved_columns
+        window = Reading(
+            prior=latest.prior,
+            labels_at=latest.labels_at,
+            shift=latest.what_moved,
+            sources=latest.sources,
+            rows=latest.n,
+            shift_test=latest.shift,
+            moved_columns=latest.moved_columns,
         )
-        decision = PeriodDecision(latest.what_moved, latest.prior, latest.labels_at, latest.sources)
-        return at_decision(self.classifier, findings, decision)
+        return self.classifier._at_reading(window)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the window and the alarm to a file, for a restart; readings are not written.
@@ -310,7 +313,9 @@ class PriorMonitor:
             if record.alarm.cell > len(monitor.tails.counts):
                 raise DataError("its alarm watches a score that the classifier does not have.")
             for kept_batch in record.batches:
-                batch = Batch(classifier._own_counts(kept_batch.counts, None), kept_batch.labels)
+                batch = Batch(
+                    check_counts(classifier.fitted_, kept_batch.counts), kept_batch.labels
+                )
                 monitor._batches, monitor.tails = monitor._pushed(batch)
         except DataError as error:
             raise ArtifactError(
@@ -359,22 +364,24 @@ def _labels(batches: Iterable[Batch]) -> LabelCount | None:
     return total
 
 
-def _growth(prior: PriorEstimate, fitted: FittedRatio) -> tuple[float, float, float]:
+def _growth(
+    prior: PriorEstimate, fitted: FittedRatio, reference: Reference
+) -> tuple[float, float, float]:
     """Growth of the negatives from the reference rows to ``prior``: smallest, middle, largest."""
-    if fitted.anchor is None and prior == fitted.train_prior:
+    if reference.map is None and prior == fitted.prior:
         # the population has the labelled positives in addition
-        unlabeled_fraction = 1 - fitted.labelled_fraction
+        unlabeled_fraction = 1 - fitted.population.labelled_fraction
         return unlabeled_fraction, unlabeled_fraction, unlabeled_fraction
-    reference = fitted.reference_prior
-    if fitted.anchor is not None and prior == reference:
+    base = reference.prior
+    if reference.map is not None and prior == base:
         return 1.0, 1.0, 1.0
-    low = high = reference.value
+    low = high = base.value
     if prior.method == "given":
         # the limits of an estimate from new rows include the uncertainty of the training prior
-        low = reference.low
-        high = reference.high
+        low = base.low
+        high = base.high
     least = (1 - prior.high) / max(1 - low, 1e-6)
-    middle = (1 - prior.value) / max(1 - reference.value, 1e-6)
+    middle = (1 - prior.value) / max(1 - base.value, 1e-6)
     most = (1 - prior.low) / max(1 - high, 1e-6)
     return least, middle, most
 

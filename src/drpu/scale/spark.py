@@ -20,7 +20,7 @@ import numpy as np
 from drpu._checks import check_integer, check_real
 from drpu._optional import require
 from drpu._typing import FloatArray, IntArray
-from drpu.classifier.base import RatioClassifier
+from drpu.classifier.drpu import RatioClassifier
 from drpu.exceptions import ClusterError, DataError, DataTypeError, MissingExtraError
 from drpu.models.boosted import BoostedFunction
 from drpu.models.clusters import MOST_LABELS, Counts, FrameFit, FrameLearner, Plan, feature_columns

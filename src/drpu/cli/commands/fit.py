@@ -212,7 +212,7 @@ def _next_step(classifier: Any, out: Path, rows: str, reading: Reading) -> dict[
     """The command that writes rows to label, if the data do not identify the prior."""
     if classifier.train_prior_.identified:
         return {}
-    n = str(min(50, int(classifier.fitted_.sizes[1])))
+    n = str(min(50, int(classifier.fitted_.population.sizes[1])))
     words = ["drpu", "audit", str(out), rows, "--n", n, *reading.words, "--out", "to-label.csv"]
     return {"next": f"true labels of {n} rows identify the share of positives: {shlex.join(words)}"}
 
@@ -232,7 +232,7 @@ def _label_parameters(y: Any, positive: str | None, negative: str | None) -> dic
 
     Raises if it is not clear which label is that of the positives.
     """
-    from drpu.classifier.validation import read_labels, split_negatives
+    from drpu.classifier.labels import read_labels, split_negatives
 
     pos_label = _typed(y, positive)
     negative_label = _typed(y, negative)

@@ -72,8 +72,8 @@ def predict(
         level = 0.95
     elif not adapt and by is None:
         refuse({"--level": True}, "is that of an estimated share: give --adapt, or --by month.")
+    from drpu.classifier.groups import outputs_by
     from drpu.cli.tables import PIPE, check_out, with_columns, write_table
-    from drpu.periods.groups import outputs_by
 
     check_out(out, [saved.artifact, data], table=True)
     reading.check(data)

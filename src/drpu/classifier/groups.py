@@ -1,0 +1,226 @@
+"""Groups of rows: a classifier, an audit plan and an evaluation for each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from drpu._checks import check_integer, check_random_state
+from drpu._typing import Rows
+from drpu.audits.answers_file import read_audit
+from drpu.audits.combine import evaluate_parts, resolve_audit
+from drpu.audits.evaluation import Evaluation
+from drpu.audits.plan import LABEL, Audit, GroupPlans, PlanRequest, plan_audit
+from drpu.classifier.drpu import AdaptedClassifier, RatioClassifier
+from drpu.classifier.reading import read_batch
+from drpu.decisions.budget import budget_depth
+from drpu.decisions.point import operating_point
+from drpu.exceptions import DataError, ParameterError, silent
+from drpu.periods.group_priors import GroupPrior, GroupPriors, joint_level, with_answers
+from drpu.periods.groups import (
+    GroupReader,
+    Groups,
+    ReadGroup,
+    group_values,
+    shrunken_priors,
+    warn_by_group,
+)
+from drpu.state.batch import Batch
+from drpu.state.labels import labels_of
+from drpu.tables.values import flat_values, is_missing_cell
+
+
+def read_members(classifier: RatioClassifier, X: Any, by: Any) -> tuple[Groups, Batch]:
+    """The groups of rows, and the rows."""
+    values, X = group_values(classifier.fitted_.columns, X, by)
+    batch = read_batch(classifier, X)
+    if len(values) != len(batch):
+        raise DataError(f"by must have one value per row, got {len(values)} for {len(batch)} rows.")
+    return Groups.of(values), batch
+
+
+@dataclass(frozen=True, slots=True)
+class GroupOptions:
+    """Arguments of ``adapt_by``."""
+
+    level: float
+    audit: Mapping[Any, Audit] | None = None
+    budget: float | None = None
+    shift: str = "auto"
+
+
+def adapt_by_group(
+    classifier: RatioClassifier, X: Rows, y: Any, by: Any, options: GroupOptions
+) -> GroupPriors:
+    """Priors of the groups of ``X``, and the classifiers for them; see ``adapt_by``."""
+    groups, batch = read_members(classifier, X, by)
+    groups.check_names(options.audit)
+    if y is not None:
+        y = labels_of(y, len(batch))
+    reader = GroupReader(
+        classifier.fitted_, classifier.reference_, options.shift, classifier.reading_
+    )
+    read_groups = reader.read_all(batch, groups, y, level=options.level)
+    whole, _ = reader.read(batch, y, level=options.level)
+    priors = shrunken_priors(read_groups, reader.final(whole).prior, options.level)
+
+    audits = options.audit or {}
+    answered: dict[Any, AdaptedClassifier] = {}
+    each_level = joint_level(options.level, len(groups.names))
+    with silent():
+        for group in read_groups:
+            if group.name in audits:
+                answered[group.name] = classifier._adapted_to_answers(
+                    group.batch, audits[group.name], level=each_level
+                )
+    answered_priors = {name: adapted.test_prior_ for name, adapted in answered.items()}
+    priors = with_answers(priors, answered_priors)
+    caught = {}
+    for group in read_groups:
+        caught[group.name] = () if group.name in answered else group.warnings
+    warn_by_group(caught)
+    decided = []
+    for prior, group in zip(priors, read_groups, strict=True):
+        adapted = answered.get(group.name)
+        if adapted is None:
+            adapted = _classifier_of(classifier, group, prior)
+        codes = tuple(warning.code for warning in caught[group.name])
+        decided.append(replace(_decided(prior, adapted, group.batch, options), warnings=codes))
+    return replace(priors, groups=tuple(decided))
+
+
+def _classifier_of(
+    classifier: RatioClassifier, group: ReadGroup, prior: GroupPrior
+) -> AdaptedClassifier:
+    """The classifier of a group, at the prior that all groups together gave."""
+    reading = group.reading.with_prior(prior.prior)
+    point = operating_point(
+        classifier.fitted_,
+        classifier.reference_,
+        prior.prior,
+        cost=classifier.cost_,
+        labels_at=reading.labels_at,
+    )
+    return AdaptedClassifier(classifier.fitted_, classifier.reference_, reading, point)
+
+
+def _decided(
+    prior: GroupPrior, adapted: AdaptedClassifier, batch: Batch, options: GroupOptions
+) -> GroupPrior:
+    """The group with its classifier, and the number of rows that this flags."""
+    if options.budget is not None:
+        depth = budget_depth(options.budget, len(batch))
+        adapted = adapted.at_budget(**depth, of=batch)
+    log_ratio = adapted.fitted_.log_ratio_of(batch.scores)
+    flagged = int(adapted.point_.is_positive(log_ratio).sum())
+    return replace(prior, classifier=adapted, flagged=flagged)
+
+
+def plan_by_group(
+    classifier: RatioClassifier,
+    X: Rows,
+    by: Any,
+    *,
+    n: Any,
+    width: Any,
+    level: float,
+    random_state: Any,
+) -> GroupPlans:
+    """Plans of audits in each group; see ``plan_audit_by``."""
+    groups, batch = read_members(classifier, X, by)
+    rng = check_random_state(random_state)
+    if n is not None:
+        n = check_integer("n", n, low=1)
+    plans = GroupPlans()
+    for k, name in enumerate(groups.names):
+        rows = groups.rows(k)
+        most = None if n is None else min(n, len(rows))  # a small group is answered as a whole
+        request = PlanRequest.of(most, width, "auto", level)
+        part = batch.part(classifier.fitted_, rows)
+        plan = plan_audit(classifier.fitted_, classifier.reference_, part, request, rng)
+        plans[name] = replace(plan, rows=rows[plan.rows])
+    return plans
+
+
+def evaluate_by_group(
+    classifier: RatioClassifier,
+    X: Rows,
+    y: Any,
+    by: Any,
+    audit: Mapping[Any, Audit] | None,
+    *,
+    level: float,
+) -> dict[Any, Evaluation]:
+    """Measured performance in each group with answers; see ``evaluate_by``."""
+    if (audit is None) == (y is None):
+        raise ParameterError("give y, the true labels of the rows, or audit, one of the two.")
+    groups, batch = read_members(classifier, X, by)
+    groups.check_names(audit)
+    evaluations = {}
+    if audit is not None:
+        for name, answers in audit.items():
+            evaluations[name] = classifier.evaluate(answers, level=level)
+        return evaluations
+    labels = labels_of(y, len(batch))
+    answered = np.array([not is_missing_cell(label) for label in labels.tolist()])
+    for k, name in enumerate(groups.names):
+        rows = np.flatnonzero((groups.member == k) & answered)
+        if len(rows) == 0:
+            continue
+        sample = Audit.random(rows, labels[rows].tolist())
+        parts = resolve_audit(classifier.fitted_, sample, lambda rows: rows, batch)
+        evaluations[name] = evaluate_parts(
+            classifier.fitted_, classifier.point_, parts, level=level
+        )
+    return evaluations
+
+
+def outputs_by(priors: GroupPriors, batch: Batch, by: Any) -> dict[str, np.ndarray[Any, Any]]:
+    """Outputs of all rows, each by the classifier of its group."""
+    groups = Groups.of(flat_values("by", by))
+    whole: dict[str, np.ndarray[Any, Any]] = {}
+    for k, group in enumerate(priors):
+        rows = groups.rows(k)
+        for name, values in group.classifier._outputs(batch.take(rows)).items():
+            if name not in whole:
+                whole[name] = np.empty(len(batch), dtype=values.dtype)
+            whole[name][rows] = values
+    return whole
+
+
+def audit_from_columns(
+    classifier: RatioClassifier,
+    X: Rows,
+    columns: Mapping[str, Any],
+    *,
+    by: Any = None,
+    label: str = LABEL,
+) -> Any:
+    """The audit in a filled-in file, or that of each group.
+
+    Parameters
+    ----------
+    classifier : DRPUClassifier or AdaptedClassifier
+        The classifier that planned the audit, or an adaptation or a loaded copy of it.
+    X : rows of shape (N, d)
+        The rows that the audit was planned on, in their order at that time.
+    columns : mapping from name to array-like
+        The columns of the file, as in :func:`drpu.audits.answers_file.read_audit`.
+    by : str or array-like of shape (N,), optional
+        The groups of the rows, as they were planned.
+    label : str, default="drpu_label"
+        Name of the column with the answers.
+
+    Returns
+    -------
+    audit : Audit, or dict of Audit
+        For ``classifier.adapt(X, audit=...)``, or for ``classifier.adapt_by(X, by=by, audit=...)``.
+    """
+    if by is None:
+        batch = read_batch(classifier, X)
+        return read_audit(classifier.fitted_, batch, columns, label=label)
+    groups, batch = read_members(classifier, X, by)
+    return read_audit(classifier.fitted_, batch, columns, groups=groups, label=label)

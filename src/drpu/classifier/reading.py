@@ -1,0 +1,554 @@
+"""Reading of user data: training rows with all arguments of a fit, and new rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import column_or_1d, validate_data
+
+from drpu._arrays import as_numpy
+from drpu._checks import LARGEST, check_numbers, check_weights, unit_weights
+from drpu._samples import Sample, SamplePair, n_rows, stack_rows
+from drpu._typing import BoolArray, FloatArray, IntArray, Rows
+from drpu.classifier.labels import read_labels, split_negatives, warn_of_more_positives
+from drpu.exceptions import DataError, LabelError, ParameterError, ScenarioWarning
+from drpu.models.clusters import Ranges, engine_of, refuse_frame
+from drpu.models.crossfit import Known
+from drpu.models.learner import Accepts, Function, RatioLearner, as_rows, check_pixels, check_shape
+from drpu.priors.tails import ScoreTails
+from drpu.state.batch import Batch
+from drpu.state.columns import Columns, TrainingColumns
+from drpu.state.fitted import FittedRatio
+from drpu.state.history import LabelCount
+from drpu.state.labels import Classes, Labels, check_same_rows
+from drpu.state.population import Population, TrainingMark, count_labels
+from drpu.state.training import RawRows, TrainingSet
+from drpu.tables.cells import ColumnProfile, profile_columns
+from drpu.tables.encoder import TableEncoder, fixed_cells
+from drpu.tables.frames import (
+    Frame,
+    FrameRows,
+    aligned,
+    collected,
+    is_frame,
+    read_frame,
+    warn_of_order,
+)
+from drpu.tables.notes import reappearing_share, table_notes
+from drpu.tables.values import missing
+
+# -- training rows -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class FitArguments:
+    """The arguments of ``fit``."""
+
+    X: Any
+    y: Any
+    sample_weight: Any = None
+    groups: Any = None
+    periods: Any = None
+    audits: Any = None
+
+
+def read_training(estimator: Any, model: RatioLearner, arguments: FitArguments) -> TrainingSet:
+    """Everything that ``fit`` reads from its arguments, checked and encoded once.
+
+    ``estimator`` has the parameters ``scenario``, ``pos_label``, ``negative_label`` and
+    ``label_delay``, and gets the attributes that scikit-learn defines for columns.
+    """
+    refuse_frame(arguments.X)
+    X = collected(arguments.X)
+    weight = arguments.sample_weight
+    groups = arguments.groups
+    warn_of_order(X, y=arguments.y, sample_weight=weight, groups=groups)
+    warn_of_order(X, periods=arguments.periods)
+    X, periods = _split_periods(X, arguments.periods)
+    y, negative, classes = split_negatives(
+        arguments.y, estimator.negative_label, estimator.pos_label
+    )
+    answers = _read_answers(estimator, arguments.audits, y, classes)
+    pair, read_classes = split_pu(estimator, X, y, weight, model=model, groups=groups)
+    scenario = scenario_of_table(estimator.scenario, pair, periods=periods is not None)
+    labelled, _ = read_labels(y, estimator.pos_label, warn=False)
+    if weight is not None:
+        weight = check_numbers("sample_weight", weight)
+    plan = None
+    complete = np.ones(len(labelled), dtype=bool)
+    if periods is not None:
+        from drpu.periods.backtest import plan_periods
+
+        plan = plan_periods(periods, labelled, estimator.label_delay)
+        complete = plan.complete
+    prior = None
+    known = None
+    if answers or negative is not None:
+        from drpu.audits.training import beside, known_rows, prior_from_answers
+
+        fraction = pair.labelled_fraction if scenario == "single-sample" else 0.0
+        prior = prior_from_answers(answers, len(pair.positive), len(pair.unlabeled), fraction)
+        check = partial(check_rows, estimator, model=model, name="audits", like=pair.unlabeled.rows)
+        known = known_rows(pair, labelled, answers, negative, check)
+        if known is not None and negative is not None and scenario == "case-control":
+            pair, known = beside(pair, known, negative[~labelled])
+    label_count = None
+    if scenario == "single-sample":
+        complete_weight = None if weight is None else weight[complete]
+        label_count = count_labels(labelled[complete], complete_weight)
+    raw = None
+    if plan is not None:
+        raw = RawRows(X, labelled, weight, None if groups is None else np.asarray(as_numpy(groups)))
+    period_column = arguments.periods if isinstance(arguments.periods, str) else None
+    return TrainingSet(
+        pair=pair,
+        known=known,
+        population=_population(pair, scenario, label_count, estimator.label_delay),
+        columns=_training_columns(estimator, pair, scenario, period_column),
+        labels=Labels.of(read_classes if classes is None else classes),
+        prior=prior,
+        raw=raw,
+        periods=plan,
+    )
+
+
+def _split_periods(X: Any, periods: Any) -> tuple[Any, Any]:
+    if periods is None:
+        return X, None
+    from drpu.periods.backtest import split_periods
+
+    return split_periods(X, periods)
+
+
+def _read_answers(estimator: Any, audits: Any, y: Any, classes: Classes | None) -> list[Any]:
+    """The answers that a fit uses."""
+    if audits is None:
+        return []
+    from drpu.audits.training import training_answers
+
+    labelled, read_classes = read_labels(y, estimator.pos_label, warn=False)
+    return training_answers(audits, read_classes if classes is None else classes, labelled)
+
+
+def read_samples(
+    estimator: Any,
+    model: RatioLearner,
+    positive: Any,
+    unlabeled: Any,
+    negative: Any = None,
+    *,
+    weights: tuple[Any, Any] = (None, None),
+) -> TrainingSet:
+    """The same for samples that were passed separately; ``weights`` are those of the first two."""
+    pair, classes = pair_pu(estimator, positive, unlabeled, *weights, model=model)
+    scenario = scenario_of_samples(estimator.scenario)
+    known = None
+    if negative is not None:
+        rows = check_rows(
+            estimator, negative, model=model, name="negative", like=pair.positive.rows
+        )
+        sample = Sample(rows)
+        place = np.full(len(sample), -1)
+        if scenario == "single-sample":
+            place = len(pair.unlabeled) + np.arange(len(sample))
+            pair = SamplePair(pair.positive, pair.unlabeled.joined(sample))
+        known = Known(sample, np.zeros(len(sample), bool), place)
+    label_count = None
+    if scenario == "single-sample":
+        label_count = LabelCount(float(len(pair.positive)), float(len(pair)))
+    return TrainingSet(
+        pair=pair,
+        known=known,
+        population=_population(pair, scenario, label_count, estimator.label_delay),
+        columns=_training_columns(estimator, pair, scenario, None),
+        labels=Labels.of(classes),
+    )
+
+
+def _population(
+    pair: SamplePair, scenario: str, label_count: LabelCount | None, label_delay: int
+) -> Population:
+    return Population(
+        labelled_fraction=pair.labelled_fraction if scenario == "single-sample" else 0.0,
+        sizes=(len(pair.positive), len(pair.unlabeled)),
+        label_count=label_count,
+        label_delay=label_delay,
+        training=TrainingMark.of(pair.positive.rows, pair.unlabeled.rows),
+    )
+
+
+def _training_columns(
+    estimator: Any, pair: SamplePair, scenario: str, period: str | None
+) -> TrainingColumns:
+    """The columns with profiles; none for sparse rows, images and tables that the model reads."""
+    positive = pair.positive.rows
+    unlabeled = pair.unlabeled.rows
+    notes = ()
+    if estimator.table_ is not None:
+        notes = table_notes(positive, unlabeled, estimator.table_, scenario=scenario)
+    profiles: tuple[ColumnProfile, ...] = ()
+    if _is_dense_table(positive) and _is_dense_table(unlabeled):
+        n = positive.shape[1]
+        names = Columns.of(estimator).encoded_names(n)
+        cells = fixed_cells(estimator.table_, n)
+        profiles = profile_columns(positive, unlabeled, names, cells)
+    return TrainingColumns.of(estimator, profiles=profiles, notes=notes, period=period)
+
+
+def _is_dense_table(rows: Rows) -> bool:
+    return isinstance(rows, np.ndarray) and rows.ndim == 2
+
+
+def columns_of_ranges(estimator: Any, ranges: Ranges | None) -> TrainingColumns:
+    """The columns of rows that were counted on a cluster."""
+    if ranges is None:
+        return TrainingColumns.of(estimator)
+    ends = np.cumsum([cells.n for cells in ranges.cells])[:-1]
+    positive = np.split(ranges.positive.astype(np.float64), ends)
+    unlabeled = np.split(ranges.unlabeled.astype(np.float64), ends)
+    names = Columns.of(estimator).encoded_names(len(ranges.cells))
+    profiles = []
+    for column in zip(names, ranges.cells, positive, unlabeled, strict=True):
+        profiles.append(ColumnProfile(*column))
+    return TrainingColumns.of(estimator, profiles=tuple(profiles))
+
+
+def split_pu(
+    estimator: Any, X: Any, y: Any, sample_weight: Any, *, model: Accepts, groups: Any = None
+) -> tuple[SamplePair, Classes]:
+    """Positive and unlabeled samples from rows and labels, and the two labels.
+
+    The estimator stores the columns. Weights are scaled to mean 1, so that their scale has no
+    effect.
+    """
+    if y is None:
+        raise LabelError(
+            "y should be a 1d array of labels, got None: mark labelled positives with 1 and "
+            "unlabeled rows with 0."
+        )
+    _forget(estimator)
+    X = check_rows(estimator, X, model=model, reset=True)
+    positive, classes = read_labels(y, getattr(estimator, "pos_label", None))
+    check_same_rows(n_rows(X), len(positive))
+    warn_of_more_positives(int(positive.sum()), int((~positive).sum()))
+    weight = None
+    if sample_weight is not None:
+        weight = unit_weights(check_weights("sample_weight", sample_weight, n_rows(X)))
+    codes = None if groups is None else read_groups("groups", groups, n_rows(X))
+    whole = Sample(X, weight, codes)
+    return SamplePair(_part(whole, positive), _part(whole, ~positive)), classes
+
+
+def pair_pu(
+    estimator: Any,
+    positive: Any,
+    unlabeled: Any,
+    positive_weight: Any,
+    unlabeled_weight: Any,
+    *,
+    model: Accepts,
+) -> tuple[SamplePair, Classes]:
+    """Positive and unlabeled samples that were passed separately; labels are 1 and 0.
+
+    The weights of each sample are scaled to mean 1, so they do not change the fraction of labelled
+    rows.
+    """
+    _forget(estimator)
+    warn_of_order(positive, rows="positive", positive_weight=positive_weight)
+    warn_of_order(unlabeled, rows="unlabeled", unlabeled_weight=unlabeled_weight)
+    if is_frame(positive) and is_frame(unlabeled):
+        positive, unlabeled = read_tables(estimator, [positive, unlabeled], model=model, reset=True)
+    else:
+        positive = check_rows(estimator, positive, model=model, reset=True, name="positive")
+        unlabeled = check_rows(estimator, unlabeled, model=model, name="unlabeled", like=positive)
+    n_positive = n_rows(positive)
+    n_unlabeled = n_rows(unlabeled)
+    warn_of_more_positives(n_positive, n_unlabeled)
+    weights = None
+    if positive_weight is not None or unlabeled_weight is not None:
+        of_positive = _mean_one_weights("positive_weight", positive_weight, n_positive)
+        of_unlabeled = _mean_one_weights("unlabeled_weight", unlabeled_weight, n_unlabeled)
+        weights = np.concatenate([of_positive, of_unlabeled])
+    whole = Sample(stack_rows(positive, unlabeled), weights)  # the same array type for both
+    first = np.arange(len(whole)) < n_positive
+    return SamplePair(_part(whole, first), _part(whole, ~first)), np.array([0, 1])
+
+
+def _mean_one_weights(name: str, weight: Any, n: int) -> FloatArray:
+    if weight is None:
+        return np.ones(n)
+    return unit_weights(check_weights(name, weight, n))
+
+
+def _part(whole: Sample, mask: BoolArray) -> Sample:
+    sample = whole.take(np.flatnonzero(mask))
+    if sample.weight is not None and sample.weight.sum() <= 0:
+        raise DataError(
+            "sample_weight leaves one class only: it must not be zero for every positive or for "
+            "every unlabeled row."
+        )
+    return sample
+
+
+def _forget(estimator: Any) -> None:
+    """Make an estimator unfitted: after a failed fit, its old model would read new columns."""
+    for name in ("_fitted", "classes_"):
+        vars(estimator).pop(name, None)
+
+
+def scenario_of_table(scenario: str, pair: SamplePair, *, periods: bool = False) -> str:
+    """How the rows of one table were collected: as ``scenario`` says, or as "auto" finds.
+
+    A table is a single sample, unless labelled rows reappear among the unlabeled ones, which a
+    sample that was drawn separately explains. ``periods`` says whether the rows have periods, which
+    need a single sample.
+    """
+    if scenario != "auto":
+        return scenario
+    share = reappearing_share(pair.positive.rows, pair.unlabeled.rows)
+    if share is None:
+        return "single-sample"
+    finding = (
+        f"{share:.0%} of the labelled positives are also among the unlabeled rows, more than by "
+        "chance"
+    )
+    if periods:
+        meaning = (
+            f"periods need one sample, but {finding}, as in two samples that were drawn separately:"
+        )
+        raise DataError(
+            f"{meaning} leave these unlabeled rows out, or say scenario='single-sample'.",
+            command=f"{meaning} leave these unlabeled rows out, or give --scenario single-sample.",
+        )
+    ScenarioWarning.issue(
+        f"{finding}: the labelled positives are taken as a sample that was drawn separately, "
+        "scenario case-control, and priors are those of the unlabeled rows.",
+        advice="Say scenario='case-control', or 'single-sample' if the copies are mistakes.",
+        command="Give --scenario case-control, or single-sample if the copies are mistakes.",
+    )
+    return "case-control"
+
+
+def scenario_of_samples(scenario: str) -> str:
+    """How two samples that were passed separately were collected: "auto" is case-control."""
+    return "case-control" if scenario == "auto" else scenario
+
+
+def read_groups(name: str, groups: Any, n: int) -> IntArray:
+    """Group numbers from values of any type, one per row."""
+    try:
+        values = column_or_1d(as_numpy(groups))
+    except ValueError as error:
+        shown = repr(groups) if isinstance(groups, str) else f"shape {np.shape(groups)}"
+        raise DataError(
+            f"{name} must have one value per row, as X['customer'] has, got {shown}."
+        ) from error
+    if len(values) != n:
+        raise DataError(f"{name} must have one value per row, {n}, got {len(values)}.")
+    if missing(values).any():
+        raise DataError(
+            f"{name} must not hold missing values: give a row without a group its own value."
+        )
+    try:
+        _, codes = np.unique(values, return_inverse=True)
+    except TypeError:  # values of several types cannot be sorted
+        _, codes = np.unique(values.astype(str), return_inverse=True)
+    return np.asarray(codes, dtype=np.int64)
+
+
+# -- rows of any kind --------------------------------------------------------------------------
+
+
+def check_rows(
+    estimator: Any,
+    X: Any,
+    *,
+    model: Accepts,
+    reset: bool = False,
+    name: str = "X",
+    like: Rows | None = None,
+) -> Rows:
+    """Rows in the form that the model accepts, with the columns of training.
+
+    They are a float array or CSR matrix, images of eight bits, or a data frame if the model accepts
+    one. ``like`` are training rows, which a learner does not know; a fitted model knows their shape
+    and scale.
+    """
+    if not reset and _is_plain(estimator, X, model):
+        return X
+    refuse_frame(X, name)
+    table = None if reset else getattr(estimator, "table_", None)
+    if is_frame(X) and (reset or table is not None or model.accepts_frames):
+        return read_tables(estimator, [X], model=model, reset=reset)[0]
+    if reset:
+        estimator.table_ = None
+    if table is not None:
+        table.check_array()
+    compared = table is None and not reset
+    shape = getattr(model, "row_shape", None) if like is None else like.shape[1:]
+    if compared:
+        _check_image_shape(name, X, shape)  # scikit-learn compares the second dimension only
+    check = partial(validate_data, estimator)
+    advice = f"An array must hold numbers: pass {name} as a data frame (pandas, polars or Arrow)."
+    rows = as_rows(model, name, X, check=check, reset=reset, advice=advice)
+    if compared:
+        _check_image_shape(name, rows, shape)
+        if like is not None:
+            check_pixels(name, rows, like)
+        elif isinstance(model, Function):
+            model.check_scale(name, rows)
+    return rows if table is None else table.transform_array(rows)
+
+
+def _check_image_shape(name: str, X: Any, shape: tuple[int, ...] | None) -> None:
+    """Raise if rows or those of training are images, and their shapes differ."""
+    shape_of_rows = getattr(X, "shape", ())
+    if shape is None or len(shape_of_rows) <= 1:
+        return
+    if max(len(shape), len(shape_of_rows) - 1) > 1:
+        check_shape(name, X, shape)
+
+
+# The largest value by type; infinite numbers are larger.
+_MOST = {np.dtype(np.float64): LARGEST, np.dtype(np.float32): float(np.finfo(np.float32).max)}
+
+
+def _is_plain(estimator: Any, X: Any, model: Accepts) -> bool:
+    """Whether the checks would return ``X`` itself, so that single rows are scored faster."""
+    most = _MOST.get(X.dtype) if type(X) is np.ndarray else None
+    if most is None or X.ndim != 2 or X.shape[0] == 0:
+        return False
+    if hasattr(estimator, "feature_names_in_") or getattr(estimator, "table_", None) is not None:
+        return False
+    if not X.shape[1:] == (estimator.n_features_in_,) == getattr(model, "row_shape", X.shape[1:]):
+        return False
+    if model.accepts_nan:
+        return not (np.abs(X) > most).any()
+    return bool((np.abs(X) <= most).all())
+
+
+def read_tables(estimator: Any, parts: Sequence[Any], *, model: Accepts, reset: bool) -> list[Rows]:
+    """The rows of data frames as ``model`` accepts them, with the columns of training."""
+    frames = [read_frame(part) for part in parts]
+    if model.accepts_frames:  # a pipeline that encodes them: the tables, with columns in order
+        if reset:
+            _remember(estimator, frames[0], None)
+        return [_aligned(estimator, frame) for frame in frames]
+    if reset:
+        encoder, matrix = TableEncoder.fit(frames, expand=not model.accepts_categories)
+        _remember(estimator, frames[0], encoder)
+        matrices = np.split(matrix, np.cumsum([len(frame) for frame in frames])[:-1])
+    else:
+        matrices = [estimator.table_.transform(frame) for frame in frames]
+    return [_encoded_rows(estimator, matrix, model) for matrix in matrices]
+
+
+def _aligned(estimator: Any, frame: Frame) -> FrameRows:
+    """The rows of a frame with its columns in the order of training."""
+    names = getattr(estimator, "feature_names_in_", None)
+    if names is None:
+        positions = [str(j) for j in range(estimator.n_features_in_)]
+        return FrameRows.of(aligned(frame, positions, named=False))
+    return FrameRows.of(aligned(frame, list(names), named=True))
+
+
+def _remember(estimator: Any, frame: Frame, table: TableEncoder | None) -> None:
+    estimator.n_features_in_ = len(frame.names)
+    estimator.table_ = table
+    if frame.named:
+        estimator.feature_names_in_ = np.array(frame.names, dtype=object)
+    elif hasattr(estimator, "feature_names_in_"):
+        del estimator.feature_names_in_
+
+
+def _encoded_rows(estimator: Any, matrix: FloatArray, model: Accepts) -> Rows:
+    """The rows of an encoded table; an error names the columns with values that are refused."""
+    try:
+        return as_rows(model, "X", matrix, estimator=estimator, input_name="X")
+    except DataError as error:
+        if model.accepts_nan:
+            refused = np.abs(matrix) > LARGEST
+        else:
+            refused = ~(np.abs(matrix) <= LARGEST)
+        names = []
+        for column, is_refused in zip(estimator.table_.sources, refused.any(axis=0), strict=True):
+            if is_refused and repr(column.name) not in names:
+                names.append(repr(column.name))
+        if not names:
+            raise
+        shown = ", ".join(names[:12])
+        if len(names) > 12:
+            shown += ", ..."
+        raise type(error)(f"{error} Columns with such values: {shown}.") from error
+
+
+# -- new rows ----------------------------------------------------------------------------------
+
+
+def read_rows(classifier: Any, X: Any) -> Rows:
+    """New rows as the model accepts them; the column of periods of training is none of them."""
+    fitted: FittedRatio = classifier.fitted_
+    if fitted.columns.period is not None:
+        from drpu.periods.groups import split_period
+
+        X = split_period(fitted.columns, X)[1]
+    return check_rows(classifier, X, model=fitted.model)
+
+
+def read_batch(classifier: Any, X: Any, *, warn_of_periods: bool = False) -> Batch:
+    """New rows, scored once; with ``warn_of_periods`` a warning if priors of periods differ."""
+    if isinstance(X, Batch):
+        return X
+    fitted: FittedRatio = classifier.fitted_
+    periods = None
+    if fitted.columns.period is not None:
+        from drpu.periods.groups import split_period, warn_of_mixed_periods
+
+        periods, X = split_period(fitted.columns, X)
+    batch = Batch.of(fitted, check_rows(classifier, X, model=fitted.model))
+    if periods is not None and warn_of_periods:
+        warn_of_mixed_periods(fitted, classifier.reference_, batch, periods)
+    return batch
+
+
+def read_counts(classifier: Any, X: Any, sample_weight: Any = None) -> ScoreTails:
+    """The counts of rows, which may have been counted or scored before."""
+    fitted: FittedRatio = classifier.fitted_
+    engine = engine_of(X)
+    if engine is not None:
+        if sample_weight is not None and not isinstance(sample_weight, str):
+            raise ParameterError(
+                "sample_weight must be the name of a column for rows on a cluster, got "
+                f"{type(sample_weight).__name__}."
+            )
+        return engine.count(classifier, X, None, sample_weight)
+    if isinstance(X, ScoreTails):
+        return check_counts(fitted, X, sample_weight)
+    if isinstance(X, Batch) and sample_weight is None:
+        return X.counts
+    rows = X.rows if isinstance(X, Batch) else read_rows(classifier, X)
+    weight = None
+    if sample_weight is not None:
+        weight = check_weights("sample_weight", sample_weight, n_rows(rows))
+    if isinstance(X, Batch):
+        return fitted.count_scores(X.scores, weight)
+    return fitted.count(rows, weight)
+
+
+def check_counts(fitted: FittedRatio, counts: ScoreTails, sample_weight: Any = None) -> ScoreTails:
+    """``counts``, if they are counts of some rows by ``fitted``."""
+    if sample_weight is not None:
+        raise ParameterError(
+            "sample_weight must be None with counts: rows are weighted when counted."
+        )
+    if not fitted.no_counts().same_cells(counts):
+        raise DataError(
+            "these counts were not made by this classifier: make them with its count method."
+        )
+    if not counts.counts.any():
+        raise DataError("these counts are empty: count at least one row before adapting to them.")
+    return counts

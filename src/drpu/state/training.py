@@ -1,0 +1,72 @@
+"""What a fit reads from its arguments: samples, labels, and rows of known class."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from drpu._samples import SamplePair, indexable
+from drpu._typing import BoolArray, FloatArray, IntArray
+from drpu.models.crossfit import Known
+from drpu.priors.estimate import PriorEstimate
+from drpu.state.columns import TrainingColumns
+from drpu.state.labels import Labels
+from drpu.state.population import Population
+from drpu.tables.frames import is_frame, take_frame
+
+
+@dataclass(frozen=True, slots=True)
+class BacktestPlan:
+    """Which past periods a backtest reads."""
+
+    names: tuple[Any, ...]  # the periods in the order of time
+    number: IntArray  # position of each row's period in ``names``; -1 for a row without a period
+    read: tuple[int, ...]  # positions of the periods to read, each by a fit to the rows before it
+    settled: int  # number of periods whose labels are complete: all but the last ``label_delay``
+    reason: str = ""  # why there is nothing to read; empty otherwise
+
+    @property
+    def complete(self) -> BoolArray:
+        """Which rows have complete labels: all, or those of the periods before the last ones."""
+        if self.settled == len(self.names):
+            return np.ones(len(self.number), dtype=bool)
+        return (self.number >= 0) & (self.number < self.settled)
+
+
+@dataclass(frozen=True, slots=True)
+class RawRows:
+    """Rows as the user passed them, of which a backtest reads parts again.
+
+    A fit to the rows before a period learns its own encoder of the columns from them.
+    """
+
+    X: Any  # without the column of periods
+    labelled: BoolArray
+    sample_weight: FloatArray | None
+    groups: Any = None
+
+    def take(self, index: IntArray) -> RawRows:
+        """The rows at ``index``."""
+        if is_frame(self.X) or hasattr(self.X, "iloc"):  # also pandas with sparse columns
+            rows = take_frame(self.X, index)
+        else:
+            rows = indexable(self.X)[index]
+        weight = None if self.sample_weight is None else self.sample_weight[index]
+        groups = None if self.groups is None else self.groups[index]
+        return RawRows(rows, self.labelled[index], weight, groups)
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingSet:
+    """Everything that a fit reads from its arguments, checked and encoded once."""
+
+    pair: SamplePair  # the positive and the unlabeled sample
+    known: Known | None  # rows of known class: answers, and negatives
+    population: Population
+    columns: TrainingColumns
+    labels: Labels
+    prior: PriorEstimate | None = None  # of the population, if answers set it
+    raw: RawRows | None = None  # for a backtest
+    periods: BacktestPlan | None = None
