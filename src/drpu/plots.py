@@ -589,7 +589,8 @@ def _stacked(performances: list[Performance]) -> Performance:
 def _gain_of(classifier: Any, X: Rows | None) -> Gain:
     fitted = fitted_of(classifier)
     counts = None if X is None else classifier.count(X)
-    return classifier.point_.gain(fitted, classifier.reference_, counts)
+    gain: Gain = classifier.point_.gain(fitted, classifier.reference_, counts)
+    return gain
 
 
 @dataclass

@@ -35,7 +35,7 @@ from drpu.audits.recalibration import DesignedSample, recalibrate
 from drpu.decisions.point import OperatingPoint, operating_point
 from drpu.exceptions import DataError, LabelledSampleWarning, ParameterError
 from drpu.periods.growth import Growth, carry_share, negative_growth, settled_growth
-from drpu.periods.read import Reading, TestedRows, tested, warn_of_other_shift
+from drpu.periods.read import ComparedRows, Reading, compared, warn_of_other_shift
 from drpu.priors.calibration import ratio_posterior
 from drpu.priors.estimate import PriorEstimate, prior_from_tails
 from drpu.priors.figures import Figure
@@ -96,7 +96,7 @@ def combine(
             "the audit was planned on other rows than these: adapt to the rows of the plan first, "
             "and then adapt the result to new rows, which starts from the answers."
         )
-    rows = tested(fitted, reference, counts, level=level)
+    rows = compared(fitted, reference, counts, level=level)
     # scores of training rows differ from those of new rows, so they cannot be compared
     in_training = any(part.seen_in_training for part in about_batch)
     only_prior = in_training or rows.evidence.moved == "prior"
@@ -126,7 +126,7 @@ def combine(
 
 
 def _answered_reading(
-    rows: TestedRows,
+    rows: ComparedRows,
     counts: ScoreTails,
     prior: PriorEstimate,
     fairness: FairnessTest | None,
@@ -333,8 +333,8 @@ def _fairness(
         stratum = answers.stratum + first_stratum
         columns.append((ranks, answers.positive, stratum, weight, posterior))
         first_stratum += len(answers.rows)
-    joined = [np.concatenate(column) for column in zip(*columns, strict=True)]
-    return fairness_test(*joined, fitted.tails.n_positive)
+    ranks, positive, stratum, weight, posterior = map(np.concatenate, zip(*columns, strict=True))
+    return fairness_test(ranks, positive, stratum, weight, posterior, fitted.tails.n_positive)
 
 
 def warn_of_unfair_labels(test: FairnessTest | None) -> None:

@@ -10,7 +10,8 @@ from sklearn.pipeline import Pipeline
 from drpu._codec import Items, NotKept, kept
 from drpu._typing import FloatArray, Rows
 from drpu.audits.plan import Audit, AuditPart, RandomPart
-from drpu.classifier.drpu import RatioClassifier, RatioRecord
+from drpu.classifier.drpu import RatioClassifier
+from drpu.classifier.records import RatioRecord
 from drpu.exceptions import DataError, DataTypeError
 from drpu.models.estimators import kept_values, read_estimators, write_estimators
 from drpu.state.record import Record, record_of

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from drpu._checks import check_choice
 from drpu._samples import Sample, SamplePair
 from drpu._typing import FloatArray, Rows
+from drpu.classifier.fitting import KERNEL_MEANS
 from drpu.exceptions import PriorBoundaryWarning, PriorError
 from drpu.models.crossfit import Folds, cross_fit, resolve_holdout, tails_of
 from drpu.models.features import Scaling, standardised
@@ -18,12 +18,9 @@ from drpu.models.fourier import FourierRatio
 from drpu.models.kernel import KernelRatio
 from drpu.priors.estimate import PriorEstimate, as_prior, prior_from_tails
 from drpu.priors.kernel_mean import KernelMeanPrior
-from drpu.priors.readings import PROPORTIONS
 from drpu.priors.tails import ScoreTails
 from drpu.state.population import with_labelled, without_labelled
 
-KERNEL_MEANS = ("km2", "km1")
-PRIOR_METHODS = ("auto", *PROPORTIONS, *KERNEL_MEANS)
 EDGE = 0.01  # estimates closer to 0 or 1 would give one class almost no weight
 
 
@@ -40,14 +37,6 @@ class Population:
     def unlabeled_prior(self) -> float:
         """Prior of the unlabeled rows."""
         return without_labelled(self.prior, self.labelled_share).value
-
-
-def check_prior_parameter(name: str, prior: Any) -> None:
-    """Raise unless ``prior`` is a number, a PriorEstimate or the name of an estimator."""
-    if isinstance(prior, str):
-        check_choice(name, prior, PRIOR_METHODS)
-    else:
-        as_prior(name, prior)
 
 
 def estimate_population(

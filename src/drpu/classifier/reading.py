@@ -39,7 +39,7 @@ from drpu.tables.frames import (
     read_frame,
     warn_of_order,
 )
-from drpu.tables.notes import reappearing_share, table_notes
+from drpu.tables.notes import Note, reappearing_share, table_notes
 from drpu.tables.values import missing
 
 # -- training rows -----------------------------------------------------------------------------
@@ -188,7 +188,7 @@ def _training_columns(
     """The columns with profiles; none for sparse rows, images and tables that the model reads."""
     positive = pair.positive.rows
     unlabeled = pair.unlabeled.rows
-    notes = ()
+    notes: tuple[Note, ...] = ()
     if estimator.table_ is not None:
         notes = table_notes(positive, unlabeled, estimator.table_, scenario=scenario)
     profiles: tuple[ColumnProfile, ...] = ()
@@ -476,7 +476,8 @@ def _encoded_rows(estimator: Any, matrix: FloatArray, model: Accepts) -> Rows:
         else:
             refused = ~(np.abs(matrix) <= LARGEST)
         names = []
-        for column, is_refused in zip(estimator.table_.sources, refused.any(axis=0), strict=True):
+        in_column = np.asarray(refused.any(axis=0))
+        for column, is_refused in zip(estimator.table_.sources, in_column, strict=True):
             if is_refused and repr(column.name) not in names:
                 names.append(repr(column.name))
         if not names:

@@ -10,7 +10,7 @@ import numpy as np
 
 from drpu._codec import kind_of
 from drpu._output import write_output
-from drpu.decisions.point import AtBudget
+from drpu.decisions.budget import AtBudget
 from drpu.exceptions import ArtifactError, DataTypeError, ParameterError
 from drpu.models.graphs import Graph, onnx_indicators
 from drpu.models.learner import LOG_LIMIT, exported

@@ -94,7 +94,7 @@ def read(
 
     With ``shift="none"`` it has the prior of the rows if only the prior moved, which is not used.
     """
-    rows = tested(fitted, reference, counts, level=level)
+    rows = compared(fitted, reference, counts, level=level)
     common: dict[str, Any] = {
         "rows": counts.n,
         "shift_test": rows.test,
@@ -117,7 +117,7 @@ def read(
 
 
 @dataclass(frozen=True, slots=True)
-class TestedRows:
+class ComparedRows:
     """Both tests of what moved, and what the rows show."""
 
     test: MixtureTest
@@ -125,16 +125,16 @@ class TestedRows:
     evidence: Evidence
 
 
-def tested(
+def compared(
     fitted: FittedRatio, reference: Reference, counts: ScoreTails, *, level: float = 0.95
-) -> TestedRows:
+) -> ComparedRows:
     """Both tests of counted rows, and what they show without labels."""
     adapted = matched_prior(fitted, reference, counts, level=level)
     test = mixture_test(counts, reference.tails, most_prior=reference.prior.high)
     columns = columns_moved(fitted, reference, counts, adapted)
     moved = what_moved(test.p_value, columns)
     evidence = evidence_of(fitted, reference, counts, adapted, moved)
-    return TestedRows(test, columns, replace(evidence, tested=test.degrees > 0))
+    return ComparedRows(test, columns, replace(evidence, tested=test.degrees > 0))
 
 
 def matched_prior(

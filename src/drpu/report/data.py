@@ -164,7 +164,9 @@ class ReportData:
     @cached_property
     def gain(self) -> Gain:
         """Share of the positives found by the share of the rows checked."""
-        return self.current.point_.gain(self.fitted, self.current.reference_, self.new)
+        point = self.current.point_
+        gain: Gain = point.gain(self.fitted, self.current.reference_, self.new)
+        return gain
 
     def found_at(self, share: float) -> Budget:
         """Expected result of checking this share of the rows, without a threshold."""

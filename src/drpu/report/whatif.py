@@ -85,7 +85,7 @@ def _known(
 ) -> dict[str, Any]:
     """A prior with limits: rows to show, those it was read from, and where the classifier makes labels."""
     limits = {"value": prior.value, "low": prior.low, "high": prior.high, "level": str(prior.level)}
-    of_point = classifier.point_.for_page(classifier.reference_)
+    of_point: dict[str, Any] = classifier.point_.for_page(classifier.reference_)
     return limits | {"rows": rows, "batch": batch} | of_point
 
 

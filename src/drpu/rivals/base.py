@@ -23,7 +23,8 @@ from drpu._checks import (
 from drpu._codec import Text, kept
 from drpu._samples import SamplePair
 from drpu._typing import FloatArray, Rows
-from drpu.classifier.priors import Population, check_prior_parameter, estimate_population
+from drpu.classifier.fitting import check_prior_parameter
+from drpu.classifier.priors import Population, estimate_population
 from drpu.classifier.reading import (
     check_rows,
     pair_pu,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 import numpy as np
 
@@ -29,8 +29,8 @@ class Columns(Kept):
             raise DataError(f"the table must have {self.n} columns, got {len(self.table.columns)}.")
 
     @classmethod
-    def of(cls, classifier: Any, **facts: Any) -> Any:
-        """The columns of a classifier that has read its training rows; ``facts`` are more fields."""
+    def of(cls, classifier: Any, **facts: Any) -> Self:
+        """The columns of a classifier that has read rows; ``facts`` are more fields."""
         names = getattr(classifier, "feature_names_in_", None)
         if names is not None:
             names = tuple(map(str, names))
