@@ -101,7 +101,7 @@ def combine(
     in_training = any(part.seen_in_training for part in about_batch)
     only_prior = in_training or rows.evidence.moved == "prior"
     if not only_prior:
-        warn_of_other_shift(rows.test, rows.moved_columns, done="answers")
+        warn_of_other_shift(rows.test, rows.moved_columns, action="answers")
     priors = audited_priors(parts, counts, fitted, level=level)
     warn_of_unfair_labels(priors.fairness)
     recalibrated = fitted
@@ -252,7 +252,7 @@ def _prior_without_answers(fitted: FittedRatio, level: float) -> PriorEstimate:
 
 
 def half_an_answer(answers: list[Answers]) -> float:
-    """Share of half an answer if all are of one kind, by which a prior stays off 0 and 1; else 0."""
+    """Share of half an answer if all are of one kind, to keep a prior off 0 and 1; else 0."""
     positive = np.concatenate([part.positive for part in answers])
     if np.ptp(positive.astype(int)):
         return 0.0

@@ -1153,7 +1153,7 @@ class DRPUClassifier(RatioClassifier):
 
     Notes
     -----
-    ----- Parameters are read by ``fit``: changing one afterwards has no effect until the next
+    Parameters are read by ``fit``: changing one afterwards has no effect until the next
     ``fit``, except for ``n_jobs`` and ``verbose``.
 
     Examples

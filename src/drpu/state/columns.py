@@ -62,12 +62,12 @@ class Columns(Kept):
 
     def encoded_names(self, n: int) -> list[str]:
         """Names of the ``n`` columns of encoded rows; a category may have several of them."""
-        names: list[Any] = list(self.names or ())
+        names = list(self.names or ())
         if self.table is not None:
-            names = [plan.name for plan in self.table.sources]
-        if len(names) != n:
-            return [f"column {k}" for k in range(n)]
-        return [str(name) for name in names]
+            names = [str(column.name) for column in self.table.sources]
+        if len(names) == n:
+            return names
+        return [f"column {k}" for k in range(n)]
 
 
 @kept("training-columns")
