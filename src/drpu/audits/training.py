@@ -151,8 +151,8 @@ def known_rows(
     if not parts:
         return None
     sample = parts[0].sample
-    for part in parts[1:]:
-        sample = sample.joined(part.sample)
+    for more in parts[1:]:
+        sample = sample.joined(more.sample)
     positive = np.concatenate([part.positive for part in parts])
     return Known(sample, positive, np.concatenate([part.place for part in parts]))
 

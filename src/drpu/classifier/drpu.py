@@ -26,11 +26,11 @@ from drpu._checks import (
     check_real,
     check_weights,
 )
-from drpu._codec import kept
 from drpu._progress import inform, part, progress_bar
 from drpu._samples import n_rows
 from drpu._typing import BoolArray, FloatArray, Rows
 from drpu.classifier.fitting import (
+    check_prior_parameter,
     grouped_copies,
     training_prior,
     warn_of_alpha,
@@ -40,7 +40,6 @@ from drpu.classifier.fitting import (
     with_categories,
 )
 from drpu.classifier.labels import read_labels, warn_of_guess, warn_of_more_positives
-from drpu.classifier.priors import check_prior_parameter
 from drpu.classifier.reading import (
     FitArguments,
     check_counts,
@@ -52,24 +51,12 @@ from drpu.classifier.reading import (
     read_samples,
     read_training,
 )
-from drpu.decisions.gain import Budget
-from drpu.decisions.performance import Performance
-from drpu.decisions.point import AtBudget, AtPrior, OperatingPoint, operating_point
+from drpu.decisions.point import AtPrior, OperatingPoint, operating_point
 from drpu.exceptions import DataTypeError, ParameterError
 from drpu.models.clusters import FrameLearner, engine_of
 from drpu.models.crossfit import Folds, cross_fit, resolve_holdout, tails_of
 from drpu.models.learner import RatioLearner, seeded
 from drpu.models.registry import resolve_model
-from drpu.periods.columns import OTHER_SHIFT, ColumnShift
-from drpu.periods.mixture_test import MixtureTest
-from drpu.periods.read import (
-    SHIFTS,
-    Reading,
-    Shift,
-    arrived_labels,
-    read,
-    warn_about_reading,
-)
 from drpu.priors.calibration import Calibration, calibrate
 from drpu.priors.estimate import PriorEstimate, as_prior, warn_if_not_identified
 from drpu.priors.figures import Figure
@@ -82,14 +69,7 @@ from drpu.state.history import Backtest, LabelCount
 from drpu.state.labels import Classes, Labels
 from drpu.state.log_odds import LogOddsMap
 from drpu.state.population import Population
-from drpu.state.record import (
-    Parameter,
-    PUClassifier,
-    Record,
-    parameters_of,
-    read_parameters,
-    try_rows,
-)
+from drpu.state.record import PUClassifier, parameters_of
 from drpu.state.reference import Reference
 from drpu.state.training import RawRows, TrainingSet
 from drpu.tables.frames import warn_of_order
@@ -99,7 +79,13 @@ if TYPE_CHECKING:  # modules that a fit does not need
     from drpu.audits.labelling import Sensitivity
     from drpu.audits.plan import Audit, AuditPlan, GroupPlans
     from drpu.classifier.explain import Reasons
+    from drpu.classifier.records import AdaptedRecord, DRPURecord
+    from drpu.decisions.gain import Budget
+    from drpu.decisions.performance import Performance
+    from drpu.periods.columns import ColumnShift
     from drpu.periods.group_priors import GroupPriors
+    from drpu.periods.mixture_test import MixtureTest
+    from drpu.periods.read import Reading, Shift
 
 BACKTEST_SHARE = 0.8  # of the time of a fit with a backtest: up to six fits to fewer rows
 
@@ -329,6 +315,8 @@ class RatioClassifier(PUClassifier):
         >>> rare.prior_.value, rare.cost_
         (0.05, 0.8)
         """
+        from drpu.periods.read import Reading
+
         moved = as_prior("prior", prior)
         if moved == self.test_prior_:  # of the same rows
             return self._at_point(self.point_.at_cost(self.cost_))
@@ -390,7 +378,7 @@ class RatioClassifier(PUClassifier):
         >>> bool(day.budget_.precision.low > 0.5)
         True
         """
-        from drpu.decisions.budget import budget_threshold, check_budget
+        from drpu.decisions.budget import AtBudget, budget_threshold, check_budget
 
         check_budget(rows, of, share)
         if of is not None and not np.isscalar(of):
@@ -505,6 +493,8 @@ class RatioClassifier(PUClassifier):
         --------
         at_cost : The same classifier at another cost.
         """
+        from drpu.periods.read import SHIFTS, arrived_labels, read, warn_about_reading
+
         check_fraction("level", level)
         if audit is not None:
             chosen_shift = None if shift == "auto" else shift
@@ -594,6 +584,7 @@ class RatioClassifier(PUClassifier):
         ['june', 'may']
         """
         from drpu.classifier.groups import GroupOptions, adapt_by_group
+        from drpu.periods.read import SHIFTS
 
         check_choice("shift", shift, SHIFTS)
         options = GroupOptions(check_fraction("level", level), audit, budget, shift)
@@ -1001,6 +992,8 @@ class AdaptedClassifier(RatioClassifier):
     @property
     def budget_(self) -> Budget | None:
         """Expected result of ``at_budget``; None otherwise, and after loading."""
+        from drpu.decisions.budget import AtBudget
+
         if isinstance(self._point, AtBudget):
             return self._point.budget.outlook
         return None
@@ -1010,6 +1003,8 @@ class AdaptedClassifier(RatioClassifier):
 
     def record(self) -> AdaptedRecord:
         """What a file keeps of the classifier."""
+        from drpu.classifier.records import AdaptedRecord
+
         reference = None if self._reference.map is None else self._reference
         return AdaptedRecord(self.fitted_, reference, self._reading, self._point)
 
@@ -1079,6 +1074,8 @@ def _expected_html(classifier: AdaptedClassifier) -> dict[str, str]:
 
 
 def _doubts_about(classifier: AdaptedClassifier) -> list[str]:
+    from drpu.periods.columns import OTHER_SHIFT
+
     doubts = []
     if not classifier.test_prior_.identified:
         doubts.append("The data do not identify the prior.")
@@ -1167,7 +1164,7 @@ class DRPUClassifier(RatioClassifier):
 
     Notes
     -----
-    ----- Parameters are read by ``fit``: changing one afterwards has no effect until the next
+    Parameters are read by ``fit``: changing one afterwards has no effect until the next
     ``fit``, except for ``n_jobs`` and ``verbose``.
 
     Examples
@@ -1467,6 +1464,8 @@ class DRPUClassifier(RatioClassifier):
     @property
     def reading_(self) -> Reading:
         """What is known about the rows to classify: that they have the training prior."""
+        from drpu.periods.read import Reading
+
         return Reading.given(self.fitted_.prior)
 
     @property
@@ -1495,6 +1494,8 @@ class DRPUClassifier(RatioClassifier):
 
     def record(self) -> DRPURecord:
         """What a file keeps of the fitted classifier."""
+        from drpu.classifier.records import DRPURecord
+
         fitted = self.fitted_
         prior = self._used.prior
         if callable(prior):  # a prior by the user's own function is kept as a value
@@ -1531,80 +1532,3 @@ def _fit_and_count(
     if weight is not None:
         weight = check_weights("sample_weight", weight, n_rows(rows))
     return fitted, fitted.count(rows, weight)
-
-
-# -- files -------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class RatioRecord(Record):
-    """What a file keeps of a fitted or adapted classifier."""
-
-    fitted: FittedRatio
-
-    def __post_init__(self) -> None:
-        self.fitted.columns.check_model(self.fitted.model)
-
-    def facts(self) -> dict[str, Any]:
-        """What it keeps of the training rows."""
-        fitted = self.fitted
-        statistics = list(fitted.model.statistics)
-        if fitted.columns.profiles:
-            statistics.append("counts of rows in ranges of each column, with rounded limits")
-        kept_values = dict(sorted(fitted.model.keeps.items()))
-        return {
-            "training_rows": any("row" in values for values in kept_values.values()),
-            "values_of_rows": kept_values,
-            "statistics": sorted(statistics),
-            "scores": "the score of every held-out positive, and counts of unlabeled rows between "
-            "them",
-            **fitted.columns.facts(),
-        }
-
-    def module(self) -> Any:
-        """The torch module of a custom network, or what makes it; None without one."""
-        return getattr(self.fitted.model, "module", None)
-
-    def trial(self, classifier: RatioClassifier) -> FloatArray | None:
-        """Scores of two artificial rows by all functions."""
-        return try_rows(classifier.fitted_.model)
-
-    def _with_module(self, module: Any) -> FittedRatio:
-        """The fitted ratio with the torch module that ``module`` makes, unless it is None."""
-        if module is None:
-            return self.fitted
-        return replace(self.fitted, model=self.fitted.model.with_module(module))
-
-
-@kept("DRPUClassifier")
-@dataclass(frozen=True)
-class DRPURecord(RatioRecord):
-    """What a file keeps of a :class:`DRPUClassifier`."""
-
-    parameters: dict[str, Parameter]
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_cost("cost", self.parameters.get("cost"))
-
-    def classifier(self, module: Any = None) -> DRPUClassifier:
-        """The fitted classifier."""
-        classifier = DRPUClassifier(**read_parameters(self.parameters))
-        self.fitted.columns.set_on(classifier)
-        return classifier._keep(self._with_module(module))
-
-
-@kept("AdaptedClassifier")
-@dataclass(frozen=True)
-class AdaptedRecord(RatioRecord):
-    """What a file keeps of an :class:`AdaptedClassifier`."""
-
-    reference: Reference | None  # None if rows are compared with those of training
-    reading: Reading
-    point: OperatingPoint
-
-    def classifier(self, module: Any = None) -> AdaptedClassifier:
-        """The adapted classifier."""
-        fitted = self._with_module(module)
-        reference = self.reference or Reference.of_training(fitted)
-        return AdaptedClassifier(fitted, reference, self.reading, self.point)

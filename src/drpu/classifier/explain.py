@@ -40,7 +40,8 @@ class Reasons(TableResult):
     Attributes
     ----------
     favour, against : tuple of (str, float)
-        Columns that raise and that lower the score, each with its part of it, the largest part first.
+        Columns that raise and that lower the score, each with its part of it, the largest part
+        first.
     """
 
     favour: tuple[tuple[str, float], ...]
@@ -158,8 +159,8 @@ class Suspects(TableResult):
     def to_columns(self, n: int | None = None) -> TableColumns:
         """Columns of a table: the first ``n`` labelled positives, then the copies.
 
-        ``row`` is a position, ``copy_of`` that of the labelled positive that an unlabeled row equals.
-        ``n`` is the upper limit of the expected number if left out.
+        ``row`` is a position, ``copy_of`` that of the labelled positive that an unlabeled row
+        equals. ``n`` is the upper limit of the expected number if left out.
         """
         if n is None:
             n = int(np.ceil(self.expected.high))
@@ -201,10 +202,10 @@ def suspects(
 ) -> Suspects:
     r"""Labelled positives that look like no other positive, and unlabeled copies of labelled rows.
 
-    A fitted classifier has seen its training rows and has learnt their labels, so it cannot judge them. The
-    ratio is learnt again in folds here, by the learner of the classifier, and each row is scored by fits
-    that did not see it. If the learner is not known (an adapted classifier, or an object that a file does
-    not keep), the default is used, or a network if the rows are images.
+    A fitted classifier has seen its training rows and has learnt their labels, so it cannot judge
+    them. The ratio is learnt again in folds here, by the learner of the classifier, and each row is
+    scored by fits that did not see it. If the learner is not known (an adapted classifier, or an
+    object that a file does not keep), the default is used, or a network if the rows are images.
 
     Parameters
     ----------
@@ -217,8 +218,9 @@ def suspects(
     level : float, default=0.95
         Confidence level of the expected number.
     repeats : int or "auto", default="auto"
-        How often the rows are divided into five folds, or ten below 100 positives, with one fit a fold. The
-        mean score of several repeats is a better order; ``"auto"`` makes three below 500 positives.
+        How often the rows are divided into five folds, or ten below 100 positives, with one fit a
+        fold. The mean score of several repeats is a better order; ``"auto"`` makes three below 500
+        positives.
     n_jobs : int, optional
         Most folds fitted at the same time.
     verbose : int, default=0
@@ -231,14 +233,15 @@ def suspects(
 
     Notes
     -----
-    Let a share :math:`\varepsilon` of the labelled rows be negatives, and let the unlabeled rows have the
-    prior :math:`\pi`. The ratio :math:`r` of labelled to unlabeled rows then lies between
-    :math:`\kappa_1 = \varepsilon / (1-\pi)`, where only negatives are, and :math:`1/\kappa_0 =
-    (1-\varepsilon)/\pi`, where only positives are. Both are estimated as priors, :math:`\kappa_1` with
-    exchanged samples and the scores in reverse order. They give
-    :math:`\varepsilon = \kappa_1 (1-\kappa_0) / (1-\kappa_0\kappa_1)`, and a label at :math:`x` is wrong
-    with probability :math:`\kappa_1 (1-\kappa_0 r(x)) / ((1-\kappa_0\kappa_1) r(x))`. Where positives are
-    among the lowest scores as well, they cannot be told from wrong labels, and the number is an upper bound.
+    Let a share :math:`\varepsilon` of the labelled rows be negatives, and let the unlabeled
+    rows have the prior :math:`\pi`. The ratio :math:`r` of labelled to unlabeled rows then lies
+    between :math:`\kappa_1 = \varepsilon / (1-\pi)`, where only negatives are, and
+    :math:`1/\kappa_0 = (1-\varepsilon)/\pi`, where only positives are. Both are estimated as
+    priors, :math:`\kappa_1` with exchanged samples and the scores in reverse order. They give
+    :math:`\varepsilon = \kappa_1 (1-\kappa_0) / (1-\kappa_0\kappa_1)`, and a label at :math:`x` is
+    wrong with probability :math:`\kappa_1 (1-\kappa_0 r(x)) / ((1-\kappa_0\kappa_1) r(x))`. Where
+    positives are among the lowest scores as well, they cannot be told from wrong labels, and the
+    number is an upper bound.
 
     Examples
     --------

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from drpu._checks import check_choice
 from drpu._samples import Sample, SamplePair, is_sparse
 from drpu._typing import IntArray, Rows
-from drpu.classifier.priors import KERNEL_MEANS, kernel_mean_prior
 from drpu.exceptions import (
     AlphaWarning,
     ContradictionWarning,
@@ -30,12 +30,15 @@ from drpu.priors.estimate import (
     prior_from_tails,
     warn_if_not_identified,
 )
+from drpu.priors.readings import PROPORTIONS
 from drpu.priors.tails import ScoreTails
 from drpu.state.population import with_labelled
 from drpu.tables.encoder import TableEncoder
 from drpu.tables.frames import FrameRows
 from drpu.tables.notes import Note, list_of_notes
 
+KERNEL_MEANS = ("km2", "km1")
+PRIOR_METHODS = ("auto", *PROPORTIONS, *KERNEL_MEANS)
 SURE = 0.999  # level of the limit that a given prior must exceed to contradict the rows
 EDGE = 0.005  # an estimate closer to 0 or 1 is suspect,
 TINY = 1e-6  # if its limit is as close as this
@@ -148,6 +151,14 @@ def _keys(rows: Rows) -> np.ndarray[Any, Any]:
 # -- the training prior ------------------------------------------------------------------------
 
 
+def check_prior_parameter(name: str, prior: Any) -> None:
+    """Raise unless ``prior`` is a number, a PriorEstimate or the name of an estimator."""
+    if isinstance(prior, str):
+        check_choice(name, prior, PRIOR_METHODS)
+    else:
+        as_prior(name, prior)
+
+
 def training_prior(
     method: Any,
     tails: ScoreTails,
@@ -167,6 +178,8 @@ def training_prior(
                 f"prior={method!r} needs the rows in memory, which a fit on a cluster does not "
                 "have: use 'auto', or another method that reads counts."
             )
+        from drpu.classifier.priors import kernel_mean_prior
+
         estimate = kernel_mean_prior(method, pair.positive, pair.unlabeled, rng)
     else:
         share = fraction or None

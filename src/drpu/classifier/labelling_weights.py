@@ -32,11 +32,11 @@ class LabellingWeights(TableResult):
     Attributes
     ----------
     weights : ndarray of shape (n,)
-        One weight per row, for ``fit(X, y, sample_weight=...)``: 1 for rows that are not labelled, and with
-        mean 1 for labelled rows. Multiply them by your own weights if you have some.
+        One weight per row, for ``fit(X, y, sample_weight=...)``: 1 for rows that are not labelled,
+        and with mean 1 for labelled rows. Multiply them by your own weights if you have some.
     rates : dict
-        Rate of labelling by the value of the column ``by``, or by the tuple of values of several columns:
-        a figure with ``value``, ``low`` and ``high``.
+        Rate of labelling by the value of the column ``by``, or by the tuple of values of several
+        columns: a figure with ``value``, ``low`` and ``high``.
     by : tuple
         The columns.
     n_labelled : dict
@@ -89,13 +89,14 @@ def labelling_weights(
     y : array-like of shape (n,)
         Their labels, as in :meth:`drpu.DRPUClassifier.fit`.
     by : str, int or list
-        The columns that decide who gets labelled, such as a branch or a month; positions if ``X`` is an
-        array.
+        The columns that decide who gets labelled, such as a branch or a month; positions if ``X``
+        is an array.
     rates : mapping, optional
-        The known probability that a positive is labelled, by the value of the column, or by the tuple of
-        values of several columns. Give this or ``audits``.
+        The known probability that a positive is labelled, by the value of the column, or by the
+        tuple of values of several columns. Give this or ``audits``.
     audits : list of Audit, optional
-        Answers about rows of ``X``, or about its unlabeled rows, from which the rates are estimated.
+        Answers about rows of ``X``, or about its unlabeled rows, from which the rates are
+        estimated.
     pos_label, negative_label : label, optional
         As in :class:`drpu.DRPUClassifier`.
 
@@ -106,9 +107,9 @@ def labelling_weights(
 
     Notes
     -----
-    In each cell of the columns the rate is :math:`l / (l + u s)` with :math:`l` labelled rows, :math:`u`
-    unlabeled ones and the share :math:`s` of positives among them. Rates of cells with few answers are shrunk
-    to the mean over cells.
+    In each cell of the columns the rate is :math:`l / (l + u s)` with :math:`l` labelled
+    rows, :math:`u` unlabeled ones and the share :math:`s` of positives among them. Rates of cells
+    with few answers are shrunk to the mean over cells.
 
     Examples
     --------
@@ -127,66 +128,77 @@ def labelling_weights(
     refuse_frame(X)
     X = collected(X)
     warn_of_order(X, y=y)
-    y, _, known_classes = split_negatives(y, negative_label, pos_label)
-    labelled, classes = read_labels(y, pos_label)
-    names, cell = _cells_of(X, by)
-    check_same_rows(len(cell), len(labelled))
+    y, _, classes = split_negatives(y, negative_label, pos_label)
+    labelled, read_classes = read_labels(y, pos_label)
+    cells = _Cells.of(X, by)
+    check_same_rows(len(cells.cell), len(labelled))
     if audits is not None:
-        answers = training_answers(
-            audits, classes if known_classes is None else known_classes, labelled
-        )
-        known = _rates_from_answers((names, cell), labelled, answers)
+        answers = training_answers(audits, read_classes if classes is None else classes, labelled)
+        rate_of_level = _rates_from_answers(cells, labelled, answers)
     else:
-        known = _known_rates(rates, [names[k] for k in np.unique(cell[labelled])])
-    values = np.array([known[name].value if name in known else np.nan for name in names])
+        rate_of_level = _known_rates(rates, cells.levels_of(labelled))
+    value_of_cell = np.full(len(cells.levels), np.nan)
+    n_labelled = dict.fromkeys(rate_of_level, 0)
+    labelled_of_cell = cells.count(labelled)
+    for k, level in enumerate(cells.levels):
+        if level in rate_of_level:
+            value_of_cell[k] = rate_of_level[level].value
+            n_labelled[level] = int(labelled_of_cell[k])
     weights = np.ones(len(labelled))
-    weights[labelled] = inverse_weights(values[cell[labelled]])
-    n_labelled = dict.fromkeys(known, 0)
-    for name, count in zip(names, np.bincount(cell[labelled], minlength=len(names)), strict=True):
-        if name in known:
-            n_labelled[name] = int(count)
-    return LabellingWeights(weights, known, tuple(_listed(by)), n_labelled)
+    weights[labelled] = inverse_weights(value_of_cell[cells.cell[labelled]])
+    return LabellingWeights(weights, rate_of_level, tuple(_listed(by)), n_labelled)
 
 
 def _known_rates(rates: Any, needed: list[Any]) -> dict[Any, Figure]:
     """Given rates as figures without uncertainty; every level with labelled rows needs one."""
     if not isinstance(rates, Mapping):
         raise ParameterError(
-            "rates must be a mapping from the values of the columns by to rates. If you know the rate of "
-            "each row, no function is needed: labelled rows have weights 1 / rate, divided by their mean."
+            "rates must be a mapping from the values of the columns by to rates. If you know the "
+            "rate of each row, no function is needed: labelled rows have weights 1 / rate, divided "
+            "by their mean."
         )
-    absent = [name for name in needed if name not in rates]
-    if absent:
-        raise DataError(
-            f"rates must have a rate for every level with labelled rows, got none for {absent[0]!r:.100}."
-        )
+    for level in needed:
+        if level not in rates:
+            raise DataError(
+                "rates must have a rate for every level with labelled rows, got none for "
+                f"{level!r:.100}."
+            )
     values = check_numbers("rates", list(rates.values()))
-    known = {}
-    for name, value in zip(rates, values.tolist(), strict=True):
+    figures = {}
+    for level, value in zip(rates, values.tolist(), strict=True):
         if not 0 < value <= 1:
             raise DataError(f"rates must lie in (0, 1], as they are probabilities, got {value!r}.")
-        known[name] = Figure(value, value, value)
-    return known
+        figures[level] = Figure(value, value, value)
+    return figures
 
 
 def _rates_from_answers(
-    cells: tuple[list[Any], IntArray], labelled: BoolArray, answers: list[TrainingAnswers]
+    cells: _Cells, labelled: BoolArray, answers: list[TrainingAnswers]
 ) -> dict[Any, Figure]:
     """Rate of labelling in each cell, from answers about unlabeled rows of the fit."""
-    names, cell = cells
-    about_rows = [(part, ~labelled[part.place]) for part in answers if part.other is None]
-    if not about_rows:
+    places = []
+    positives = []
+    weights = []
+    for part in answers:
+        if part.other is None:
+            unlabeled = ~labelled[part.place]
+            places.append(part.place[unlabeled])
+            positives.append(part.answers.positive[unlabeled])
+            weights.append(1 / part.chance[unlabeled])
+    if not places:
         raise ParameterError(
-            "audits must have answers about rows of X, from which the rates are estimated: answers about "
-            "other rows say nothing about them. If you know the rates, pass rates={level: rate}."
+            "audits must have answers about rows of X, from which the rates are estimated: answers "
+            "about other rows say nothing about them. If you know the rates, pass "
+            "rates={level: rate}."
         )
-    n_labelled = np.bincount(cell[labelled], minlength=len(names))
-    n_unlabeled = np.bincount(cell[~labelled], minlength=len(names))
-    place = np.concatenate([part.place[kept] for part, kept in about_rows])
-    positive = np.concatenate([part.answers.positive[kept] for part, kept in about_rows])
-    weight = np.concatenate([1 / part.chance[kept] for part, kept in about_rows])
-    rates = rates_by_cell(n_labelled, n_unlabeled, cell[place], positive, weight=weight)
-    return dict(zip(names, rates, strict=True))
+    rates = rates_by_cell(
+        cells.count(labelled),
+        cells.count(~labelled),
+        cells.cell[np.concatenate(places)],
+        np.concatenate(positives),
+        weight=np.concatenate(weights),
+    )
+    return dict(zip(cells.levels, rates, strict=True))
 
 
 def _listed(by: Any) -> list[Any]:
@@ -198,15 +210,32 @@ def _listed(by: Any) -> list[Any]:
     return columns
 
 
-def _cells_of(X: Any, by: Any) -> tuple[list[Any], IntArray]:
-    """The cells of some columns of ``X``, values or tuples of values, and the cell of each row."""
-    columns = _listed(by)
-    read = _frame_values if is_frame(X) else _array_values
-    filled = [_without_gaps(values) for values in read(X, columns)]
-    cells = filled[0] if len(columns) == 1 else list(zip(*filled, strict=True))
-    names = sorted(set(cells), key=str)
-    number = {name: k for k, name in enumerate(names)}
-    return names, np.array([number[cell] for cell in cells], dtype=np.int64)
+@dataclass(frozen=True, slots=True)
+class _Cells:
+    """The levels of some columns, values or tuples of values, and the cell of each row."""
+
+    levels: list[Any]
+    cell: IntArray
+
+    @classmethod
+    def of(cls, X: Any, by: Any) -> _Cells:
+        """The cells of the rows of ``X`` by the columns ``by``."""
+        columns = _listed(by)
+        values = _frame_values(X, columns) if is_frame(X) else _array_values(X, columns)
+        filled = [_without_gaps(column) for column in values]
+        level_of_row = filled[0] if len(columns) == 1 else list(zip(*filled, strict=True))
+        levels = sorted(set(level_of_row), key=str)
+        number = {level: k for k, level in enumerate(levels)}
+        cell = np.array([number[level] for level in level_of_row], dtype=np.int64)
+        return cls(levels, cell)
+
+    def count(self, rows: BoolArray) -> IntArray:
+        """How many of these rows are in each cell."""
+        return np.bincount(self.cell[rows], minlength=len(self.levels))
+
+    def levels_of(self, rows: BoolArray) -> list[Any]:
+        """The levels that these rows have."""
+        return [self.levels[k] for k in np.unique(self.cell[rows])]
 
 
 def _without_gaps(values: list[Any]) -> list[Any]:
@@ -216,9 +245,9 @@ def _without_gaps(values: list[Any]) -> list[Any]:
 
 def _frame_values(X: Any, columns: list[Any]) -> list[list[Any]]:
     table = nw.from_native(X, eager_only=True)
-    absent = [name for name in columns if name not in table.columns]
-    if absent:
-        raise DataError(f"by must name columns of X, got {absent[0]!r}.")
+    for name in columns:
+        if name not in table.columns:
+            raise DataError(f"by must name columns of X, got {name!r}.")
     return [table[name].to_list() for name in columns]
 
 
@@ -229,12 +258,17 @@ def _array_values(X: Any, columns: list[Any]) -> list[list[Any]]:
         raise DataError(f"X must have rows of one length: {one_line(error)}") from error
     if array.ndim != 2:
         raise DataError(
-            f"by needs rows with columns, got X of shape {array.shape}: if you know the rate of each row, "
-            "labelled rows have weights 1 / rate, divided by their mean."
+            f"by needs rows with columns, got X of shape {array.shape}: if you know the rate of "
+            "each row, labelled rows have weights 1 / rate, divided by their mean."
         )
-    whole = [isinstance(name, (int, np.integer)) and not isinstance(name, bool) for name in columns]
-    if not all(whole) or not all(0 <= name < array.shape[1] for name in columns):
-        raise ParameterError(f"by must hold positions of columns for an array, got {columns!r}.")
+    for name in columns:
+        is_whole = isinstance(name, (int, np.integer)) and not isinstance(name, bool)
+        if not is_whole or not 0 <= name < array.shape[1]:
+            raise ParameterError(
+                f"by must hold positions of columns for an array, got {columns!r}."
+            )
     chosen: Any = array[:, columns]
-    values: list[list[Any]] = (chosen.toarray() if is_sparse(X) else chosen).T.tolist()
+    if is_sparse(X):
+        chosen = chosen.toarray()
+    values: list[list[Any]] = chosen.T.tolist()
     return values

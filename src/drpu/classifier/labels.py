@@ -79,18 +79,18 @@ def _different_labels(labels: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         raise LabelError(f"y must hold two labels of one type: {one_line(error)}") from error
     if len(values) == 2:
         return values
-    shown = ", ".join(map(repr, values[:5].tolist()))
+    label_list = ", ".join(map(repr, values[:5].tolist()))
     if len(values) > 5:
-        shown += ", ..."
+        label_list += ", ..."
     if len(values) == 1:
         raise LabelError(
-            f"y must hold two labels, got one class only: {shown}. Labelled positives and "
+            f"y must hold two labels, got one class only: {label_list}. Labelled positives and "
             "unlabeled rows are both needed; they may be two tables (fit_pu, or --unlabeled on the "
             "command line)."
         )
     raise LabelError(
         "Only binary classification is supported: y must hold two labels, got "
-        f"{len(values)}: {shown}. Mark labelled positives with 1 and every other row with 0."
+        f"{len(values)}: {label_list}. Mark labelled positives with 1 and every other row with 0."
     )
 
 
@@ -106,16 +106,16 @@ def _storable(classes: Classes) -> Classes:
 def _check_storable(label: Any) -> None:
     if isinstance(label, str) and len(label) > LONGEST_LABEL:
         rule = f"of at most {LONGEST_LABEL:,} characters"
-        shown = f"one of {len(label):,}"
+        label_list = f"one of {len(label):,}"
     elif isinstance(label, str) and any("\ud800" <= letter <= "\udfff" for letter in label):
         rule = "that can be written as UTF-8"
-        shown = ascii(label)
+        label_list = ascii(label)
     elif isinstance(label, (int, float)) and abs(label) >= LARGEST_LABEL:
         rule = "that are text or numbers below 2**63"
-        shown = f"{label}"
+        label_list = f"{label}"
     else:
         return
-    raise LabelError(f"y must hold labels {rule}, got {shown}: use short names, or 1 and 0.")
+    raise LabelError(f"y must hold labels {rule}, got {label_list}: use short names, or 1 and 0.")
 
 
 def _flat(y: Any, *, warn: bool = True) -> np.ndarray[Any, Any]:
@@ -178,10 +178,10 @@ def _classes_with_gaps(present: np.ndarray[Any, Any], pos_label: Any, declared: 
     if not values:
         raise LabelError("y must hold at least one label, got missing values only.")
     if len(values) != 1:
-        shown = ", ".join(map(repr, values[:5]))
+        label_list = ", ".join(map(repr, values[:5]))
         raise LabelError(
             "y holds missing values, which mean unlabeled beside a single label, got the labels "
-            f"{shown}: keep the label of the positives and set all other rows to missing."
+            f"{label_list}: keep the label of the positives and set all other rows to missing."
         )
     label = values[0]
     if pos_label is not None and pos_label != label:
@@ -222,9 +222,10 @@ def split_negatives(
     negative = ~gaps  # a comparison with a missing label may have no answer
     negative[negative] = [bool(label == negative_label) for label in labels[negative].tolist()]
     if not negative.any():
-        shown = ", ".join(map(repr, dict.fromkeys(labels[~gaps].tolist())))
+        label_list = ", ".join(map(repr, dict.fromkeys(labels[~gaps].tolist())))
         FewNegativesWarning.issue(
-            f"no row has the label {negative_label!r:.100} of known negatives, only {shown:.100}."
+            f"no row has the label {negative_label!r:.100} of known negatives, only "
+            f"{label_list:.100}."
         )
         return y, None, None
     if not gaps.any():

@@ -10,7 +10,8 @@ from sklearn.pipeline import Pipeline
 from drpu._codec import Items, NotKept, kept
 from drpu._typing import FloatArray, Rows
 from drpu.audits.plan import Audit, AuditPart, RandomPart
-from drpu.classifier.drpu import RatioClassifier, RatioRecord
+from drpu.classifier.drpu import RatioClassifier
+from drpu.classifier.records import RatioRecord
 from drpu.exceptions import DataError, DataTypeError
 from drpu.models.estimators import kept_values, read_estimators, write_estimators
 from drpu.state.record import Record, record_of
@@ -31,23 +32,26 @@ def adapt(estimator: Any, X: Rows, **options: Any) -> Any:
     estimator : DRPUClassifier, AdaptedClassifier, or a pipeline or search that ends in one
         Fitted. ``X`` goes through the steps before the classifier.
     X : rows
-        Unlabeled rows with the prior of the rows to classify, in the form that the whole estimator accepts.
+        Unlabeled rows with the prior of the rows to classify, in the form that the whole estimator
+        accepts.
     **options
-        Options of :meth:`drpu.DRPUClassifier.adapt`: ``y``, ``audit``, ``sample_weight``, ``shift``,
-        ``level``.
+        Options of :meth:`drpu.DRPUClassifier.adapt`: ``y``, ``audit``, ``sample_weight``,
+        ``shift``, ``level``.
 
     Returns
     -------
     adapted : AdaptedClassifier, or Pipeline
-        A pipeline with the same fitted steps and an adapted classifier at its end, ``adapted[-1]``, which has
-        the other methods, such as ``at_cost`` and ``expected_performance``.
+        A pipeline with the same fitted steps and an adapted classifier at its end, ``adapted[-1]``,
+        which has the other methods, such as ``at_cost`` and ``expected_performance``.
 
     Examples
     --------
     >>> from sklearn.pipeline import make_pipeline
     >>> from sklearn.preprocessing import StandardScaler
     >>> import drpu
-    >>> data = drpu.make_gaussian_pu(200, 600, prior=0.4, test_prior=0.1, separation=3, random_state=0)
+    >>> data = drpu.make_gaussian_pu(
+    ...     200, 600, prior=0.4, test_prior=0.1, separation=3, random_state=0
+    ... )
     >>> clf = drpu.DRPUClassifier("kernel", scenario="case-control", random_state=0)
     >>> pipe = make_pipeline(StandardScaler(), clf)
     >>> june = drpu.adapt(pipe.fit(*data.X_y()), data.test)
@@ -59,10 +63,13 @@ def adapt(estimator: Any, X: Rows, **options: Any) -> Any:
     pipeline, classifier = last_step(estimator)
     if pipeline is None:
         return classifier.adapt(X, **options)
-    steps, audit = pipeline[:-1], options.get("audit")
+    steps = pipeline[:-1]
+    audit = options.get("audit")
     if isinstance(audit, Audit):  # rows in it are those of the whole estimator, too
         options["audit"] = Audit(tuple(_transformed(part, steps) for part in audit.parts))
-    return _with_last(pipeline, classifier.adapt(steps.transform(X), **options))
+    adapted = classifier.adapt(steps.transform(X), **options)
+    name, _ = pipeline.steps[-1]
+    return AdaptedPipeline([*pipeline.steps[:-1], (name, adapted)], memory=pipeline.memory)
 
 
 def _transformed(part: AuditPart | RandomPart, steps: Pipeline) -> AuditPart | RandomPart:
@@ -74,25 +81,22 @@ def _transformed(part: AuditPart | RandomPart, steps: Pipeline) -> AuditPart | R
 
 def last_step(estimator: Any) -> tuple[Pipeline | None, RatioClassifier]:
     """The pipeline, or None if there is none, and the classifier at its end."""
-    found = getattr(estimator, "best_estimator_", estimator)
-    pipeline = found if isinstance(found, Pipeline) else None
-    classifier = found if pipeline is None else pipeline[-1]
+    estimator = getattr(estimator, "best_estimator_", estimator)
+    pipeline = None
+    classifier = estimator
+    if isinstance(estimator, Pipeline):
+        pipeline = estimator
+        classifier = estimator[-1]
     if not isinstance(classifier, RatioClassifier):
         raise DataTypeError(
-            f"estimator must be a DRPUClassifier or an AdaptedClassifier, or a pipeline that ends in one, "
-            f"got {type(classifier).__name__}."
+            "estimator must be a DRPUClassifier or an AdaptedClassifier, or a pipeline that ends "
+            f"in one, got {type(classifier).__name__}."
         )
     return pipeline, classifier
 
 
 def _passes(step: Any) -> bool:
     return step is None or step == "passthrough"
-
-
-def _with_last(pipeline: Pipeline, classifier: Any) -> Pipeline:
-    return AdaptedPipeline(
-        [*pipeline.steps[:-1], (pipeline.steps[-1][0], classifier)], memory=pipeline.memory
-    )
 
 
 @kept("Pipeline")
@@ -105,9 +109,7 @@ class PipelineRecord(Record):
     passes: tuple[bool, ...]  # for each step before the last, whether it passes rows on unchanged
     row_values: dict[str, str]  # parts of the other steps that contain values of training rows
     archive: bytes | None = None  # the other steps
-    live: Annotated[
-        tuple[Any, ...], NotKept
-    ] = ()  # the other steps if they were fitted in this process
+    live: Annotated[tuple[Any, ...], NotKept] = ()  # the other steps, fitted in this process
 
     def __post_init__(self) -> None:
         if len(self.names) != len(self.passes) + 1 or len(set(self.names)) != len(self.names):
@@ -119,19 +121,19 @@ class PipelineRecord(Record):
 
     def classifier(self, module: Any = None) -> Pipeline:  # noqa: D102
         fitted = self.live if self.archive is None else read_estimators(self.archive)
-        if len(fitted) != self.passes.count(False) or not all(
-            hasattr(step, "transform") for step in fitted
-        ):
+        transform_rows = all(hasattr(step, "transform") for step in fitted)
+        if len(fitted) != self.passes.count(False) or not transform_rows:
             raise DataError("the pipeline must have the steps that it names, which transform rows.")
-        rest = iter(fitted)
-        steps = ["passthrough" if passed else next(rest) for passed in self.passes]
-        return AdaptedPipeline(
-            list(zip(self.names, [*steps, self.last.classifier(module)], strict=True))
-        )
+        unused = iter(fitted)
+        steps: list[Any] = []
+        for passes in self.passes:
+            steps.append("passthrough" if passes else next(unused))
+        steps.append(self.last.classifier(module))
+        return AdaptedPipeline(list(zip(self.names, steps, strict=True)))
 
     def facts(self) -> dict[str, Any]:  # noqa: D102
-        found = self.last.facts()
-        return found | {"values_of_rows": found["values_of_rows"] | self.row_values}
+        facts = self.last.facts()
+        return facts | {"values_of_rows": facts["values_of_rows"] | self.row_values}
 
     def module(self) -> Any:  # noqa: D102
         return self.last.module()
@@ -146,15 +148,18 @@ def _(pipeline: Pipeline) -> PipelineRecord:
     last = record_of(pipeline[-1])
     if not isinstance(last, RatioRecord):
         raise DataTypeError(
-            f"the last step of a pipeline must be a DRPUClassifier or an AdaptedClassifier to be saved, "
-            f"got {type(pipeline[-1]).__name__}."
+            "the last step of a pipeline must be a DRPUClassifier or an AdaptedClassifier to be "
+            f"saved, got {type(pipeline[-1]).__name__}."
         )
-    steps = pipeline.steps[:-1]
-    fitted = [step for _, step in steps if not _passes(step)]
+    names = []
+    passes = []
+    fitted = []
+    for name, step in pipeline.steps[:-1]:
+        names.append(name)
+        passes.append(_passes(step))
+        if not _passes(step):
+            fitted.append(step)
+    names.append(pipeline.steps[-1][0])
     return PipelineRecord(
-        last,
-        tuple(name for name, _ in pipeline.steps),
-        tuple(_passes(step) for _, step in steps),
-        kept_values(fitted),
-        live=tuple(fitted),
+        last, tuple(names), tuple(passes), kept_values(fitted), live=tuple(fitted)
     )

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from drpu._checks import check_choice
 from drpu._samples import Sample, SamplePair
 from drpu._typing import FloatArray, Rows
+from drpu.classifier.fitting import KERNEL_MEANS
 from drpu.exceptions import PriorBoundaryWarning, PriorError
 from drpu.models.crossfit import Folds, cross_fit, resolve_holdout, tails_of
 from drpu.models.features import Scaling, standardised
@@ -18,12 +18,9 @@ from drpu.models.fourier import FourierRatio
 from drpu.models.kernel import KernelRatio
 from drpu.priors.estimate import PriorEstimate, as_prior, prior_from_tails
 from drpu.priors.kernel_mean import KernelMeanPrior
-from drpu.priors.readings import PROPORTIONS
 from drpu.priors.tails import ScoreTails
 from drpu.state.population import with_labelled, without_labelled
 
-KERNEL_MEANS = ("km2", "km1")
-PRIOR_METHODS = ("auto", *PROPORTIONS, *KERNEL_MEANS)
 EDGE = 0.01  # estimates closer to 0 or 1 would give one class almost no weight
 
 
@@ -32,9 +29,7 @@ class Population:
     """Priors of the training data."""
 
     prior: PriorEstimate  # prior of the population
-    labelled_share: (
-        float  # fraction of the population that is labelled; 0 in the case-control scenario
-    )
+    labelled_share: float  # fraction of the population that is labelled; 0 in case-control
 
     @property
     def unlabeled_prior(self) -> float:
@@ -42,30 +37,23 @@ class Population:
         return without_labelled(self.prior, self.labelled_share).value
 
 
-def check_prior_parameter(name: str, prior: Any) -> None:
-    """Raise unless ``prior`` is a number, a PriorEstimate or the name of an estimator."""
-    if isinstance(prior, str):
-        check_choice(name, prior, PRIOR_METHODS)
-    else:
-        as_prior(name, prior)
-
-
 def estimate_population(
     prior: Any, pair: SamplePair, labelled_share: float, rng: np.random.RandomState
 ) -> Population:
     """Priors of the training data, given or estimated according to ``prior``."""
     if not isinstance(prior, str):
-        given = as_prior("prior", prior)
-        if not labelled_share < given.value < 1:
+        known = as_prior("prior", prior)
+        if not labelled_share < known.value < 1:
             raise PriorError(
-                f"prior must lie strictly between {labelled_share:.4g} and 1, got {given.value!r}: "
-                "the lower limit is the fraction of labelled positives, and both classes must be present."
+                f"prior must lie strictly between {labelled_share:.4g} and 1, got {known.value!r}: "
+                "the lower limit is the fraction of labelled positives, and both classes must be "
+                "present."
             )
-        return Population(given, labelled_share)
+        return Population(known, labelled_share)
     if prior in KERNEL_MEANS:
         estimate = kernel_mean_prior(prior, pair.positive, pair.unlabeled, rng)
     else:
-        tails = _score_tails(pair, rng)[1]
+        _, tails = _score_tails(pair, rng)
         estimate = prior_from_tails(tails, method=prior, labelled_share=labelled_share or None)
     return Population(with_labelled(off_the_edge(estimate), labelled_share), labelled_share)
 
@@ -73,26 +61,31 @@ def estimate_population(
 def shifted_prior(
     method: Any, population: Population, pair: SamplePair, test: Sample, rng: np.random.RandomState
 ) -> PriorEstimate:
-    """Prior of unlabeled test rows, by kernel means or, for any other ``method``, by matching scores."""
+    """Prior of unlabeled test rows, by kernel means or, for another method, by matching scores."""
     if isinstance(method, str) and method in KERNEL_MEANS:
         return off_the_edge(kernel_mean_prior(method, pair.positive, test, rng))
     model, tails = _score_tails(pair, rng)
     scores = model.fold_scores(_flat(test).rows)
     copies = scores.shape[1]
-    weight = None if test.weight is None else np.repeat(test.weight, copies)
-    seen = tails.empty(copies=copies).update(scores.ravel(), weight)
-    base = without_labelled(population.prior, population.labelled_share)
-    return off_the_edge(prior_from_tails(seen, reference=tails, train_prior=base))
+    weight = test.weight
+    if weight is not None:
+        weight = np.repeat(weight, copies)
+    counts = tails.empty(copies=copies).update(scores.ravel(), weight)
+    train_prior = without_labelled(population.prior, population.labelled_share)
+    return off_the_edge(prior_from_tails(counts, reference=tails, train_prior=train_prior))
 
 
 def kernel_mean_prior(
     method: str, positive: Sample, unlabeled: Sample, rng: np.random.RandomState
 ) -> PriorEstimate:
     """KM1 or KM2 on standardised columns; weighted rows are resampled by their weights."""
-    P, U = (_drawn(_flat(sample), rng) for sample in (positive, unlabeled))
-    scale = Scaling.of(U, None)
+    positive_rows = _drawn(_flat(positive), rng)
+    unlabeled_rows = _drawn(_flat(unlabeled), rng)
+    scale = Scaling.of(unlabeled_rows, None)
     estimator = KernelMeanPrior(method, random_state=int(rng.randint(2**31 - 1)))
-    return estimator.estimate(standardised(P, scale)[0], standardised(U, scale)[0])
+    return estimator.estimate(
+        standardised(positive_rows, scale)[0], standardised(unlabeled_rows, scale)[0]
+    )
 
 
 def _score_tails(pair: SamplePair, rng: np.random.RandomState) -> tuple[Folds, ScoreTails]:
@@ -109,13 +102,13 @@ def _score_tails(pair: SamplePair, rng: np.random.RandomState) -> tuple[Folds, S
 
 
 def off_the_edge(prior: PriorEstimate) -> PriorEstimate:
-    """The estimate, moved away from 0 and 1 with a warning if one class would get almost no weight."""
+    """The estimate, moved off 0 and 1 with a warning if a class would get almost no weight."""
     if EDGE <= prior.value <= 1 - EDGE:
         return prior
     value = min(max(prior.value, EDGE), 1 - EDGE)
     PriorBoundaryWarning.issue(
-        f"the prior is estimated as {prior.value:.3f}, which gives one class no weight: {value:g} is "
-        "used. Check the labels, or pass the prior if you know it."
+        f"the prior is estimated as {prior.value:.3f}, which gives one class no weight: {value:g} "
+        "is used. Check the labels, or pass the prior if you know it."
     )
     return replace(prior, value=value, low=min(prior.low, value), high=max(prior.high, value))
 

@@ -19,6 +19,7 @@ from drpu.exceptions import DataError, LabelError, ParameterError, ScenarioWarni
 from drpu.models.clusters import Ranges, engine_of, refuse_frame
 from drpu.models.crossfit import Known
 from drpu.models.learner import Accepts, Function, RatioLearner, as_rows, check_pixels, check_shape
+from drpu.priors.estimate import PriorEstimate
 from drpu.priors.tails import ScoreTails
 from drpu.state.batch import Batch
 from drpu.state.columns import Columns, TrainingColumns
@@ -26,7 +27,7 @@ from drpu.state.fitted import FittedRatio
 from drpu.state.history import LabelCount
 from drpu.state.labels import Classes, Labels, check_same_rows
 from drpu.state.population import Population, TrainingMark, count_labels
-from drpu.state.training import RawRows, TrainingSet
+from drpu.state.training import BacktestPlan, RawRows, TrainingSet
 from drpu.tables.cells import ColumnProfile, profile_columns
 from drpu.tables.encoder import TableEncoder, fixed_cells
 from drpu.tables.frames import (
@@ -38,7 +39,7 @@ from drpu.tables.frames import (
     read_frame,
     warn_of_order,
 )
-from drpu.tables.notes import reappearing_share, table_notes
+from drpu.tables.notes import Note, reappearing_share, table_notes
 from drpu.tables.values import missing
 
 # -- training rows -----------------------------------------------------------------------------
@@ -72,51 +73,38 @@ def read_training(estimator: Any, model: RatioLearner, arguments: FitArguments) 
     y, negative, classes = split_negatives(
         arguments.y, estimator.negative_label, estimator.pos_label
     )
-    answers = _read_answers(estimator, arguments.audits, y, classes)
     pair, read_classes = split_pu(estimator, X, y, weight, model=model, groups=groups)
+    if classes is None:
+        classes = read_classes
     scenario = scenario_of_table(estimator.scenario, pair, periods=periods is not None)
     labelled, _ = read_labels(y, estimator.pos_label, warn=False)
     if weight is not None:
         weight = check_numbers("sample_weight", weight)
-    plan = None
-    complete = np.ones(len(labelled), dtype=bool)
-    if periods is not None:
-        from drpu.periods.backtest import plan_periods
-
-        plan = plan_periods(periods, labelled, estimator.label_delay)
-        complete = plan.complete
-    prior = None
-    known = None
-    if answers or negative is not None:
-        from drpu.audits.training import beside, known_rows, prior_from_answers
-
-        fraction = pair.labelled_fraction if scenario == "single-sample" else 0.0
-        prior = prior_from_answers(answers, len(pair.positive), len(pair.unlabeled), fraction)
-        check = partial(check_rows, estimator, model=model, name="audits", like=pair.unlabeled.rows)
-        known = known_rows(pair, labelled, answers, negative, check)
-        if known is not None and negative is not None and scenario == "case-control":
-            pair, known = beside(pair, known, negative[~labelled])
-    label_count = None
-    if scenario == "single-sample":
-        complete_weight = None if weight is None else weight[complete]
-        label_count = count_labels(labelled[complete], complete_weight)
+    plan = _plan_periods(periods, labelled, estimator.label_delay)
     raw = None
     if plan is not None:
-        raw = RawRows(X, labelled, weight, None if groups is None else np.asarray(as_numpy(groups)))
+        group_array = None if groups is None else np.asarray(as_numpy(groups))
+        raw = RawRows(X, labelled, weight, group_array)
+    label_count = None
+    if scenario == "single-sample":
+        label_count = _count_complete(labelled, weight, plan)
+    labels = _FitLabels(labelled, negative, classes)
+    known = _read_known(estimator, model, arguments.audits, labels, pair, scenario)
     period_column = arguments.periods if isinstance(arguments.periods, str) else None
     return TrainingSet(
-        pair=pair,
-        known=known,
-        population=_population(pair, scenario, label_count, estimator.label_delay),
-        columns=_training_columns(estimator, pair, scenario, period_column),
-        labels=Labels.of(read_classes if classes is None else classes),
-        prior=prior,
+        pair=known.pair,
+        known=known.known,
+        population=_population(known.pair, scenario, label_count, estimator.label_delay),
+        columns=_training_columns(estimator, known.pair, scenario, period_column),
+        labels=Labels.of(classes),
+        prior=known.prior,
         raw=raw,
         periods=plan,
     )
 
 
 def _split_periods(X: Any, periods: Any) -> tuple[Any, Any]:
+    """The rows without the column of periods, and the period of each row."""
     if periods is None:
         return X, None
     from drpu.periods.backtest import split_periods
@@ -124,14 +112,67 @@ def _split_periods(X: Any, periods: Any) -> tuple[Any, Any]:
     return split_periods(X, periods)
 
 
-def _read_answers(estimator: Any, audits: Any, y: Any, classes: Classes | None) -> list[Any]:
-    """The answers that a fit uses."""
-    if audits is None:
-        return []
-    from drpu.audits.training import training_answers
+def _plan_periods(periods: Any, labelled: BoolArray, label_delay: int) -> BacktestPlan | None:
+    if periods is None:
+        return None
+    from drpu.periods.backtest import plan_periods
 
-    labelled, read_classes = read_labels(y, estimator.pos_label, warn=False)
-    return training_answers(audits, read_classes if classes is None else classes, labelled)
+    return plan_periods(periods, labelled, label_delay)
+
+
+def _count_complete(
+    labelled: BoolArray, weight: FloatArray | None, plan: BacktestPlan | None
+) -> LabelCount:
+    """Labels of the rows whose labels are complete."""
+    if plan is None:
+        return count_labels(labelled, weight)
+    complete = plan.complete
+    return count_labels(labelled[complete], None if weight is None else weight[complete])
+
+
+@dataclass(frozen=True, slots=True)
+class _FitLabels:
+    """Labels of a fit: labelled rows, rows that are known to be negative, and the two labels."""
+
+    labelled: BoolArray
+    negative: BoolArray | None
+    classes: Classes
+
+
+@dataclass(frozen=True, slots=True)
+class _KnownRows:
+    """The samples, rows of known class, and the training prior that answers about them give."""
+
+    pair: SamplePair
+    known: Known | None = None
+    prior: PriorEstimate | None = None
+
+
+def _read_known(
+    estimator: Any,
+    model: RatioLearner,
+    audits: Any,
+    labels: _FitLabels,
+    pair: SamplePair,
+    scenario: str,
+) -> _KnownRows:
+    """Answers and known negatives of a fit; the negatives come beside a case-control study."""
+    if audits is None and labels.negative is None:
+        return _KnownRows(pair)
+    from drpu.audits.training import beside, known_rows, prior_from_answers, training_answers
+
+    labelled = labels.labelled
+    negative = labels.negative
+    answers = []
+    if audits is not None:
+        answers = training_answers(audits, labels.classes, labelled)
+    fraction = pair.labelled_fraction if scenario == "single-sample" else 0.0
+    prior = prior_from_answers(answers, len(pair.positive), len(pair.unlabeled), fraction)
+    check = partial(check_rows, estimator, model=model, name="audits", like=pair.unlabeled.rows)
+    known = known_rows(pair, labelled, answers, negative, check)
+    if known is not None and negative is not None and scenario == "case-control":
+        pair, known = beside(pair, known, negative[~labelled])
+    return _KnownRows(pair, known, prior)
 
 
 def read_samples(
@@ -187,7 +228,7 @@ def _training_columns(
     """The columns with profiles; none for sparse rows, images and tables that the model reads."""
     positive = pair.positive.rows
     unlabeled = pair.unlabeled.rows
-    notes = ()
+    notes: tuple[Note, ...] = ()
     if estimator.table_ is not None:
         notes = table_notes(positive, unlabeled, estimator.table_, scenario=scenario)
     profiles: tuple[ColumnProfile, ...] = ()
@@ -343,9 +384,9 @@ def read_groups(name: str, groups: Any, n: int) -> IntArray:
     try:
         values = column_or_1d(as_numpy(groups))
     except ValueError as error:
-        shown = repr(groups) if isinstance(groups, str) else f"shape {np.shape(groups)}"
+        value = repr(groups) if isinstance(groups, str) else f"shape {np.shape(groups)}"
         raise DataError(
-            f"{name} must have one value per row, as X['customer'] has, got {shown}."
+            f"{name} must have one value per row, as X['customer'] has, got {value}."
         ) from error
     if len(values) != n:
         raise DataError(f"{name} must have one value per row, {n}, got {len(values)}.")
@@ -475,15 +516,16 @@ def _encoded_rows(estimator: Any, matrix: FloatArray, model: Accepts) -> Rows:
         else:
             refused = ~(np.abs(matrix) <= LARGEST)
         names = []
-        for column, is_refused in zip(estimator.table_.sources, refused.any(axis=0), strict=True):
+        in_column = np.asarray(refused.any(axis=0))
+        for column, is_refused in zip(estimator.table_.sources, in_column, strict=True):
             if is_refused and repr(column.name) not in names:
                 names.append(repr(column.name))
         if not names:
             raise
-        shown = ", ".join(names[:12])
+        name_list = ", ".join(names[:12])
         if len(names) > 12:
-            shown += ", ..."
-        raise type(error)(f"{error} Columns with such values: {shown}.") from error
+            name_list += ", ..."
+        raise type(error)(f"{error} Columns with such values: {name_list}.") from error
 
 
 # -- new rows ----------------------------------------------------------------------------------

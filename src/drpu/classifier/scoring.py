@@ -59,8 +59,9 @@ def ratio_risk_scorer(estimator: Any, X: Rows, y: Any) -> float:
         )
     ratio = classifier.ratio(X)
     check_same_rows(len(ratio), len(positive))
-    single = getattr(classifier, "scenario_", "case-control") == "single-sample"
-    population = ratio if single else ratio[~positive]
+    population = ratio[~positive]
+    if getattr(classifier, "scenario_", "case-control") == "single-sample":
+        population = ratio
     return -float(bregman_risk(ratio[positive], population))
 
 
@@ -80,9 +81,9 @@ class AUCScorer:
     Notes
     -----
     Positives against unlabeled rows with a share :math:`\rho` of positives have the area
-    :math:`(1-\rho) A + \rho / 2`, with :math:`A` the area against true negatives. With ``prior=0`` the
-    score is that area itself, a lower bound of :math:`A` wherever :math:`A` is at least 1/2. With
-    another prior it is solved for :math:`A`: unbiased at the true share, a lower bound at any
+    :math:`(1-\rho) A + \rho / 2`, with :math:`A` the area against true negatives. With ``prior=0``
+    the score is that area itself, a lower bound of :math:`A` wherever :math:`A` is at least 1/2.
+    With another prior it is solved for :math:`A`: unbiased at the true share, a lower bound at any
     smaller one and an upper bound at any larger one.
 
     Examples
@@ -110,8 +111,8 @@ class AUCScorer:
             scores = classifier.predict_proba(X)[:, list(classifier.classes_).index(classes[1])]
         else:
             raise ParameterError(
-                f"estimator must have decision_function or predict_proba, got {type(classifier).__name__}: "
-                "AUCScorer needs a score for each row."
+                "estimator must have decision_function or predict_proba, got "
+                f"{type(classifier).__name__}: AUCScorer needs a score for each row."
             )
         check_same_rows(len(scores), len(positive))
         area = float(roc_auc_score(positive, scores))
@@ -123,8 +124,8 @@ class CostScorer:
     r"""Minus the expected cost of a row at a stated prior: higher is better.
 
     It needs positive and unlabeled rows only. An object of this class is a scorer: pass it as
-    ``scoring`` to GridSearchCV, cross_val_score or permutation_importance. A classifier that can
-    be adapted to a prior is evaluated at the stated prior and cost, any other one by the labels that
+    ``scoring`` to GridSearchCV, cross_val_score or permutation_importance. A classifier that can be
+    adapted to a prior is evaluated at the stated prior and cost, any other one by the labels that
     it predicts.
 
     Parameters
@@ -136,11 +137,11 @@ class CostScorer:
 
     Notes
     -----
-    With recall :math:`b` on the positives, a share :math:`a` of the unlabeled rows flagged, the prior
-    :math:`\pi` and the cost :math:`c`, the expected cost is
-    :math:`(1-c) \pi (1-b) + c \max(a - \pi b, 0)`. It is unbiased (up to the maximum) at the true
-    prior. At a prior above the true one, as the upper limit of an estimate is, it is a lower bound of the
-    true cost of a classifier whose recall exceeds :math:`1-c`, and an upper bound otherwise.
+    With recall :math:`b` on the positives, a share :math:`a` of the unlabeled rows flagged,
+    the prior :math:`\pi` and the cost :math:`c`, the expected cost is :math:`(1-c) \pi (1-b) + c
+    \max(a - \pi b, 0)`. It is unbiased (up to the maximum) at the true prior. At a prior above the
+    true one, as the upper limit of an estimate is, it is a lower bound of the true cost of a
+    classifier whose recall exceeds :math:`1-c`, and an upper bound otherwise.
 
     Examples
     --------
@@ -167,18 +168,22 @@ class CostScorer:
             classifier = classifier.at_prior(self.prior).at_cost(self.cost)
         flagged = np.asarray(classifier.predict(X) == classes[1])
         check_same_rows(len(flagged), len(positive))
-        recall, share = float(flagged[positive].mean()), float(flagged[~positive].mean())
-        misses, alarms = self.prior * (1 - recall), max(share - self.prior * recall, 0.0)
-        cost = (1 - self.cost) * misses + self.cost * alarms
-        unit = self.cost.false_alarm + self.cost.miss if isinstance(self.cost, Costs) else 1.0
-        return -float(unit * cost)
+        recall = float(flagged[positive].mean())
+        share = float(flagged[~positive].mean())
+        misses = self.prior * (1 - recall)
+        false_alarms = max(share - self.prior * recall, 0.0)
+        cost = (1 - self.cost) * misses + self.cost * false_alarms
+        if isinstance(self.cost, Costs):
+            cost *= self.cost.false_alarm + self.cost.miss
+        return -float(cost)
 
 
 class PUStratifiedKFold(StratifiedKFold):  # type: ignore[misc]
-    """Folds with equal shares of labelled positives, also where the labels of other rows are missing.
+    """Folds with equal shares of labelled positives, also where other labels are missing.
 
-    Pass it as ``cv`` to GridSearchCV or cross_val_score. An integer ``cv`` does not stratify such labels:
-    scikit-learn chooses the folds before it calls a classifier, and takes plain ones if labels are missing.
+    Pass it as ``cv`` to GridSearchCV or cross_val_score. An integer ``cv`` does not stratify such
+    labels: scikit-learn chooses the folds before it calls a classifier, and takes plain ones if
+    labels are missing.
 
     Parameters
     ----------
@@ -212,23 +217,27 @@ class PUStratifiedKFold(StratifiedKFold):  # type: ignore[misc]
         self.pos_label = pos_label
 
     def split(self, X: Any, y: Any, groups: Any = None) -> Iterator[tuple[IntArray, IntArray]]:
-        """Positions of training and of held-out rows of each fold; rows of a group stay together."""
+        """Positions of training and held-out rows of each fold; rows of a group stay together."""
         warn_of_order(X, y=y, groups=groups)
         positive, _ = read_labels(y, self.pos_label, warn=False)
         if groups is None:
             yield from super().split(X, positive)
             return
-        settings = {"shuffle": self.shuffle, "random_state": self.random_state}
-        yield from StratifiedGroupKFold(self.n_splits, **settings).split(X, positive, groups)
+        folds = StratifiedGroupKFold(
+            self.n_splits, shuffle=self.shuffle, random_state=self.random_state
+        )
+        yield from folds.split(X, positive, groups)
 
 
 def _parts(estimator: Any, X: Rows, y: Any) -> tuple[Rows, Any, BoolArray, Classes]:
-    """The rows as the classifier at the end of a pipeline gets them, this classifier, and the labels."""
+    """The rows as the last classifier of a pipeline gets them, this classifier, and labels."""
     warn_of_order(X, y=y)
     if isinstance(estimator, Pipeline):
-        X, estimator = estimator[:-1].transform(X), estimator[-1]
+        X = estimator[:-1].transform(X)
+        estimator = estimator[-1]
     if isinstance(estimator, PUClassifier):
         pos_label = estimator.classes_[1]
     else:
         pos_label = getattr(estimator, "pos_label", None)
-    return X, estimator, *read_labels(y, pos_label, warn=False)
+    positive, classes = read_labels(y, pos_label, warn=False)
+    return X, estimator, positive, classes

@@ -1,22 +1,136 @@
-"""The threshold of a budget: as many rows as can be checked."""
+"""The threshold of a budget, as many rows as can be checked, and the point at it."""
+
+# ruff: noqa: D102  (the docstrings of overridden methods are those of OperatingPoint)
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from drpu._checks import check_fraction, check_integer, check_real
+from drpu._codec import Kept, NotKept, Number, kept
 from drpu._typing import FloatArray, IntArray
-from drpu.decisions.gain import BudgetThreshold, Gain
-from drpu.decisions.point import OperatingPoint
+from drpu.decisions.gain import Budget, Gain
+from drpu.decisions.performance import Decision
+from drpu.decisions.point import CostPoint, Expected, OperatingPoint, decision_at
 from drpu.exceptions import ParameterError
+from drpu.priors.estimate import PriorEstimate
 from drpu.priors.tails import ScoreTails
 from drpu.state.batch import Batch
 from drpu.state.fitted import FittedRatio
 from drpu.state.reference import Reference
+
+Unbounded = Annotated[float, Number(-math.inf, math.inf)]
+Gap = tuple[float, float]
+
+
+@kept("budget")
+@dataclass(frozen=True)
+class BudgetThreshold(Kept):
+    """The threshold that corresponds to a budget.
+
+    ``score``: Held-out positive score at the same depth of the counts. It is a separate value
+    because a row is labelled by the mean of the fold models, whereas the counts are of the scores
+    of single models.
+    ``gap``, ``score_gap``: The values below and above the two thresholds, between which they may
+    be moved; None if not known.
+    """
+
+    log_ratio: Unbounded  # log of the ratio above which rows are checked
+    score: Unbounded
+    outlook: Annotated[Budget | None, NotKept] = None  # expected figures; None after loading
+    gap: Annotated[Gap | None, NotKept] = None
+    score_gap: Annotated[Gap | None, NotKept] = None
+
+    def for_file(self) -> BudgetThreshold:
+        """The threshold with few digits.
+
+        The exact values are those of single rows, or lie in the middle between two. The rows that
+        the budget was made for keep their labels, and the counts stay as they are; only other rows
+        that lie within the rounding, at most 0.00005, may change sides.
+        """
+        log_ratio = self.log_ratio
+        if self.gap is not None:
+            log_ratio = _shortest(*self.gap)
+        score = self.score
+        if self.score_gap is not None:
+            score = _shortest(*self.score_gap)
+        return BudgetThreshold(log_ratio, score)
+
+
+def _shortest(low: float, high: float) -> float:
+    """The middle between two numbers with the fewest digits, at least four, between them."""
+    middle = low + (high - low) / 2
+    for digits in range(4, 17):
+        rounded = round(middle, digits)
+        if low < rounded < high:
+            return rounded
+    return middle
+
+
+@kept("at-budget")
+@dataclass(frozen=True)
+class AtBudget(OperatingPoint):
+    """Any other point, whose threshold is replaced by that of a budget."""
+
+    point: CostPoint
+    budget: BudgetThreshold
+
+    @property
+    def prior(self) -> PriorEstimate:  # type: ignore[override]
+        return self.point.prior
+
+    @property
+    def cost(self) -> float:  # type: ignore[override]
+        return self.point.cost
+
+    @property
+    def train_prior(self) -> float:  # type: ignore[override]
+        return self.point.train_prior
+
+    @property
+    def labels_at(self) -> float:  # type: ignore[override]
+        return self.point.labels_at
+
+    @property
+    def threshold(self) -> float:
+        return float(np.exp(self.budget.log_ratio))
+
+    @property
+    def log_threshold(self) -> float:
+        return self.budget.log_ratio
+
+    @property
+    def uses_prior(self) -> bool:
+        return False
+
+    @property
+    def label_noise(self) -> float | None:
+        return self.point.label_noise
+
+    def probability(self, ratio: FloatArray) -> FloatArray:
+        return self.point.probability(ratio)
+
+    def decision(self, fitted: FittedRatio, rows: float | None) -> Decision:
+        return decision_at(fitted, self.budget.score, None, rows)
+
+    def expected_of(
+        self, decision: Decision, fitted: FittedRatio, reference: Reference
+    ) -> Expected:
+        return self.point.expected_of(decision, fitted, reference)
+
+    def at_cost(self, cost: float) -> CostPoint:
+        return self.point.at_cost(cost)
+
+    def at_limits(self, reference: Reference) -> tuple[OperatingPoint, OperatingPoint]:
+        return self, self
+
+    def for_page(self, reference: Reference) -> dict[str, Any]:
+        return self.point.for_page(reference)
 
 
 def budget_depth(budget: float, most: int | None = None) -> dict[str, Any]:

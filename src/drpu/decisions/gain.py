@@ -7,14 +7,11 @@ held-out positives has scores as high. With the prior :math:`\pi'` of the rows, 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated
 
 import numpy as np
 
-from drpu._codec import Kept, NotKept, Number, kept
 from drpu._results import TableColumns, TableResult, figure_columns
 from drpu._typing import FloatArray, IntArray
 from drpu.priors.estimate import PriorEstimate
@@ -68,54 +65,6 @@ class Budget(TableResult):
         precision = self.precision.as_expected()
         recall = self.recall.as_expected()
         return f"{self._depth()}: precision {precision}, recall {recall}, {lift}"
-
-
-Unbounded = Annotated[float, Number(-math.inf, math.inf)]
-Gap = tuple[float, float]
-
-
-@kept("budget")
-@dataclass(frozen=True)
-class BudgetThreshold(Kept):
-    """The threshold that corresponds to a budget.
-
-    ``score``: Held-out positive score at the same depth of the counts. It is a separate value
-    because a row is labelled by the mean of the fold models, whereas the counts are of the scores
-    of single models.
-    ``gap``, ``score_gap``: The values below and above the two thresholds, between which they may
-    be moved; None if not known.
-    """
-
-    log_ratio: Unbounded  # log of the ratio above which rows are checked
-    score: Unbounded
-    outlook: Annotated[Budget | None, NotKept] = None  # expected figures; None after loading
-    gap: Annotated[Gap | None, NotKept] = None
-    score_gap: Annotated[Gap | None, NotKept] = None
-
-    def for_file(self) -> BudgetThreshold:
-        """The threshold with few digits.
-
-        The exact values are those of single rows, or lie in the middle between two. The rows that
-        the budget was made for keep their labels, and the counts stay as they are; only other rows
-        that lie within the rounding, at most 0.00005, may change sides.
-        """
-        log_ratio = self.log_ratio
-        if self.gap is not None:
-            log_ratio = _shortest(*self.gap)
-        score = self.score
-        if self.score_gap is not None:
-            score = _shortest(*self.score_gap)
-        return BudgetThreshold(log_ratio, score)
-
-
-def _shortest(low: float, high: float) -> float:
-    """The middle between two numbers with the fewest digits, at least four, between them."""
-    middle = low + (high - low) / 2
-    for digits in range(4, 17):
-        rounded = round(middle, digits)
-        if low < rounded < high:
-            return rounded
-    return middle
 
 
 def budget_outlook(

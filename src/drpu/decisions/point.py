@@ -7,15 +7,13 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self, TypeAlias
 
 import numpy as np
 from scipy.special import expit, logit
 
 from drpu._codec import Kept, Number, kept
 from drpu._typing import BoolArray, FloatArray
-from drpu.decisions.gain import BudgetThreshold, Gain, gain_curve
-from drpu.decisions.performance import LABEL_NOISE, Decision, Performance, expect, expect_mapped
 from drpu.decisions.thresholds import ratio_threshold
 from drpu.models.learner import LOG_LIMIT
 from drpu.priors.calibration import ratio_posterior
@@ -26,7 +24,12 @@ from drpu.state.fitted import FittedRatio, level_offsets, tie_break
 from drpu.state.log_odds import FARTHEST, LogOddsMap, RowLogOdds, bounded_log_odds
 from drpu.state.reference import NEAREST, Reference
 
-Expected = tuple[Performance, Performance, Performance]  # the figures and their two limits
+if TYPE_CHECKING:  # modules that labels do not need
+    from drpu.decisions.gain import Gain
+    from drpu.decisions.performance import Decision, Performance
+
+# the figures and their two limits
+Expected: TypeAlias = "tuple[Performance, Performance, Performance]"
 
 
 class OperatingPoint(Kept, ABC):
@@ -76,7 +79,7 @@ class OperatingPoint(Kept, ABC):
         """Expected performance of a decision at this prior and cost."""
 
     @abstractmethod
-    def at_cost(self, cost: float) -> OperatingPoint:
+    def at_cost(self, cost: float) -> CostPoint:
         """The point with another cost, which decides again if a budget did."""
 
     @abstractmethod
@@ -95,6 +98,8 @@ class OperatingPoint(Kept, ABC):
         self, fitted: FittedRatio, reference: Reference, counts: ScoreTails | None = None
     ) -> Gain:
         """The gain of checking rows, which are counted in ``counts``, or of the prior."""
+        from drpu.decisions.gain import gain_curve
+
         return gain_curve(
             fitted.tails,
             fitted.unlabeled_prior.value,
@@ -117,7 +122,7 @@ class OperatingPoint(Kept, ABC):
 
 
 @dataclass(frozen=True)
-class _CostPoint(OperatingPoint):
+class CostPoint(OperatingPoint):
     """A point whose threshold follows from the cost."""
 
     prior: PriorEstimate
@@ -163,7 +168,7 @@ class _CostPoint(OperatingPoint):
 
 @kept("at-prior")
 @dataclass(frozen=True)
-class AtPrior(_CostPoint):
+class AtPrior(CostPoint):
     """Probabilities from the ratio and two priors."""
 
     @property
@@ -180,6 +185,8 @@ class AtPrior(_CostPoint):
     def expected_of(
         self, decision: Decision, fitted: FittedRatio, reference: Reference
     ) -> Expected:
+        from drpu.decisions.performance import expect
+
         return expect(decision, fitted.unlabeled_prior, self.prior, cost=self.cost)
 
     def for_page(self, reference: Reference) -> dict[str, Any]:
@@ -191,7 +198,7 @@ class AtPrior(_CostPoint):
 
 @kept("at-answers")
 @dataclass(frozen=True)
-class AtAnswers(_CostPoint):
+class AtAnswers(CostPoint):
     """Probabilities from a map of the trained log-odds, which answers gave."""
 
     map: LogOddsMap
@@ -209,6 +216,8 @@ class AtAnswers(_CostPoint):
 
     @property
     def label_noise(self) -> float:
+        from drpu.decisions.performance import LABEL_NOISE
+
         return LABEL_NOISE
 
     def probability(self, ratio: FloatArray) -> FloatArray:
@@ -217,6 +226,8 @@ class AtAnswers(_CostPoint):
     def expected_of(
         self, decision: Decision, fitted: FittedRatio, reference: Reference
     ) -> Expected:
+        from drpu.decisions.performance import expect_mapped
+
         curves = map_curves(fitted, reference)
         return expect_mapped(decision, curves, self.prior, cost=float(self.cost))
 
@@ -230,67 +241,6 @@ class AtAnswers(_CostPoint):
         moved_map = reference.map_at(labels_at)
         assert moved_map is not None  # as above
         return replace(self, labels_at=labels_at, map=moved_map)
-
-
-@kept("at-budget")
-@dataclass(frozen=True)
-class AtBudget(OperatingPoint):
-    """Any other point, whose threshold is replaced by that of a budget."""
-
-    point: _CostPoint
-    budget: BudgetThreshold
-
-    @property
-    def prior(self) -> PriorEstimate:  # type: ignore[override]
-        return self.point.prior
-
-    @property
-    def cost(self) -> float:  # type: ignore[override]
-        return self.point.cost
-
-    @property
-    def train_prior(self) -> float:  # type: ignore[override]
-        return self.point.train_prior
-
-    @property
-    def labels_at(self) -> float:  # type: ignore[override]
-        return self.point.labels_at
-
-    @property
-    def threshold(self) -> float:
-        return float(np.exp(self.budget.log_ratio))
-
-    @property
-    def log_threshold(self) -> float:
-        return self.budget.log_ratio
-
-    @property
-    def uses_prior(self) -> bool:
-        return False
-
-    @property
-    def label_noise(self) -> float | None:
-        return self.point.label_noise
-
-    def probability(self, ratio: FloatArray) -> FloatArray:
-        return self.point.probability(ratio)
-
-    def decision(self, fitted: FittedRatio, rows: float | None) -> Decision:
-        return decision_at(fitted, self.budget.score, None, rows)
-
-    def expected_of(
-        self, decision: Decision, fitted: FittedRatio, reference: Reference
-    ) -> Expected:
-        return self.point.expected_of(decision, fitted, reference)
-
-    def at_cost(self, cost: float) -> OperatingPoint:
-        return self.point.at_cost(cost)
-
-    def at_limits(self, reference: Reference) -> tuple[OperatingPoint, OperatingPoint]:
-        return self, self
-
-    def for_page(self, reference: Reference) -> dict[str, Any]:
-        return self.point.for_page(reference)
 
 
 def operating_point(
@@ -326,6 +276,8 @@ def decision_at(
 
     ``rows`` is the number of rows that the prior was estimated on.
     """
+    from drpu.decisions.performance import Decision
+
     return Decision(
         reference=fitted.tails,
         score=score,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -16,14 +16,16 @@ from drpu._checks import check_integer, check_random_state, check_real
 from drpu._progress import part, progress
 from drpu._typing import BoolArray, FloatArray, IntArray
 from drpu.exceptions import DataError, DataTypeError, LabelError, ParameterError
-from drpu.models.boosted import BoostedFunction
 from drpu.models.crossfit import Folds, resolve_holdout
 from drpu.models.learner import Accepts
-from drpu.models.trees import Trees
 from drpu.priors.tails import ScoreTails
 from drpu.tables.cells import MOST_PROFILED_COLUMNS, Cells, range_limits
 from drpu.tables.encoder import TableEncoder, fixed_cells
 from drpu.tables.values import is_missing
+
+if TYPE_CHECKING:  # modules that only fits on a cluster need
+    from drpu.models.boosted import BoostedFunction
+    from drpu.models.trees import Trees
 
 MOST_LEVELS = 100_000  # held-out positives whose scores are kept; of more, a random sample
 MOST_LABELS = 100  # a column with more values than this is not a label
@@ -272,6 +274,8 @@ def feature_columns(
 
 
 def _train(rows: RowsOnCluster, fold: int, mass: FloatArray) -> BoostedFunction:
+    from drpu.models.boosted import BoostedFunction
+
     seen = np.delete(mass, fold, axis=0).sum(axis=0)
     if (seen <= 0).any():
         raise DataError(

@@ -1,1 +1,1 @@
-"""What moved between two samples of rows: tests, readings, backtests, labels that arrive, and groups."""
+"""What moved between two samples of rows: tests, readings, backtests, arrived labels, groups."""

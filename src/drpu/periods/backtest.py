@@ -20,7 +20,7 @@ from drpu.periods.moves import (
     late_periods,
     plan_backtest,
 )
-from drpu.periods.read import tested
+from drpu.periods.read import compared
 from drpu.priors.tails import ScoreTails
 from drpu.state.fitted import FittedRatio
 from drpu.state.history import Backtest, LabelCount, PastPeriod
@@ -134,7 +134,7 @@ def past_period(
     ``labels`` are those of the period and those before it.
     """
     now, before = labels
-    evidence = tested(fitted, Reference.of_training(fitted), counts).evidence
+    evidence = compared(fitted, Reference.of_training(fitted), counts).evidence
     labelled = labelled_reading(now, before, fitted.prior.value)
     return PastPeriod(
         name=name,

@@ -104,9 +104,9 @@ def group_values(columns: TrainingColumns, X: Any, by: Any) -> tuple[np.ndarray[
     table = nw.from_native(collected(X), eager_only=True, pass_through=True)
     names = table.columns if isinstance(table, nw.DataFrame) else []
     if by not in names:
-        shown = ", ".join(names[:12]) or "no names"
+        name_list = ", ".join(names[:12]) or "no names"
         raise DataError(
-            f"by must be a column of X, or one value per row, got {by!r}; X has {shown}."
+            f"by must be a column of X, or one value per row, got {by!r}; X has {name_list}."
         )
     values = flat_values("by", table[by].to_native())
     if columns.names is not None and by not in columns.names:
@@ -256,11 +256,11 @@ def warn_by_group(caught: Mapping[Any, Sequence[DRPUWarning]]) -> None:
         for name, warnings in large.items():
             if any(isinstance(warning, kind) for warning in warnings):
                 names.append(str(name))
-        shown = ", ".join(names[:MOST_NAMED])
+        name_list = ", ".join(names[:MOST_NAMED])
         if len(names) > MOST_NAMED:
-            shown += f" and {len(names) - MOST_NAMED} more"
+            name_list += f" and {len(names) - MOST_NAMED} more"
         finding = _FINDINGS.get(kind, first.finding)
-        finding = f"{finding} in {shown} ({len(names)} of {len(caught)} groups)."
+        finding = f"{finding} in {name_list} ({len(names)} of {len(caught)} groups)."
         kind.issue(
             finding.replace("{", "(").replace("}", ")"), advice=first.advice, command=first.command
         )

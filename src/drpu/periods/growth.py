@@ -1,4 +1,4 @@
-"""Growth of the negatives between two samples, and priors that are carried from one to the other."""
+"""Growth of the negatives between two samples, and priors carried from one to the other."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ def read(
 
     With ``shift="none"`` it has the prior of the rows if only the prior moved, which is not used.
     """
-    rows = tested(fitted, reference, counts, level=level)
+    rows = compared(fitted, reference, counts, level=level)
     common: dict[str, Any] = {
         "rows": counts.n,
         "shift_test": rows.test,
@@ -117,7 +117,7 @@ def read(
 
 
 @dataclass(frozen=True, slots=True)
-class TestedRows:
+class ComparedRows:
     """Both tests of what moved, and what the rows show."""
 
     test: MixtureTest
@@ -125,16 +125,16 @@ class TestedRows:
     evidence: Evidence
 
 
-def tested(
+def compared(
     fitted: FittedRatio, reference: Reference, counts: ScoreTails, *, level: float = 0.95
-) -> TestedRows:
+) -> ComparedRows:
     """Both tests of counted rows, and what they show without labels."""
     adapted = matched_prior(fitted, reference, counts, level=level)
     test = mixture_test(counts, reference.tails, most_prior=reference.prior.high)
     columns = columns_moved(fitted, reference, counts, adapted)
     moved = what_moved(test.p_value, columns)
     evidence = evidence_of(fitted, reference, counts, adapted, moved)
-    return TestedRows(test, columns, replace(evidence, tested=test.degrees > 0))
+    return ComparedRows(test, columns, replace(evidence, tested=test.degrees > 0))
 
 
 def matched_prior(
@@ -282,15 +282,15 @@ def warn_about_reading(reading: Reading, reference: Reference, *, shift: str = "
     test = reading.shift_test
     assert test is not None  # rows were read
     if shift == "prior":
-        warn_of_other_shift(test, reading.moved_columns, done="prior")
+        warn_of_other_shift(test, reading.moved_columns, action="prior")
         warn_if_not_identified(reading.prior)
         return
     if reading.late:
         _warn_of_late_labels()
     if reading.shift == "other":
         supported = len(reading.sources) > 1
-        done = "supported" if supported else "kept"
-        warn_of_other_shift(test, reading.moved_columns, done=done)
+        action = "supported" if supported else "kept"
+        warn_of_other_shift(test, reading.moved_columns, action=action)
     else:
         if test.degrees == 0:
             _warn_of_untested_shift()
@@ -300,7 +300,7 @@ def warn_about_reading(reading: Reading, reference: Reference, *, shift: str = "
 
 
 # What was done about it, and what helps.
-_DONE = {
+_ACTIONS = {
     "prior": "The prior and the labels were adapted all the same, as was asked for: neither can be "
     "trusted.",
     "kept": "The labels stay as trained, and the prior is a rough reading.",
@@ -312,13 +312,13 @@ _HELP = "Two things help: answers for 50 rows ({}), or a new fit with recent row
 _REFIT = "If this goes on, a new fit with recent rows helps."  # where there are answers
 
 
-def warn_of_other_shift(test: MixtureTest, moved: Sequence[ColumnShift], *, done: str) -> None:
+def warn_of_other_shift(test: MixtureTest, moved: Sequence[ColumnShift], *, action: str) -> None:
     """Warn if scores or columns changed more than the prior explains, and say what was done."""
     if test.p_value >= OTHER_SHIFT and not moved:
         return
-    help_text = _REFIT if done == "answers" else _HELP
+    help_text = _REFIT if action == "answers" else _HELP
     ShiftWarning.issue(
-        f"{_what_was_seen(test, moved)} {_DONE[done]}",
+        f"{_what_was_seen(test, moved)} {_ACTIONS[action]}",
         advice=help_text.format("plan_audit"),
         command=help_text.format("drpu audit"),
     )

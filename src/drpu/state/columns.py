@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 import numpy as np
 
@@ -29,8 +29,8 @@ class Columns(Kept):
             raise DataError(f"the table must have {self.n} columns, got {len(self.table.columns)}.")
 
     @classmethod
-    def of(cls, classifier: Any, **facts: Any) -> Any:
-        """The columns of a classifier that has read its training rows; ``facts`` are more fields."""
+    def of(cls, classifier: Any, **facts: Any) -> Self:
+        """The columns of a classifier that has read rows; ``facts`` are more fields."""
         names = getattr(classifier, "feature_names_in_", None)
         if names is not None:
             names = tuple(map(str, names))
@@ -62,12 +62,12 @@ class Columns(Kept):
 
     def encoded_names(self, n: int) -> list[str]:
         """Names of the ``n`` columns of encoded rows; a category may have several of them."""
-        names: list[Any] = list(self.names or ())
+        names = list(self.names or ())
         if self.table is not None:
-            names = [plan.name for plan in self.table.sources]
-        if len(names) != n:
-            return [f"column {k}" for k in range(n)]
-        return [str(name) for name in names]
+            names = [str(column.name) for column in self.table.sources]
+        if len(names) == n:
+            return names
+        return [f"column {k}" for k in range(n)]
 
 
 @kept("training-columns")
