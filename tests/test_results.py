@@ -17,7 +17,7 @@ from drpu.decisions.gain import Budget
 from drpu.decisions.performance import Performance
 from drpu.exceptions import MissingExtraError
 from drpu.periods.group_priors import GroupPrior, GroupPriors
-from drpu.periods.moves import Backtest, PastPeriod
+from drpu.state.history import Backtest, PastPeriod
 from drpu.priors.estimate import PriorEstimate
 from drpu.priors.figures import Figure
 

@@ -13,8 +13,8 @@ Both guarantee the following.
 * Temporary files that killed writers left in the same folder are removed. A running writer
   holds a lock on its temporary file, so no writer removes the file of another.
 
-Commands give their inputs to :func:`check_output`, which refuses an output that is also an input, under any
-name.
+Commands give their inputs to :func:`check_output`, which refuses an output that is also an input,
+under any name.
 """
 
 from __future__ import annotations

@@ -285,7 +285,7 @@ class TrainingTableWarning(DRPUWarning, code="training-table"):
 
 
 class ScenarioWarning(DRPUWarning, code="scenario", assumption=False):
-    """The rows of one table were taken as two samples, because labelled rows reappear as unlabeled ones."""
+    """One table was taken as two samples: its labelled rows reappear as unlabeled ones."""
 
 
 class ExtraColumnsWarning(DRPUWarning, code="extra-columns", assumption=False):

@@ -822,9 +822,10 @@ class BacktestDisplay(Display):
 
     def _draw(self, ax: Any) -> None:
         periods = self.backtest.periods
-        readings = [self.backtest.reading(period) for period in periods]
         seen = _attribute(periods, "seen")
-        read = _attribute(readings, "move")
+        read = np.array(
+            [self.backtest.read_move(period.guarded, period.matched) for period in periods]
+        )
         used = np.array([period.used for period in periods])
         error_seen = 2 * np.sqrt(_attribute(periods, "noise"))
         error_read = 2 * self.backtest.spread

@@ -312,7 +312,10 @@ FITTED = ("tree", "fields", "fitted", "fields")
             _set(*FITTED, "prior", "fields", "value", 7.0),
             r"prior\.value: must be from 0 to 1",
         ),
-        (_set("tree", "fields", "parameters", "items", "cost", 1.0), "cost must lie strictly between 0 and 1"),
+        (
+            _set("tree", "fields", "parameters", "items", "cost", 1.0),
+            "cost must lie strictly between 0 and 1",
+        ),
         (
             _set(*FITTED, "population", "fields", "label_delay", -1),
             r"population\.label_delay: must be from 0",

@@ -337,15 +337,17 @@ def _estimate(
 
 
 def warn_if_not_identified(prior: PriorEstimate) -> None:
-    """Warn if the data give limits of the prior only, with the numbers that the prior itself shows."""
+    """Warn if the data do not identify the prior, with the numbers that the prior itself shows."""
     if prior.identified:
         return
     shares = {"value": prior.value, "low": prior.low, "high": prior.high}
-    shares |= {} if prior.upper is None else {"upper": prior.upper}
-    bound = "" if prior.upper is None else "it is at most {upper} by the best-scored rows, and "
+    bound = ""
+    if prior.upper is not None:
+        shares["upper"] = prior.upper
+        bound = "it is at most {upper} by the best-scored rows, and "
     SeparationWarning.issue(
-        f"the prior is not identified: {{value}} is used, {bound}anything from {{low}} to {{high}} is "
-        "possible. The score may separate the classes too weakly to tell:",
+        f"the prior is not identified: {{value}} is used, {bound}anything from {{low}} to "
+        "{high} is possible. The score may separate the classes too weakly to tell:",
         advice="give the prior if you know it (at_prior), flag as many rows as can be checked "
         "(at_budget), or label about 50 rows (plan_audit).",
         command="give --prior if you know it, flag as many rows as can be checked (--budget), or "
