@@ -17,9 +17,9 @@ from drpu.decisions.gain import Budget
 from drpu.decisions.performance import Performance
 from drpu.exceptions import MissingExtraError
 from drpu.periods.group_priors import GroupPrior, GroupPriors
-from drpu.state.history import Backtest, PastPeriod
 from drpu.priors.estimate import PriorEstimate
 from drpu.priors.figures import Figure
+from drpu.state.history import Backtest, PastPeriod
 
 NAME = "<b>north & south</b>"
 FIGURE = Figure(0.123456789, 0.0123456789, 0.3456789)
