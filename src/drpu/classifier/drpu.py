@@ -98,6 +98,8 @@ class RatioClassifier(PUClassifier):
     """
 
     _fitted: FittedRatio | None = None
+    _point: OperatingPoint
+    _reference: Reference
 
     @property
     def fitted_(self) -> FittedRatio:
@@ -109,14 +111,16 @@ class RatioClassifier(PUClassifier):
         return self._fitted
 
     @property
-    @abstractmethod
     def point_(self) -> OperatingPoint:
         """How a ratio becomes a probability and a label."""
+        _ = self.fitted_  # raises before a fit
+        return self._point
 
     @property
-    @abstractmethod
     def reference_(self) -> Reference:
         """The rows that new rows are compared with: of training, or of the last answers."""
+        _ = self.fitted_  # raises before a fit
+        return self._reference
 
     @property
     @abstractmethod
@@ -912,16 +916,6 @@ class AdaptedClassifier(RatioClassifier):
         fitted.columns.set_on(self)
 
     @property
-    def point_(self) -> OperatingPoint:
-        """How a ratio becomes a probability and a label."""
-        return self._point
-
-    @property
-    def reference_(self) -> Reference:
-        """The rows that new rows are compared with: of training, or of the last answers."""
-        return self._reference
-
-    @property
     def reading_(self) -> Reading:
         """What is known about the rows that it was adapted to."""
         return self._reading
@@ -1403,6 +1397,7 @@ class DRPUClassifier(RatioClassifier):
         """Keep what was learnt, the cost, and the parameters of this fit."""
         prior = fitted.prior
         self._fitted = fitted
+        self._reference = Reference.of_training(fitted)
         self._point = AtPrior(prior, check_cost("cost", self.cost), prior.value, prior.value)
         self._keep_parameters()
         return self
@@ -1449,17 +1444,6 @@ class DRPUClassifier(RatioClassifier):
                 f"groups must be None with {type(learner).__name__}: give it key, the name of a "
                 "column whose equal values share a fold."
             )
-
-    @property
-    def point_(self) -> OperatingPoint:
-        """How a ratio becomes a probability and a label: at the training prior."""
-        _ = self.fitted_  # raises before a fit
-        return self._point
-
-    @property
-    def reference_(self) -> Reference:
-        """The rows that new rows are compared with: the unlabeled training rows."""
-        return Reference.of_training(self.fitted_)
 
     @property
     def reading_(self) -> Reading:

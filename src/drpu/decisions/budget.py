@@ -196,78 +196,62 @@ def budget_threshold(
 ) -> BudgetThreshold:
     """The threshold of a budget and the expected results; arguments as in ``at_budget``."""
     if isinstance(of, Batch):
-        return _between_rows(
-            fitted, point.gain(fitted, reference, of.counts), of, point, rows, share
-        )
+        gain = point.gain(fitted, reference, of.counts)
+        depth = _Depth.of(rows, share, len(of))
+        order, gap = _between_rows(fitted.log_ratio_of(of.scores), depth)
+        return _threshold(fitted, gain, point.prior, depth, gap=gap, positions=order)
     if isinstance(of, ScoreTails):
-        depth = _Depth.of(rows, share, int(of.n))
-        return _between_levels(fitted, point.gain(fitted, reference, of), point, depth)
-    depth = _Depth.of(rows, share, of)
-    return _between_levels(fitted, point.gain(fitted, reference), point, depth)
+        gain = point.gain(fitted, reference, of)
+        return _threshold(fitted, gain, point.prior, _Depth.of(rows, share, int(of.n)))
+    gain = point.gain(fitted, reference)
+    return _threshold(fitted, gain, point.prior, _Depth.of(rows, share, of))
 
 
-def _between_rows(
-    fitted: FittedRatio, gain: Gain, batch: Batch, point: OperatingPoint, rows: Any, share: Any
-) -> BudgetThreshold:
-    """The threshold in the middle between the last row that is checked and the next one."""
-    log_ratio = fitted.log_ratio_of(batch.scores)
-    depth = _Depth.of(rows, share, len(log_ratio))
+def _between_rows(log_ratio: FloatArray, depth: _Depth) -> tuple[IntArray, Gap]:
+    """The rows that are checked, and the log-ratios of the first row that is not and the last."""
     assert depth.rows is not None  # the number of all rows is known
     order: IntArray = np.argsort(-log_ratio, kind="stable")
     last = float(log_ratio[order[depth.rows - 1]])
     following = last - 1.0
     if depth.rows < len(order):
         following = float(log_ratio[order[depth.rows]])
-    threshold = last - (last - following) / 2
-    n_positive = fitted.tails.n_positive
+    return order[: depth.rows], (following, last)
+
+
+def _threshold(
+    fitted: FittedRatio,
+    gain: Gain,
+    prior: PriorEstimate,
+    depth: _Depth,
+    *,
+    gap: Gap | None = None,
+    positions: IntArray | None = None,
+) -> BudgetThreshold:
+    """The threshold between two rows or, without ``gap``, at a level of the counts."""
+    level = _first_level(gain, depth.share)
+    if gap is not None:
+        log_ratio = gap[1] - (gap[1] - gap[0]) / 2
+    else:
+        log_ratios = fitted.level_log_ratios()
+        gap = _around(log_ratios, level)
+        log_ratio = float(log_ratios[-1]) if gap is None else (gap[0] + gap[1]) / 2
     outlook = gain.outlook(
         depth.share,
-        n_positive,
-        point.prior,
-        float(np.exp(threshold)),
+        fitted.tails.n_positive,
+        prior,
+        float(np.exp(log_ratio)),
         rows=depth.rows,
-        positions=order[: depth.rows],
+        positions=positions,
     )
-    level = _first_level(gain, depth.share)
-    return BudgetThreshold(
-        log_ratio=threshold,
-        score=_score_of(fitted, level),
-        outlook=outlook,
-        gap=(following, last),
-        score_gap=_around(fitted.tails.levels, level),
-    )
-
-
-def _between_levels(
-    fitted: FittedRatio, gain: Gain, point: OperatingPoint, depth: _Depth
-) -> BudgetThreshold:
-    """The threshold at a level of the counts: those of new rows, or those expected at the prior."""
-    level = _first_level(gain, depth.share)
-    log_ratios = fitted.level_log_ratios()
-    gap = _around(log_ratios, level)
-    threshold = float(log_ratios[-1]) if gap is None else (gap[0] + gap[1]) / 2
-    n_positive = fitted.tails.n_positive
-    outlook = gain.outlook(
-        depth.share, n_positive, point.prior, float(np.exp(threshold)), rows=depth.rows
-    )
-    return BudgetThreshold(
-        log_ratio=threshold,
-        score=_score_of(fitted, level),
-        outlook=outlook,
-        gap=gap,
-        score_gap=_around(fitted.tails.levels, level),
-    )
+    levels = fitted.tails.levels
+    score = float(levels[level]) if level < len(levels) else math.inf
+    return BudgetThreshold(log_ratio, score, outlook, gap, _around(levels, level))
 
 
 def _first_level(gain: Gain, depth: float) -> int:
     """The first level above which at most this share of the rows lies; one more than the last."""
     within = np.flatnonzero(gain.share[1:-1][::-1] <= depth)
     return int(within[0]) if within.size else len(gain.share) - 2
-
-
-def _score_of(fitted: FittedRatio, level: int) -> float:
-    levels = fitted.tails.levels
-    return float(levels[level]) if level < len(levels) else float("inf")
 
 
 def _around(values: FloatArray, level: int) -> tuple[float, float] | None:
