@@ -107,7 +107,7 @@ SIGNATURES = dict(signatures())
 
 def test_the_pages_show_the_methods_of_the_classifier():
     assert "drpu.classifier.drpu.DRPUClassifier.adapt" in SIGNATURES
-    assert "drpu.classifier.adapted.AdaptedClassifier.budget_" in SIGNATURES
+    assert "drpu.classifier.drpu.AdaptedClassifier.budget_" in SIGNATURES
     assert "drpu.classifier.drpu.DRPUClassifier.record" not in SIGNATURES
 
 

@@ -1062,7 +1062,9 @@ def _expected_html(classifier: AdaptedClassifier) -> dict[str, str]:
         if not math.isnan(value):
             least = min(float(getattr(low, name)), value)
             most = max(float(getattr(high, name)), value)
-            text = f"{value:.1%} ({least:.1%} to {most:.1%})"
+            text = f"{least:.1%} to {most:.1%}"
+            if not Figure(value, least, most).is_wide:
+                text = f"{value:.1%} ({text})"
         rows[f"expected {name}"] = text
     return rows
 
@@ -1392,6 +1394,13 @@ class DRPUClassifier(RatioClassifier):
             labels=Labels.of(frame_fit.classes),
         )
         return self._keep(fitted)
+
+    def _ignore_columns(self, names: list[str]) -> None:
+        """Let later tables have these columns, which a command left out of the training table."""
+        fitted = self.fitted_
+        if fitted.columns.table is not None:
+            self.table_ = fitted.columns.table.ignoring(names)
+            self._fitted = replace(fitted, columns=replace(fitted.columns, table=self.table_))
 
     def _keep(self, fitted: FittedRatio) -> Self:
         """Keep what was learnt, the cost, and the parameters of this fit."""

@@ -455,7 +455,7 @@ def _warn_of_empty(loaded: Loaded, names: Iterable[str], classifier: Any) -> Non
     """Warn of columns without any value in new rows, unless they had none in training either."""
     if loaded.table.num_rows < FEWEST_ROWS:
         return
-    constant = [note.column for note in classifier.fitted_.notes if note.code == "constant"]
+    constant = [note.column for note in classifier.fitted_.columns.notes if note.code == "constant"]
     empty = loaded.empty_columns(except_for(constant, names))
     if empty:
         with about(loaded.path):

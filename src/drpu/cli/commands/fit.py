@@ -174,7 +174,7 @@ def _fit_two_files(
 def _remember_left_out(classifier: Any, names: list[str]) -> None:
     """Let later tables have the columns that were left out of this one, without a warning."""
     if names and classifier.table_ is not None:
-        classifier.table_ = classifier.table_.ignoring(names)
+        classifier._ignore_columns(names)
 
 
 def _read_alike(reading: Reading, train: str, unlabeled: str) -> tuple[Loaded, Loaded]:
