@@ -12,13 +12,9 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 import drpu
 from drpu import BoostedRatio, ClassifierRatio, DRPUClassifier
-from drpu.priors.calibration import calibrate
 
 # -- data -----------------------------------------------------------------------------------
 
@@ -92,12 +88,6 @@ def mixed() -> Any:
     return (*frames(), {})
 
 
-def filled() -> Any:
-    """A table with columns of several types and without gaps in its numbers."""
-    X, y, new = frames()
-    return X.fillna({"temperature": 37.0}), y, new.fillna({"temperature": 37.0}), {}
-
-
 def gaps() -> Any:
     """Rows with missing values."""
     (X, y), rng = toy().X_y(), np.random.default_rng(3)
@@ -121,11 +111,6 @@ def copies() -> Any:
     """Labelled positives occur twice; the copies are found and treated as groups."""
     X, y = toy().X_y()
     return np.r_[X, X[:60]], np.r_[y, y[:60]], toy().test, {}
-
-
-def with_test_rows() -> Any:
-    """Toy data, and the new rows already at the fit."""
-    return *toy().X_y(), toy().test, {"X_test": toy().test}
 
 
 def coded(unlabeled: Any, positive: Any) -> Any:
@@ -342,16 +327,6 @@ def rival(clf: Any, X: Any) -> dict[str, Any]:
     return found | kept(clf, X)
 
 
-def prior_of_test_rows(clf: Any, X: Any) -> dict[str, Any]:
-    """The prior that a method has read from test rows."""
-    return {"test prior": clf.test_prior_}
-
-
-def at_another_prior(clf: Any, X: Any) -> dict[str, Any]:
-    """Scores after a second training."""
-    return {"decision": clf.at_prior(0.1, random_state=1).decision_function(X)}
-
-
 # -- cases that are not a fit with settings -----------------------------------------------------
 
 
@@ -360,13 +335,6 @@ def fitted(model: Any = "auto", data: Any = None, **options: Any) -> Any:
     return DRPUClassifier(model, scenario="case-control", random_state=0, **options).fit(
         *(data or toy()).X_y()
     )
-
-
-def fit_pu_with_weights() -> dict[str, Any]:
-    data, rng = toy(), np.random.default_rng(5)
-    weights = {"positive_weight": rng.gamma(2.0, size=100), "unlabeled_weight": rng.gamma(2.0, size=250)}
-    clf = DRPUClassifier("boosted", random_state=0).fit_pu(data.positive, data.unlabeled, **weights)
-    return short(clf, data.test)
 
 
 def boosted_gaps_and_categories() -> dict[str, Any]:
@@ -380,61 +348,8 @@ def boosted_gaps_and_categories() -> dict[str, Any]:
     return {"alone": learner.fit_ratio(*rows[:2]).log_ratio(rows[2])}
 
 
-def boosted_sparse() -> dict[str, Any]:
-    from scipy import sparse
-
-    rows = [sparse.csr_matrix(np.maximum(part, 0)) for part in (toy().positive, toy().unlabeled, toy().test)]
-    return {"alone": BoostedRatio(n_rounds=30, random_state=0).fit_ratio(*rows[:2]).log_ratio(rows[2])}
-
-
-def pipeline_around() -> dict[str, Any]:
-    """A pipeline that ends in the classifier, adapted by the functions of the package."""
-    pipe = make_pipeline(
-        StandardScaler(), DRPUClassifier("kernel", scenario="case-control", random_state=0)
-    ).fit(*toy().X_y())
-    june = drpu.adapt(pipe, toy().test)
-    known = pipe[-1].at_prior(0.1).at_cost(0.7)
-    return {
-        "prior": june[-1].prior_,
-        "probability": june.predict_proba(toy().test)[:, 1],
-        "known": known.predict_proba(pipe[:-1].transform(toy().test))[:, 1],
-        "expected": june[-1].expected_performance(),
-    }
-
-
 METHODS = ("adaptive", "combined", "paper", "best-bin", "plateau", "dedpul")
 SHIFTS = ("blended", "efficient")
-
-
-def train_priors() -> dict[str, Any]:
-    known = drpu.PriorEstimate(0.4, 0.3, 0.5, 0.95, "given")
-    priors = {name: name for name in ("auto", *METHODS, "km1", "km2")}
-    priors |= {"a number": 0.35, "an estimate": known, "a function": lambda tails: tails.estimate().value / 2}
-    found = {}
-    for name, prior in priors.items():
-        clf = fitted("classifier", toy(100, 250, 3.0), prior=prior, holdout=2)
-        june = clf.adapt(toy().test)
-        found[name] = [clf.prior_, clf.threshold_, june.prior_]
-        found[f"{name} probability"] = clf.predict_proba(toy().test)[:, 1]
-    return found
-
-
-def audits_of_unlabeled_and_random_rows() -> dict[str, Any]:
-    data = toy(200, 500, 1.6)
-    clf = fitted("classifier", data)
-    plan = clf.plan_audit(data.unlabeled, n=50, random_state=0)
-    own = clf.adapt(data.unlabeled, audit=plan.answer(data.unlabeled_labels[plan.rows]))
-    rows = np.random.default_rng(8).permutation(300)[:50]
-    random = clf.adapt(data.test, audit=drpu.Audit.random(rows, data.test_labels[rows]))
-    two = clf.plan_audit(data.test, n=30, random_state=1)
-    more = two.answer(data.test_labels[two.rows]) + drpu.Audit.random(rows, data.test_labels[rows])
-    both = clf.adapt(data.test, audit=more)
-    return {
-        "unlabeled": [plan.rows, own.train_prior_, own.test_prior_],
-        "random": [random.train_prior_, random.test_prior_, random.evaluation_],
-        "both": [both.train_prior_, both.test_prior_, both.evaluation_],
-        "labelled rows": clf.evaluate(data.test[:100], data.test_labels[:100]),
-    }
 
 
 @cache
@@ -459,45 +374,6 @@ def estimate_prior(digits: Any) -> dict[str, Any]:
     found["known"] = drpu.estimate_prior(positive, new, reference=reference, train_prior=0.4, level=0.8)
     found["function"] = drpu.estimate_prior(positive, new, method=lambda tails: 0.25)
     return found
-
-
-def kernel_mean_prior() -> dict[str, Any]:
-    wide = np.random.default_rng(10).normal(size=(350, 60))
-    wide[:100] += 0.3
-    found = {
-        name: drpu.KernelMeanPrior(name).estimate(toy().positive, toy().unlabeled) for name in ("km1", "km2")
-    }
-    found["wide"] = drpu.KernelMeanPrior(max_dims=10).estimate(wide[:100], wide[100:])
-    found["drawn"] = drpu.KernelMeanPrior(max_rows=80, random_state=0).estimate(
-        toy().positive, toy().unlabeled
-    )
-    return found
-
-
-def score_tails() -> dict[str, Any]:
-    positive, train, new = scores()
-    rng = np.random.default_rng(11)
-    tails = drpu.ScoreTails(positive.round(2)).update(train.round(2))
-    merged = tails.copy().merge(tails.empty().update(new)) + tails
-    weighted = drpu.ScoreTails(positive, rng.gamma(2.0, size=200)).update(train, rng.gamma(2.0, size=800))
-    return {
-        "levels": tails.levels, "counts": tails.counts, "positive": tails.positive_counts,
-        "survival": tails.survival, "positive survival": tails.positive_survival, "merged": merged.counts,
-        "merged n": merged.n, "estimate": merged.estimate(), "weighted counts": weighted.counts,
-        "weighted sizes": [weighted.n_positive, weighted.n], "weighted estimate": weighted.estimate(),
-        "calibrated": calibrate(tails, 0.4)(new),
-        "calibrated single sample": calibrate(tails, 0.4, labelled_share=0.1)(new),
-    }  # fmt: skip
-
-
-def thresholds() -> dict[str, Any]:
-    posterior = np.linspace(0, 1, 11)
-    priors = [(0.4, 0.1, 0.5), (0.2, 0.7, 0.9), (0.5, 0.0, 0.5), (0.3, 1.0, 0.5)]
-    return {
-        "threshold": [drpu.ratio_threshold(train, test, cost=cost) for train, test, cost in priors],
-        "posterior": [drpu.shift_posterior(posterior, train, test) for train, test, _ in priors],
-        "bill": float(drpu.Costs(5, 200)),
-    }
 
 
 def prior_monitor(window: Any) -> dict[str, Any]:
@@ -527,24 +403,6 @@ def parquet_batches() -> dict[str, Any]:
     found = {name: np.concatenate([part[name] for part in scored]) for name in scored[0]}
     same = bool(tails == clf.count(new))
     return found | {"counts": tails.counts, "prior": june.prior_, "as in one pass": same}
-
-
-def scorers() -> dict[str, Any]:
-    clf, (X, y) = fitted("classifier"), toy(150, 400).X_y()
-    rival_clf = drpu.ElkanNotoClassifier(LogisticRegression(), scenario="case-control", random_state=0).fit(
-        *toy().X_y()
-    )
-    return {
-        "ratio risk": drpu.ratio_risk_scorer(clf, X, y),
-        "area": [
-            drpu.AUCScorer()(clf, X, y),
-            drpu.AUCScorer(0.4)(clf, X, y),
-            drpu.AUCScorer(0.4)(rival_clf, X, y),
-        ],
-        "cost": [drpu.CostScorer(0.4)(clf, X, y), drpu.CostScorer(0.4, cost=drpu.Costs(3, 1))(clf, X, y)],
-        "cost of a rival": drpu.CostScorer(0.4)(rival_clf, X, y),
-        "accuracy": clf.score(toy().test, toy().test_labels),
-    }
 
 
 def data_sets() -> dict[str, Any]:
