@@ -241,8 +241,7 @@ def _prior_of_one_sample(
     """Prior of ``tails`` by a reading, with the limits of the tail ratio."""
     central = central_prior(tails, level, labelled_share=labelled_share)
     if method == "auto":
-        name = "adaptive" if central.limits.identified else "central"
-        return _estimate(central.value, central.limits, level, name, central.upper)
+        return _estimate(central.value, central.limits, level, "central", central.upper)
     if callable(method):
         value = method(tails)
         name = getattr(method, "__name__", "callable")
