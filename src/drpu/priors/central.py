@@ -20,11 +20,12 @@ readings. Here the counts are evidence among other evidence, and four densities 
    .. math:: A_{pu} - 1/2 = (1 - \rho) (A_{pn} - 1/2).
 
    :math:`A_{pu}` is seen, and :math:`A_{pn}` has usual values in real tables: a Beta distribution
-   of :math:`2 A_{pn} - 1`. A small :math:`A_{pu}` means useless columns or mostly positive rows, and
-   the second is more common. A prior above :math:`2 (1 - A_{pu})` is impossible, up to noise.
+   of :math:`2 A_{pn} - 1`. A small :math:`A_{pu}` means useless columns or mostly positive rows,
+   and the second is more common. A prior above :math:`2 (1 - A_{pu})` is impossible, up to noise.
 
-The value is the mean of the product, its lower limit a quantile. The upper limit is that of
-:func:`drpu.priors.limits.ratio_limits`, which needs no assumption, and larger priors get no weight.
+The value is the mean of the product. Its lower limit is a quantile, or that of
+:func:`drpu.priors.limits.ratio_limits` where this is lower. The upper limit is that of the same
+function. It needs no assumption, and larger priors get no weight.
 The prior is identified if its expected error and its chance of being far off are small. The numbers
 were chosen by leaving out one table after the other (``python -m benchmarks.central --choose``).
 """
@@ -75,8 +76,15 @@ class PriorDistribution:
         far = np.abs(self.prior - value) > constants.FAR_OFF
         return float(self.weight[far].sum())
 
+    @property
+    def identified(self) -> bool:
+        """Whether the expected error of the mean and its chance of being far off are small."""
+        if self.error(self.mean) >= constants.EXPECTED_ERROR:
+            return False
+        return self.far_from(self.mean) < constants.CHANCE_OF_FAR_OFF
+
     def with_labelled(self, labelled_share: float) -> PriorDistribution:
-        """The same for the population, of which this share is labelled and so known to be positive."""
+        """The same for the population, of which this share is labelled and so positive."""
         return replace(self, prior=labelled_share + (1 - labelled_share) * self.prior)
 
 
@@ -175,7 +183,7 @@ class CentralPrior:
 
     value: float  # the mean of its distribution
     upper: float  # the reading: the prior if the best-scored rows are all positive
-    limits: Limits  # the lower one a quantile of the distribution, the upper one without assumption
+    limits: Limits  # the lower one by the distribution and the counts, the upper one by the counts
 
 
 def central_prior(
@@ -190,14 +198,12 @@ def central_prior(
     evidence = Evidence.of(tails, design)
     distribution = prior_distribution(evidence, labelled_share=labelled_share)
     value = min(distribution.mean, limits.high)
-    low = min(distribution.quantile((1 - level) / 2), value)
+    # The densities do not know the noise of the counted rows, which matters for rare positives.
+    low = min(distribution.quantile((1 - level) / 2), limits.low, value)
     upper = min(max(evidence.reading, value), limits.high)
 
     # An error counts as that of the prior of the population, whose labelled rows are positive.
-    population = distribution.with_labelled(labelled_share or 0.0)
-    expected_error = population.error(population.mean)
-    far_off = population.far_from(population.mean)
-    identified = expected_error < constants.EXPECTED_ERROR and far_off < constants.CHANCE_OF_FAR_OFF
+    identified = distribution.with_labelled(labelled_share or 0.0).identified
     return CentralPrior(value, upper, replace(limits, low=low, identified=identified))
 
 

@@ -18,7 +18,7 @@ READING_SPREAD = (3.3, 1.0)
 # log-odds below it that are then equally likely.
 UPPER_BOUND_ONLY = (0.2, 3.4)
 # Beta distribution of 2 A - 1 with the area A under the ROC curve of positives against negatives,
-# and the noise of the area of positives against unlabeled rows as a multiple of 1 / sqrt(positives).
+# and the noise of the area of positives against unlabeled rows: a multiple of 1 / sqrt(positives).
 USUAL_SEPARABILITY = (2.0, 1.0)
 AREA_NOISE = 0.5
 # A prior is identified if its expected error and its chance of being off by more are below these.
