@@ -45,7 +45,8 @@ from drpu.priors.plateau import DESIGN_LEVEL, fit_plateau, noisy_curve, score_er
 from drpu.priors.readings import adaptive
 from drpu.priors.tails import ScoreTails
 
-_LOG_ODDS = np.linspace(-7.0, 7.0, 141)
+_STEP = 0.05
+_LOG_ODDS = np.linspace(-7.0, 7.0, 281)  # every step
 _RHO = expit(_LOG_ODDS)
 _SEPARABILITY = (np.arange(80) + 0.5) / 80  # values of 2 A_pn - 1
 
@@ -154,7 +155,7 @@ def _log_reading(evidence: Evidence) -> FloatArray:
     centre = float(logit(min(max(evidence.reading, 1e-3), 1 - 1e-3)))
     deviation = (_LOG_ODDS - centre) / spread
     share, width = constants.UPPER_BOUND_ONLY
-    # At full separation a part of a millionth stays, so that its logarithm is finite.
+    # At full separation a small part stays, so that its logarithm is finite.
     upper_bound_only = share * max(1 - evidence.separation, 1e-3) ** 2
     right = np.log1p(-upper_bound_only) - deviation**2 / 2 - np.log(spread)
     below = np.log(upper_bound_only) + log_ndtr(-deviation) - np.log(width)
@@ -163,8 +164,9 @@ def _log_reading(evidence: Evidence) -> FloatArray:
 
 def reading_spread(separation: float, n_positive: float) -> float:
     """Standard deviation of the log-odds of a reading around the true ones."""
-    without_signal, noise = constants.READING_SPREAD
-    return float(without_signal * (1 - separation) ** 2 + noise / np.sqrt(n_positive))
+    without_signal, exponent, noise = constants.READING_SPREAD
+    spread = without_signal * (1 - separation) ** exponent + noise / np.sqrt(n_positive)
+    return max(float(spread), _STEP)  # a narrower density would fall between two priors
 
 
 def _log_separability(area: float, n_positive: float) -> FloatArray:
