@@ -152,12 +152,13 @@ def show(by_group: dict[str, Figures]) -> None:
 # -- choosing constants ----------------------------------------------------------------------------
 
 GRID = {
-    "USUAL_PRIORS_CASE_CONTROL": ((0.5, 0.9), (0.6, 0.8), (0.8, 0.8)),
+    "USUAL_PRIORS_CASE_CONTROL": ((0.5, 0.9), (0.6, 0.8)),
     "USUAL_PRIORS_SINGLE_SAMPLE": ((0.4, 1.0), (0.6, 0.8)),
     "READING_SPREAD": ((3.3, 2.0, 1.0), (4.0, 2.5, 0.5), (4.0, 2.5, 1.0), (5.0, 3.0, 0.5)),
     "UPPER_BOUND_ONLY": ((0.1, 3.4), (0.2, 3.4)),
     "USUAL_SEPARABILITY": ((2.0, 1.0), (2.5, 1.0), (3.0, 1.0)),
     "AREA_NOISE": (0.3, 0.5),
+    "USELESS_COLUMNS": (0.02, 0.05),
     "EXPECTED_ERROR": (0.05, 0.06),
 }
 

@@ -131,9 +131,10 @@ def test_separated_classes_are_identified(prior):
         assert estimate.low <= prior + 0.01
 
 
-def test_pure_noise_is_not_identified():
+@pytest.mark.parametrize(("n_positive", "n"), [(40, 1000), (200, 2000), (1000, 5000)])
+def test_pure_noise_is_not_identified(n_positive, n):
     for seed in range(5):
-        estimate = prior_from_tails(drawn(seed, 0.0))
+        estimate = prior_from_tails(drawn(seed, 0.0, n_positive=n_positive, n=n))
         assert not estimate.identified
         assert estimate.high - estimate.low > 0.3
 

@@ -22,6 +22,7 @@ readings. Here the counts are evidence among other evidence, and four densities 
    :math:`A_{pu}` is seen, and :math:`A_{pn}` has usual values in real tables: a Beta distribution
    of :math:`2 A_{pn} - 1`. A small :math:`A_{pu}` means useless columns or mostly positive rows,
    and the second is more common. A prior above :math:`2 (1 - A_{pu})` is impossible, up to noise.
+   In a few tables no column says anything about the classes, and the area says nothing.
 
 The value is the mean of the product. Its lower limit is a quantile, or that of
 :func:`drpu.priors.limits.ratio_limits` where this is lower. The upper limit is that of the same
@@ -173,10 +174,14 @@ def _log_separability(area: float, n_positive: float) -> FloatArray:
     """Log density of the area of positives against unlabeled rows, at each prior of these."""
     a, b = constants.USUAL_SEPARABILITY
     usual = _SEPARABILITY ** (a - 1) * (1 - _SEPARABILITY) ** (b - 1)
+    usual /= usual.sum()
     expected = 0.5 + (1 - _RHO[:, None]) * _SEPARABILITY / 2
     noise = constants.AREA_NOISE / np.sqrt(n_positive)
-    density = np.exp(-(((area - expected) / noise) ** 2) / 2)
-    return np.log(np.maximum(density @ usual, 1e-300))
+    of_usual_columns = np.exp(-(((area - expected) / noise) ** 2) / 2) @ usual
+    of_useless_columns = np.exp(-(((area - 0.5) / noise) ** 2) / 2)
+    useless = constants.USELESS_COLUMNS
+    density = (1 - useless) * of_usual_columns + useless * of_useless_columns
+    return np.log(np.maximum(density, 1e-300))
 
 
 @dataclass(frozen=True, slots=True)

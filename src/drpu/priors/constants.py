@@ -21,6 +21,8 @@ UPPER_BOUND_ONLY = (0.2, 3.4)
 # and the noise of the area of positives against unlabeled rows: a multiple of 1 / sqrt(positives).
 USUAL_SEPARABILITY = (2.5, 1.0)
 AREA_NOISE = 0.5
+# Share of tables whose columns say nothing about the classes.
+USELESS_COLUMNS = 0.02
 # A prior is identified if its expected error and its chance of being off by more are below these.
 EXPECTED_ERROR = 0.05
 FAR_OFF = 0.10
