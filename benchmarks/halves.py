@@ -1,6 +1,6 @@
 r"""A second route to the prior: the covariance of two scores from disjoint halves of the columns.
 
-    python -m benchmarks.halves --others OTHERS --cache CACHE --most 30    # some seconds a table
+    python -m benchmarks.halves --tables TABLES --cache CACHE --most 30    # some seconds a table
 
 For scores a and b from two halves of the columns,
 :math:`\mathrm{Cov}_U = \rho \mathrm{Cov}_+ + (1 - \rho) \mathrm{Cov}_- + \rho (1 - \rho) D_a D_b`, where
@@ -23,7 +23,7 @@ import pandas as pd
 from scipy.stats import rankdata
 from sklearn.model_selection import StratifiedKFold
 
-from benchmarks._fits import FIRST, Fit, training_rows
+from benchmarks._fits import FIRST, Fit, cache_file, training_rows
 from benchmarks._results import command_line, write_results
 from benchmarks._tables import encode, generator
 from drpu.priors.estimate import prior_from_tails
@@ -115,17 +115,18 @@ def estimates(frame: pd.DataFrame, rows: Array, n_labelled: int, name: str) -> d
     return found
 
 
-def measure(folder: Path, kind: str, cache: Path, most: int) -> Iterator[dict[str, Any]]:
+def measure(folder: Path, cache: Path, most: int) -> Iterator[dict[str, Any]]:
     """One row for each table with at least four columns, small ones first, with the fit of the default."""
     for path in sorted(folder.glob("*.parquet"), key=lambda path: (path.stat().st_size, path.name)):
-        kept = cache / f"{kind}_{path.stem}_s_own_{FIRST.rate}_{FIRST.rows}.npz"
+        kept = cache_file(cache, path.stem, FIRST)
         if most == 0 or not kept.exists():
             continue
         frame = pd.read_parquet(path)
-        if frame.shape[1] < 5:
+        drawn = training_rows(path.stem, frame, FIRST)
+        if frame.shape[1] < 5 or drawn is None:
             continue
         most -= 1
-        labelled, unlabeled = training_rows(path.stem, frame["y"].to_numpy().astype(int), FIRST)
+        labelled, unlabeled = drawn
         rows = np.concatenate([labelled, unlabeled])
         found = estimates(frame.drop(columns="y"), rows, len(labelled), path.stem)
         fit = Fit.load(kept)
@@ -161,27 +162,18 @@ def summary(rows: list[dict[str, Any]], name: str) -> dict[str, float | None]:
 
 def main() -> None:
     parser = command_line(__doc__)
-    parser.add_argument("--pool", type=Path)
-    parser.add_argument("--others", type=Path)
+    parser.add_argument("--tables", type=Path, required=True, help="folder of tables")
     parser.add_argument(
         "--cache", type=Path, required=True, help="folder of benchmarks.central with its fits"
     )
-    parser.add_argument(
-        "--most", type=int, default=-1, help="number of tables of each folder, small ones first"
-    )
+    parser.add_argument("--most", type=int, default=-1, help="number of tables, small ones first")
     options = parser.parse_args()
-    folders = ((options.pool, "pool"), (options.others, "others"))
-    rows = [
-        row
-        for folder, kind in folders
-        if folder
-        for row in measure(folder, kind, options.cache, options.most)
-    ]
+    rows = list(measure(options.tables, options.cache, options.most))
     names = [name for name in rows[0] if name not in ("table", "truth", "identified")]
     rules = {name: summary(rows, name) for name in names}
     for name, found in rules.items():
         print(f"{name:50s} {found}")
-    command = f"python -m benchmarks.halves --others OTHERS --cache CACHE --most {options.most}"
+    command = f"python -m benchmarks.halves --tables TABLES --cache CACHE --most {options.most}"
     weak = sum(not row["identified"] for row in rows)
     print(
         "wrote", write_results("halves", command, tables=len(rows), unidentified=weak, rules=rules, rows=rows)

@@ -211,17 +211,6 @@ def of_cells(rows: list[Row]) -> Row:
     }
 
 
-def trade_off(rows: list[Row]) -> list[Row]:
-    """Effect of other thresholds of the smallest Youden index."""
-    found = []
-    for least in (0.35, 0.45, 0.5, 0.55, 0.6, 0.65, 0.75):
-        flagged = [r | {"identified": r["separation"] >= least} for r in rows]
-        part = of_cells(flagged)
-        names = ("identified", "far_not_identified", "near_identified", "covers_identified")
-        found.append({"least": least, **{name: part[name] for name in names}})
-    return found
-
-
 def summary(train: list[Row], test: list[Row]) -> Row:
     def by(key: Any) -> Row:
         names = sorted({key(r) for r in train})
@@ -238,7 +227,6 @@ def summary(train: list[Row], test: list[Row]) -> Row:
         "tables": by(lambda r: r["table"]),
         "strengths": by(strength),
         "all": {"training": of_training(train), "test": of_cells(test)},
-        "trade_off": trade_off(test),
     }
 
 
@@ -252,19 +240,19 @@ that does to priors, to their limits and to expected performance.
 
 **Protocol A** trains at a prior of 0.5 and tests at 0.2, 0.5 and 0.8. **Protocol B** trains at the table's
 own prior and tests at a third of its odds, at the same odds and at three times the odds. The labelled rows
-are part of the training sample. The classifier is the default one. Where a prior is not identified, its value
-is [a central one](unidentified.md); that page also has windows of dated tables at their own prior.
+are part of the training sample. The classifier is the default one. Its priors are the means of
+[a distribution](unidentified.md); that page also has windows of dated tables at their own prior.
 
 Constants of the prior rules were chosen on other seeds of the first set, on the score families of
 [the page on prior estimators](priors.md), and on the second set: with a quick model (boosted trees) and,
 for the readings between which the rule changes, with the samples shown here. The seeds of the first set
 that are shown took no part in that choice. Constants of expected performance were chosen on both sets, and
-those of central values on these and other tables, one table left out after the other.
+those of the distribution of priors on these and other tables, one table left out after the other.
 """
 
 NOTES = """\
-The strength of the signal is Youden's index of the score at the lowest prior that the counts allow. It is the
-quantity that decides whether a prior is `identified` by the score alone (0.55 or more).
+The strength of the signal is Youden's index of the score at the lowest prior that the counts allow. The
+larger it is, the closer readings are to the true prior.
 """
 
 MISSES = """\
@@ -327,9 +315,6 @@ def docs_page(source: Row) -> str:
 def _set(part: Row) -> list[str]:
     """One set of tables."""
     found, every = part["summary"], {"all": part["summary"]["all"]}
-    told = [
-        [number(t["least"], ".2f"), *(number(t[n], ".0%") for n in list(t)[1:])] for t in found["trade_off"]
-    ]
     forms = (("bias", "+.3f"), ("error", ".3f"), ("held", ".0%"))
     figures = [
         [name, figure, *(number(p["test"]["expected"][figure][k], form) for k, form in forms)]
@@ -340,10 +325,9 @@ def _set(part: Row) -> list[str]:
         [name, number(p["test"]["accuracy"], ".1%"), number(p["test"]["accuracy_known"], ".1%")]
         for name, p in (found["protocols"] | every).items()
     ]
-    head = ["threshold", "identified", "not identified, of those off by more than 0.10"]
     return [
         f"## {part['title']}\n\n{part['what']}\n",
-        "The training prior by the default, whose value is central where the prior is not identified.\n",
+        "The training prior by the default.\n",
         value_table(found["protocols"] | every, "protocol"),
         value_table(found["strengths"], "strength of the signal"),
         "Mean absolute error of the readings of the training prior; `adaptive` is that of the default.\n",
@@ -354,8 +338,6 @@ def _set(part: Row) -> list[str]:
         limits_table(found["protocols"] | every, "protocol"),
         limits_table(found["strengths"], "strength of the signal"),
         limits_table(found["tables"], "table"),
-        "What `identified` tells apart at other thresholds of the least Youden index; 0.55 is used.\n",
-        table([*head, "identified, of those within 0.03", "interval holds where identified"], told),
         "Expected performance where both priors are known: error of the expected figure, and how often "
         "its 95 % range holds the figure of the test sample.\n",
         table(["protocol", "figure", "mean error", "mean absolute error", "range holds"], figures),

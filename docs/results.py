@@ -560,101 +560,80 @@ def answers_curve() -> str:
 
 
 def central() -> str:
-    """Training and later priors where they may not be identified: before, and with a central value."""
+    """Errors, limits and identification of training priors, by protocol."""
     source = _read("central")
-    lines = []
-    for what in ("training", "later"):
-        for name, part in source["default"][what].items():
-            for when in ("before", "now"):
-                p, shown = part[when], [f"{what}, {name}", when] if when == "before" else ["", when]
-                lines.append(
-                    [
-                        *shown,
-                        str(part["rows"]),
-                        *(_figure(p[k]) for k in ("error", "unidentified_error")),
-                        _figure(p["unidentified_bias"], "+.3f"),
-                        *(_figure(p[k], ".1%") for k in ("holds", "low_holds", "high_holds")),
-                        str(p["tables_below"]),
-                        _figure(p["near_identified"], ".0%"),
-                        _figure(p["far_not_identified"], ".0%"),
-                        _figure(p.get("accuracy"), ".1%"),
-                        _figure(part.get("accuracy_known"), ".1%"),
-                    ]
-                )
-    head = ["prior, samples", "", "number", "error", "error where not identified", "bias there"]
-    head += ["interval holds", "`low` holds", "`high` holds", "tables below 75 %"]
-    head += ["identified, of those within 0.03", "not identified, of those off by more than 0.10"]
-    return _table([*head, "accuracy", "with both priors known"], lines, source)
-
-
-def central_curve() -> str:
-    """Central values of some readings."""
-    source = _read("central")
-    rows: dict[tuple[Any, ...], dict[float, float]] = {}
-    for at in source["curve"]:
-        place = at["scenario"], at["positives"], at["strength"]
-        rows.setdefault(place, {})[at["reading"]] = at["value"]
-    readings = sorted(next(iter(rows.values())))
-    lines = [
-        [scenario, str(n), f"{strength:.1f}", *(f"{found[r]:.2f}" for r in readings)]
-        for (scenario, n, strength), found in rows.items()
-    ]
-    head = ["scenario", "positives", "strength", *(f"reading {r}" for r in readings)]
-    return _table(head, lines, source)
+    return _central_figures(source["groups"], source)
 
 
 def central_choice() -> str:
-    """Errors of central values on tables that took no part in the choice of constants."""
+    """The same on tables that took no part in the choice of constants."""
     source = _read("central")
-    found = source["choice"]
-    lines = [
-        [name, str(p["fits"]), *(f"{p[k]:.3f}" for k in ("error", "error_in_use")), f"{p['bias']:+.3f}"]
-        for name, p in found.items()
-        if isinstance(p, dict) and "error" in p
-    ]
-    head = ["samples", "fits", "error, constants chosen without the table", "error, constants in use", "bias"]
-    return _table(head, lines, source)
+    return _central_figures(source["choice"]["left_out"], source)
+
+
+def _central_figures(groups: dict[str, Any], source: dict[str, Any]) -> str:
+    lines = []
+    for name, figures in groups.items():
+        line = [name, str(figures["fits"])]
+        line += [_figure(figures["error"]), _figure(figures["bias"], "+.3f")]
+        line += [_figure(figures["reading_error"]), _figure(figures["width"], ".2f")]
+        shares = ("holds", "holds_identified", "identified")
+        line += [_figure(figures[key], ".0%") for key in shares]
+        line += _told_apart(figures)
+        lines.append(line)
+    head = ["samples", "number", "error", "bias", "error of the reading", "width of the interval"]
+    head += ["interval holds", "interval holds where identified", "identified"]
+    return _table([*head, *TOLD_APART], lines, source)
+
+
+TOLD_APART = (
+    "off by more than 0.10, of those identified",
+    "not identified, of those off by more than 0.10",
+    "identified, of those within 0.03",
+)
+
+
+def _told_apart(figures: dict[str, Any]) -> list[str]:
+    """What ``identified`` tells apart."""
+    keys = ("identified_and_off", "off_and_not_identified", "near_and_identified")
+    return [_figure(figures[key], ".0%") for key in keys]
+
+
+def central_limits() -> str:
+    """What other limits of the expected error would tell apart."""
+    source = _read("central")
+    lines = []
+    for figures in source["other_limits"]:
+        limit = f"{figures['expected_error']:g}"
+        if figures["expected_error"] == source["used_expected_error"]:
+            limit = f"**{limit}**"
+        lines.append([limit, _figure(figures["identified"], ".0%"), *_told_apart(figures)])
+    return _table(["largest expected error", "identified", *TOLD_APART], lines, source)
+
+
+def central_puicl() -> str:
+    """Accuracy in the protocol of PUICL."""
+    source = _read("central")
+    lines = []
+    for part in source["puicl"]:
+        line = [f"{part['prior']:.0%}", str(part["labelled"]), str(part["samples"])]
+        line += [_figure(part[key], ".1%") for key in ("accuracy", "majority")]
+        lines.append([*line, _figure(part["error"])])
+    head = ["positive unlabeled rows", "labelled", "samples", "accuracy", "majority class"]
+    return _table([*head, "error of the prior"], lines, source)
 
 
 def central_apart() -> str:
     """Errors of the reading by the separations between which it becomes that of the plateau."""
     source = _read("central")
-    found, used = source["choice_of_apart"], str(tuple(source["constants"]["apart"]))
-    lines = [
-        [
-            f"**{ends}**" if ends == used else ends,
-            f"{error:.4f}",
-            str(found["chosen_without_a_table"].get(ends, 0)),
-        ]
-        for ends, error in found["errors"].items()
-    ]
-    return _table(
-        ["Youden indices", "mean error over tables", "left-out tables that choose it"], lines, source
-    )
-
-
-def central_trade() -> str:
-    """What other limits of the expected error would tell apart."""
-    source = _read("central")
-    names = ("identified", "far_not_identified", "near_identified")
+    choice = source["choice_of_apart"]
     lines = []
-    for p in source["default"]["trade_off"]:
-        used = p["expected_error"] == source["constants"]["expected_error"]
-        most = f"**{p['expected_error']:g}**" if used else f"{p['expected_error']:g}"
-        lines.append([most, *(_figure(p[k], ".0%") for k in names), _figure(p["error_identified"])])
-    head = ["largest expected error", "identified", "not identified, of those off by more than 0.10"]
-    return _table([*head, "identified, of those within 0.03", "error where identified"], lines, source)
-
-
-def central_windows() -> str:
-    """Accuracy in the period after a window, with labels as trained."""
-    source = _read("central")
-    names = ("accuracy_before", "accuracy", "accuracy_known", "majority")
-    lines = [
-        [table.replace("_", " "), *(f"{p[k]:.1%}" for k in names)]
-        for table, p in source["default"]["windows"].items()
-    ]
-    return _table(["table", "before", "now", "training prior known", "majority class"], lines, source)
+    for ends, error in choice["errors"].items():
+        name = f"**{ends}**" if ends == choice["used"] else ends
+        votes = choice["chosen_without_a_table"].get(ends, 0)
+        lines.append([name, f"{error:.4f}", str(votes)])
+    head = ["Youden indices", "mean error over tables", "left-out tables that choose it"]
+    return _table(head, lines, source)
 
 
 def halves() -> str:
@@ -696,9 +675,8 @@ TABLES = {
     "central": central,
     "central_choice": central_choice,
     "central_apart": central_apart,
-    "central_curve": central_curve,
-    "central_trade": central_trade,
-    "central_windows": central_windows,
+    "central_limits": central_limits,
+    "central_puicl": central_puicl,
     "halves": halves,
     "rare": rare,
     "answers": answers,

@@ -57,9 +57,11 @@ def test_a_share_a_number_and_counts_agree_with_the_rows(june, data):
     counted = june.at_budget(rows=200, of=june.count(data.test))
     expected = june.at_budget(rows=200, of=4000)
     assert expected.threshold_ == june.at_budget(share=0.05).threshold_
-    for other in (counted, expected):
-        assert abs((other.predict(data.test) == 1).sum() - 200) < 60
-        assert_allclose(other.budget_.recall.value, by_rows.budget_.recall.value, atol=0.08)
+    # Without counts of the new rows, the share above a threshold follows from both priors and the
+    # curve of the positives, each with an error of its own.
+    for other, rows, recall in ((counted, 60, 0.08), (expected, 80, 0.12)):
+        assert abs((other.predict(data.test) == 1).sum() - 200) < rows
+        assert_allclose(other.budget_.recall.value, by_rows.budget_.recall.value, atol=recall)
         assert other.budget_.threshold == other.threshold_
     assert june.at_budget(share=0.05, of=data.test).budget_.rows == 200
 

@@ -179,8 +179,8 @@ def test_all_refused_columns_come_in_one_message_whose_advice_works(run, folder)
 def test_dropped_columns_leave_the_others_matched_by_name(run):
     plain = answer(run("adapt toy.drpu june.csv --json"))
     dropped = answer(run("adapt toy.drpu june.csv --drop id --json"))
-    assert dropped.pop("warnings") == []
-    (warning,) = plain.pop("warnings")
+    remaining = dropped.pop("warnings")
+    (warning,) = (text for text in plain.pop("warnings") if text not in remaining)
     assert "'id'. They are ignored" in warning
     assert dropped == plain
 

@@ -296,9 +296,9 @@ def test_the_highest_effort_is_the_recipe_that_is_published_for_it():
 
 def test_test_priors_are_those_of_adapt():
     rng = np.random.default_rng(0)
-    held = rng.normal(2.5, 1, 200), np.where(rng.random(2000) < 0.4, 2.5, 0) + rng.normal(0, 1, 2000)
+    held = rng.normal(4, 1, 200), np.where(rng.random(2000) < 0.4, 4, 0) + rng.normal(0, 1, 2000)
     truth = rng.random(1500) < 0.2
-    scores = np.where(truth, 2.5, 0) + rng.normal(0, 1, 1500)
+    scores = np.where(truth, 4, 0) + rng.normal(0, 1, 1500)
     found = by_ratio(held, {0.2: (scores, truth)}, best=True)
     tails = ScoreTails(held[0]).update(held[1])
     prior = prior_from_tails(tails.empty().update(scores), reference=tails, train_prior=tails.estimate())

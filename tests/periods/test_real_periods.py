@@ -246,7 +246,7 @@ def test_answers_of_two_months_add_up(clf, audited):
     at = np.random.default_rng(10).choice(len(y), 50, replace=False)
     again = june.adapt(X, audit=Audit.random(at, y[at]))
     alone = clf.adapt(X, audit=Audit.random(at, y[at]))
-    assert again.map_.n == pytest.approx(100)  # old answers count at most as much as the new ones
+    assert 50 < again.map_.n <= 150  # at most half of the 200 old answers count
     assert alone.map_.n == pytest.approx(50)
     assert again.map_.covariance[0] < alone.map_.covariance[0]
 

@@ -58,7 +58,7 @@ def test_tails_and_scores_give_the_same_answer(sample, reference, method, with_t
 def test_auto_uses_the_reference_where_there_is_one(sample, reference):
     positive, _, new = sample
     alone, beside = estimate_prior(positive, new), estimate_prior(positive, new, reference=reference)
-    assert alone == estimate_prior(positive, new, method="adaptive")
+    assert alone.method == "central"
     assert beside == estimate_prior(positive, new, method="blended", reference=reference)
 
 

@@ -1,48 +1,60 @@
-r"""The prior where the counts give little more than an upper bound: a central value and limits.
+r"""The distribution of a prior: its value, its lower limit, and whether it is identified.
 
 Every prior from 0 to the mixture proportion explains the same positives and the same unlabeled
 rows. The readings of a prior assume that the best-scored rows are all positive, so they are upper
-readings. Here the counts are one piece of evidence among three:
+readings. Here the counts are evidence among other evidence, and four densities are multiplied:
 
-1. **Usual priors.** Before the data are seen, the prior of a population has a Beta distribution:
-small priors
-   are more likely than large ones.
+1. **Usual priors.** Before the data are seen, the prior of a population has a Beta distribution.
+   Small priors are more likely than large ones where some positives of one sample were labelled.
 2. **The labelled share.** In a single sample, the prior times the rate of labelling is the share of
    labelled rows, which is known. Every rate is taken as equally likely, so the share is a hard
    lower bound of the prior, and priors far above it are less likely than those near it.
-3. **The reading.** The log-odds of the plateau's prior are normally distributed around those of
-the true
+3. **The reading.** The log-odds of the reading are normally distributed around those of the true
    prior. Their standard deviation decreases with the strength of the signal and the number of
-   positives, and was measured on real tables (``python -m benchmarks.central``).
+   positives. In some tables the best-scored rows are a large group of equally likely rows, which
+   looks like pure positives. The reading is then an upper bound only. The share of such tables
+   decreases with the strength of the signal.
+4. **Usual separability.** For labelled positives that are a fair sample, the area under the ROC
+   curve of positives against unlabeled rows is tied to that of positives against negatives,
 
-The central value is the mean of the resulting distribution; between a weak separation and one that
-is enough it approaches the reading. A reading counts as identified if the score separates the
-classes well, and also with a weak score if its expected error under the same distribution is
-small, because there is little room below the upper limit.
+   .. math:: A_{pu} - 1/2 = (1 - \rho) (A_{pn} - 1/2).
+
+   :math:`A_{pu}` is seen, and :math:`A_{pn}` has usual values in real tables: a Beta distribution
+   of :math:`2 A_{pn} - 1`. A small :math:`A_{pu}` means useless columns or mostly positive rows,
+   and the second is more common. A prior above :math:`2 (1 - A_{pu})` is impossible, up to noise.
+   In a few tables no column says anything about the classes, and the area says nothing.
+
+The value is the mean of the product. Its lower limit is a quantile, or that of
+:func:`drpu.priors.limits.ratio_limits` where this is lower. The upper limit is that of the same
+function. It needs no assumption, and larger priors get no weight.
+The prior is identified if its expected error and its chance of being far off are small. The numbers
+were chosen by leaving out one table after the other (``python -m benchmarks.central --choose``).
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.special import expit, logit
+from scipy.special import expit, log_ndtr, logit
 
 from drpu._checks import check_fraction
 from drpu._typing import FloatArray
 from drpu.priors import constants
 from drpu.priors.limits import Limits, largest_growth, ratio_limits, shift_limits
-from drpu.priors.plateau import DESIGN_LEVEL, fit_plateau, noisy_curve, score_error, slide
+from drpu.priors.plateau import DESIGN_LEVEL, fit_plateau, noisy_curve, score_error
 from drpu.priors.readings import adaptive
 from drpu.priors.tails import ScoreTails
 
-_LOG_ODDS = np.linspace(-7.0, 7.0, 141)
+_STEP = 0.05
+_LOG_ODDS = np.linspace(-7.0, 7.0, 281)  # every step
+_RHO = expit(_LOG_ODDS)
+_SEPARABILITY = (np.arange(80) + 0.5) / 80  # values of 2 A_pn - 1
 
 
 @dataclass(frozen=True, slots=True)
 class PriorDistribution:
-    """Probabilities of priors of the unlabeled rows."""
+    """Probabilities of priors."""
 
     prior: FloatArray  # priors, ascending
     weight: FloatArray  # their probabilities
@@ -61,95 +73,146 @@ class PriorDistribution:
         """Expected distance of the prior from ``value``."""
         return float(self.weight @ np.abs(self.prior - value))
 
+    def far_from(self, value: float) -> float:
+        """Probability that the prior is further from ``value`` than an identified one may be."""
+        far = np.abs(self.prior - value) > constants.FAR_OFF
+        return float(self.weight[far].sum())
+
+    @property
+    def identified(self) -> bool:
+        """Whether the expected error of the mean and its chance of being far off are small."""
+        if self.error(self.mean) >= constants.EXPECTED_ERROR:
+            return False
+        return self.far_from(self.mean) < constants.CHANCE_OF_FAR_OFF
+
+    def with_labelled(self, labelled_share: float) -> PriorDistribution:
+        """The same for the population, of which this share is labelled and so positive."""
+        return replace(self, prior=labelled_share + (1 - labelled_share) * self.prior)
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What counts say about the prior of the unlabeled rows that they count."""
+
+    reading: float  # the prior if the best-scored rows are all positive
+    separation: float  # smallest Youden index of the score against negatives
+    area: float  # area under the ROC curve of positives against unlabeled rows
+    n_positive: float  # held-out positives
+    high: float  # upper limit, which needs no assumption
+
+    @classmethod
+    def of(cls, tails: ScoreTails, limits: Limits) -> Evidence:
+        """The evidence of ``tails``, with their ``limits``."""
+        return cls(
+            reading=adaptive(tails),
+            separation=min(max(limits.separation, 0.0), 1.0),
+            area=positive_area(tails),
+            n_positive=tails.n_positive,
+            high=limits.high,
+        )
+
+
+def positive_area(tails: ScoreTails) -> float:
+    """Area under the ROC curve of positives against counted rows; rows of one cell are ties."""
+    unlabeled = tails.counts / tails.counts.sum()
+    positive = tails.positive_counts / tails.positive_counts.sum()
+    below = np.cumsum(unlabeled) - unlabeled / 2
+    return float(positive @ below)
+
 
 def prior_distribution(
-    reading: float,
-    strength: float,
-    n_positive: float,
-    *,
-    labelled_share: float | None = None,
-    high: float = 1.0,
+    evidence: Evidence, *, labelled_share: float | None = None
 ) -> PriorDistribution:
-    """Distribution of the prior of the unlabeled rows, given what the counts say about it.
+    """Distribution of the prior of the unlabeled rows.
 
-    That is the prior of the plateau and the smallest Youden index of the score; larger priors than
-    ``high`` get no weight. The labelled share of a single sample means nothing in case-control.
+    ``labelled_share`` is the share of the population that is labelled, in a single sample.
     """
-    rho = expit(_LOG_ODDS)
-    share = 0.0 if labelled_share is None else labelled_share
-    population_prior = share + (1 - share) * rho
-    log_weight = _log_usual(population_prior) + np.log(rho) + np.log1p(-rho)  # in the log-odds
-    if labelled_share is not None:
-        # density of the labelled share, if every rate is equally likely
-        log_weight = log_weight - np.log(population_prior)
-    centre = float(logit(min(max(reading, 1e-3), 1 - 1e-3)))
-    deviation = (_LOG_ODDS - centre) / reading_spread(strength, n_positive)
-    log_weight = log_weight - deviation**2 / 2
-
-    allowed = rho <= max(high, float(rho[0]))
+    log_weight = (
+        _log_usual(labelled_share)
+        + _log_reading(evidence)
+        + _log_separability(evidence.area, evidence.n_positive)
+    )
+    allowed = max(evidence.high, float(_RHO[0])) >= _RHO
     weight = np.where(allowed, np.exp(log_weight - log_weight[allowed].max()), 0.0)
-    return PriorDistribution(rho, weight / weight.sum())
+    return PriorDistribution(_RHO, weight / weight.sum())
 
 
-def _log_usual(population_prior: FloatArray) -> FloatArray:
-    """Log density of usual priors, up to a constant."""
-    a, b = constants.USUAL_PRIORS
-    return (a - 1) * np.log(population_prior) + (b - 1) * np.log1p(-population_prior)
+def _log_usual(labelled_share: float | None) -> FloatArray:
+    """Log density of usual priors and of the labelled share, over the log-odds."""
+    density_of_log_odds: FloatArray = np.log(_RHO) + np.log1p(-_RHO)
+    if labelled_share is None:
+        a, b = constants.USUAL_PRIORS_CASE_CONTROL
+        usual: FloatArray = (a - 1) * np.log(_RHO) + (b - 1) * np.log1p(-_RHO)
+        return usual + density_of_log_odds
+    a, b = constants.USUAL_PRIORS_SINGLE_SAMPLE
+    population = labelled_share + (1 - labelled_share) * _RHO
+    usual = (a - 1) * np.log(population) + (b - 1) * np.log1p(-population)
+    # The labelled share has the density 1 / prior below the prior, if every rate is equally likely.
+    return np.asarray(usual - np.log(population) + density_of_log_odds)
 
 
-def reading_spread(strength: float, n_positive: float) -> float:
+def _log_reading(evidence: Evidence) -> FloatArray:
+    """Log density of the reading: right up to noise, or an upper bound only."""
+    spread = reading_spread(evidence.separation, evidence.n_positive)
+    centre = float(logit(min(max(evidence.reading, 1e-3), 1 - 1e-3)))
+    deviation = (_LOG_ODDS - centre) / spread
+    share, width = constants.UPPER_BOUND_ONLY
+    # At full separation a small part stays, so that its logarithm is finite.
+    upper_bound_only = share * max(1 - evidence.separation, 1e-3) ** 2
+    right = np.log1p(-upper_bound_only) - deviation**2 / 2 - np.log(spread)
+    below = np.log(upper_bound_only) + log_ndtr(-deviation) - np.log(width)
+    return np.asarray(np.logaddexp(right, below))
+
+
+def reading_spread(separation: float, n_positive: float) -> float:
     """Standard deviation of the log-odds of a reading around the true ones."""
-    without_signal, decrease, noise = constants.READING_SPREAD
-    strength = min(max(strength, 0.0), 1.0)
-    return without_signal * math.exp(-decrease * strength) + noise / math.sqrt(n_positive)
+    without_signal, exponent, noise = constants.READING_SPREAD
+    spread = without_signal * (1 - separation) ** exponent + noise / np.sqrt(n_positive)
+    return max(float(spread), _STEP)  # a narrower density would fall between two priors
+
+
+def _log_separability(area: float, n_positive: float) -> FloatArray:
+    """Log density of the area of positives against unlabeled rows, at each prior of these."""
+    a, b = constants.USUAL_SEPARABILITY
+    usual = _SEPARABILITY ** (a - 1) * (1 - _SEPARABILITY) ** (b - 1)
+    usual /= usual.sum()
+    expected = 0.5 + (1 - _RHO[:, None]) * _SEPARABILITY / 2
+    noise = constants.AREA_NOISE / np.sqrt(n_positive)
+    of_usual_columns = np.exp(-(((area - expected) / noise) ** 2) / 2) @ usual
+    of_useless_columns = np.exp(-(((area - 0.5) / noise) ** 2) / 2)
+    useless = constants.USELESS_COLUMNS
+    density = (1 - useless) * of_usual_columns + useless * of_useless_columns
+    return np.asarray(np.log(np.maximum(density, 1e-300)))
 
 
 @dataclass(frozen=True, slots=True)
 class CentralPrior:
     """A prior of unlabeled rows with its limits."""
 
-    value: float  # the reading if it is identified, and otherwise the central value
+    value: float  # the mean of its distribution
     upper: float  # the reading: the prior if the best-scored rows are all positive
-    limits: Limits  # ``low`` needs no assumption where the prior is not identified
+    limits: Limits  # the lower one by the distribution and the counts, the upper one by the counts
 
 
 def central_prior(
     tails: ScoreTails, level: float = 0.95, *, labelled_share: float | None = None
 ) -> CentralPrior:
-    """Prior of the rows counted in ``tails``, with limits.
-
-    Where the prior is not identified, the lower limit is 0: the labelled share of the population
-    then is the lower limit of its prior. Where it is identified although the signal is weak, the
-    lower limit is not above the quantile of the distribution.
-    """
+    """Prior of the rows counted in ``tails``, with limits."""
     check_fraction("level", level)
     limits = ratio_limits(tails, level)
-    design = limits if level == DESIGN_LEVEL else ratio_limits(tails, DESIGN_LEVEL)
-    reading = adaptive(tails)
-    upper = min(max(reading, design.low), design.high)
-    distribution = prior_distribution(
-        fit_plateau(tails).prior,
-        design.separation,
-        tails.n_positive,
-        labelled_share=labelled_share,
-        high=design.high,
-    )
-    # The labelled rows are known to be positive, so that the reading refers to the others.
-    share_of_others = 1.0 if labelled_share is None else 1 - labelled_share
-    expected_error = distribution.error(upper) * share_of_others
-    weak = design.separation < constants.ENOUGH_SEPARATION
-    if weak and expected_error > constants.EXPECTED_ERROR:
-        # near the strength that is enough, the value approaches the reading: there is no jump
-        part = slide(design.separation, constants.WEAK_SEPARATION, constants.ENOUGH_SEPARATION)
-        value = min(distribution.mean + part * (upper - distribution.mean), limits.high)
-        upper = min(max(upper, value), limits.high)
-        return CentralPrior(value, upper, replace(limits, low=0.0, identified=False))
+    design = limits  # the distribution does not depend on the level
+    if level != DESIGN_LEVEL:
+        design = ratio_limits(tails, DESIGN_LEVEL)
+    evidence = Evidence.of(tails, design)
+    distribution = prior_distribution(evidence, labelled_share=labelled_share)
+    value = min(distribution.mean, limits.high)
+    # The densities do not know the noise of the counted rows, which matters for rare positives.
+    low = min(distribution.quantile((1 - level) / 2), limits.low, value)
+    upper = min(max(evidence.reading, value), limits.high)
 
-    value = min(max(reading, limits.low), limits.high)
-    low = limits.low
-    if limits.separation < constants.ENOUGH_SEPARATION:
-        low = min(low, distribution.quantile((1 - level) / 2))
-    return CentralPrior(value, value, replace(limits, low=low))
+    # An error counts as that of the prior of the population, whose labelled rows are positive.
+    identified = distribution.with_labelled(labelled_share or 0.0).identified
+    return CentralPrior(value, upper, replace(limits, low=low, identified=identified))
 
 
 def later_limits(

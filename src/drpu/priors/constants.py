@@ -8,28 +8,32 @@ from __future__ import annotations
 
 # -- python -m benchmarks.central --choose -----------------------------------------------------
 
-# The distribution of a prior: a Beta distribution of usual priors, and the standard deviation of
-# the log-odds of a reading: without a signal, its decrease with the strength of the signal, and a
-# multiple of 1 / sqrt(positives).
-USUAL_PRIORS = (0.4, 1.0)
-READING_SPREAD = (3.2, 2.8, 1.0)
-# Largest expected error of a reading that counts as identified by a weak score.
-EXPECTED_ERROR = 0.075
+# Beta distributions of usual priors of a population, by how its rows were collected.
+USUAL_PRIORS_CASE_CONTROL = (0.6, 0.8)
+USUAL_PRIORS_SINGLE_SAMPLE = (0.4, 1.0)
+# Standard deviation of the log-odds of a reading: without a signal, the exponent of 1 - separation
+# with which it decreases, and a multiple of 1 / sqrt(positives).
+READING_SPREAD = (4.0, 2.5, 0.5)
+# Share of tables without a signal in which the reading is an upper bound only, and the width of the
+# log-odds below it that are then equally likely.
+UPPER_BOUND_ONLY = (0.2, 3.4)
+# Beta distribution of 2 A - 1 with the area A under the ROC curve of positives against negatives,
+# and the noise of the area of positives against unlabeled rows: a multiple of 1 / sqrt(positives).
+USUAL_SEPARABILITY = (2.5, 1.0)
+AREA_NOISE = 0.5
+# Share of tables whose columns say nothing about the classes.
+USELESS_COLUMNS = 0.02
+# A prior is identified if its expected error and its chance of being off by more are below these.
+EXPECTED_ERROR = 0.05
+FAR_OFF = 0.10
+CHANCE_OF_FAR_OFF = 0.10
 # Between these slopes of the plateau, half of its weight moves to the tails ...
 STEEP_SLOPES = (2.0, 4.0)
 # ... and between these Youden indices it moves back.
 CLASSES_APART = (0.85, 0.95)
 
-# -- set by hand -------------------------------------------------------------------------------
-
-# From this separation on, the value moves from the mean of the distribution to the reading, so that
-# a reported set with few labels at a prior of 0.5 keeps its accuracy.
-WEAK_SEPARATION = 0.3
-
 # -- python -m benchmarks.tables ---------------------------------------------------------------
 
-# Smallest Youden index with which a prior counts as identified by the score alone.
-ENOUGH_SEPARATION = 0.55
 # Readings between which the default moves from the plateau to the tails.
 TAILS_FOR_READINGS = (0.65, 0.85)
 # Youden indices between which the lower limit grows from 0 to its full size.

@@ -36,18 +36,17 @@ class PriorEstimate:
     Attributes
     ----------
     value : float
-        The estimate; a central one between the trivial lower bound and ``upper`` where the prior
-        is not identified.
+        The estimate: the mean of a distribution of priors that all evidence gives.
     low, high : float
         Confidence limits, for independent rows. ``high`` needs no assumption about the
-        classes; ``low`` allows for negatives among the best-scored rows as far as their
-        scores suggest them, and needs no assumption either where the prior is not identified.
+        classes. ``low`` is a quantile of the distribution of priors, or lower where the noise of
+        the counts or negatives among the best-scored rows allow it.
     level : float
         Confidence level of the two limits together.
     method : str
         How ``value`` was estimated; ``"given"`` if the user passed it.
     identified : bool, default=True
-        False if the data do not determine the prior.
+        False if the value may well be off by 0.10.
     upper : float or None
         Where the prior is not identified, its largest plausible value: the prior if the
         best-scored rows are all positive. None if it is identified, and where more than the prior
@@ -144,8 +143,8 @@ def estimate_prior(
     method : str or callable, default="auto"
         One sample: ``"adaptive"``, ``"combined"``, ``"paper"``, ``"best-bin"``, ``"plateau"``,
         ``"dedpul"``. A second sample with a reference: ``"blended"``, ``"efficient"``.
-        ``"auto"`` is ``"adaptive"`` or, with a reference, ``"blended"``, if the prior is
-        identified, and a central value otherwise. Methods that are named give upper readings. A
+        ``"auto"`` is ``"central"``, the mean of a distribution of priors, or, with a reference
+        whose prior is identified, ``"blended"``. Methods that are named give upper readings. A
         callable gets the :class:`ScoreTails` and returns the value.
     level : float, default=0.95
         Confidence level of ``low`` and ``high``.
@@ -241,8 +240,7 @@ def _prior_of_one_sample(
     """Prior of ``tails`` by a reading, with the limits of the tail ratio."""
     central = central_prior(tails, level, labelled_share=labelled_share)
     if method == "auto":
-        name = "adaptive" if central.limits.identified else "central"
-        return _estimate(central.value, central.limits, level, name, central.upper)
+        return _estimate(central.value, central.limits, level, "central", central.upper)
     if callable(method):
         value = method(tails)
         name = getattr(method, "__name__", "callable")
