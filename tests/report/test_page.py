@@ -230,7 +230,7 @@ def test_a_wide_range_is_printed_without_its_value():
 @pytest.mark.usefixtures("undrawn")
 def test_page_commands_and_notebook_print_the_same_expected_figures(data):
     clf = DRPUClassifier("classifier", random_state=0).fit(*data.X_y())
-    rare = clf.at_prior(PriorEstimate(0.01, 0.001, 0.2, 0.95, "matching"))
+    rare = clf.at_prior(PriorEstimate(0.05, 0.005, 0.4, 0.95, "matching"))
     low, high = (end.precision for end in rare.expected_range())
     value = rare.expected_performance().precision
     assert high - low > WIDE_RANGE
