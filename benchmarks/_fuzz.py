@@ -53,7 +53,7 @@ from drpu.classifier.groups import audit_from_columns
 from drpu.exceptions import ArtifactError, DataError, DRPUError
 from drpu.files.archive import write_parts
 from drpu.files.store import inspect_file
-from drpu.models.forest import ForestRatio
+from drpu.models.boosted import ForestRatio
 from drpu.models.fourier import FourierRatio
 from drpu.report import render_report
 

@@ -76,15 +76,14 @@ from drpu.classifier.reading import read_rows
 from drpu.models.crossfit import Folds
 from drpu.models.learner import Function
 from drpu.periods import read
-from drpu.periods.columns import ColumnShift
 from drpu.periods.read import matched_prior
+from drpu.periods.shift_tests import ColumnShift
 from drpu.priors.estimate import PriorEstimate
-from drpu.state.batch import Batch
-from drpu.state.columns import TrainingColumns
 from drpu.state.fitted import FittedRatio, label_offsets
 from drpu.state.history import LabelCount
 from drpu.state.labels import Labels
-from drpu.state.population import Population
+from drpu.state.population import Population, TrainingColumns
+from drpu.state.rows import Batch
 
 PROTOCOLS = ("next", "far", "history")
 RATES = (0.1, 0.3, 0.6)

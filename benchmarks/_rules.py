@@ -6,8 +6,8 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import betaincinv
 
+from drpu._arrays import FloatArray
 from drpu._checks import check_fraction
-from drpu._typing import FloatArray
 from drpu.priors.calibration import monotone_cells, ratio_posterior
 from drpu.priors.tails import ScoreTails
 

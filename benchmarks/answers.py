@@ -46,10 +46,9 @@ from benchmarks._results import command_line, write_results
 from benchmarks._tables import encode, generator
 from drpu import Audit, DRPUClassifier, labelling_weights
 from drpu._samples import is_sparse
-from drpu.audits.design import Strata, allocate, draw_rows, make_strata
-from drpu.audits.evaluation import Answers
+from drpu.audits.evaluation import Answers, Strata, allocate, draw_rows, make_strata
 from drpu.audits.recalibration import DesignedSample, recalibrate
-from drpu.state.log_odds import LogOddsMap, RowLogOdds, bounded_log_odds
+from drpu.state.reference import LogOddsMap, RowLogOdds, bounded_log_odds
 
 Array = np.ndarray
 Row = dict[str, Any]

@@ -21,14 +21,14 @@ from benchmarks._results import command_line, write_results
 from benchmarks._tables import PROTOCOLS, Table, draw, generator, read_tables, test_priors
 from drpu import DRPUClassifier, PriorEstimate, ScoreTails, make_pu
 from drpu.audits.combine import leaning_to
-from drpu.audits.design import Strata, draw_rows, make_strata, stratified_share
+from drpu.audits.evaluation import Strata, draw_rows, make_strata, stratified_share
 from drpu.audits.plan import bound_level
 from drpu.exceptions import DRPUWarning
-from drpu.periods.growth import Growth, carry_share, negative_growth, settled_growth
 from drpu.periods.read import matched_prior
 from drpu.priors.calibration import ratio_posterior
 from drpu.priors.estimate import prior_from_tails
 from drpu.priors.figures import Figure
+from drpu.priors.matching import Growth, carry_share, negative_growth, settled_growth
 from drpu.state.fitted import FittedRatio
 from drpu.state.reference import Reference
 

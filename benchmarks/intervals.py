@@ -26,7 +26,7 @@ import scipy
 from benchmarks._exact_limits import exact_limits
 from benchmarks._families import FAMILIES, Array, Family, Mixture, draw_mixture, draw_rows, normal
 from benchmarks._results import command_line
-from drpu.periods.mixture_test import mixture_test
+from drpu.periods.shift_tests import mixture_test
 from drpu.priors.limits import Limits, ratio_limits, shift_limits
 from drpu.priors.tails import ScoreTails
 

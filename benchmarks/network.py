@@ -25,8 +25,8 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from benchmarks._results import command_line, write_results
 from drpu import NetworkRatio
+from drpu._arrays import FloatArray, Rows
 from drpu._samples import Sample, SamplePair
-from drpu._typing import FloatArray, Rows
 from drpu.models.risks import Risk, ShiftedRisk, nonnegative_bregman_risk
 from drpu.networks.learner import NetworkScore
 from paper.image_sets import load_image_set

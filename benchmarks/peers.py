@@ -26,7 +26,7 @@ import drpu
 from benchmarks._peer_methods import PEERS, SINGLE, Contender, Sample, ours
 from benchmarks._results import command_line, read_results, write_results
 from benchmarks.shift import PRIORS, load
-from drpu.datasets.sampling import draw_at_prior
+from drpu.datasets import draw_at_prior
 
 MODULES = {"pulearn": "pulearn", "pu-toolbox": "pu_toolbox", "QuaPy": "quapy"}
 DATA = ("digits", "breast_cancer")

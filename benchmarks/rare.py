@@ -25,9 +25,8 @@ from benchmarks._results import command_line, write_results
 from drpu import DRPUClassifier, PriorEstimate, ScoreTails, make_gaussian_pu
 from drpu.classifier.reading import read_rows
 from drpu.decisions.performance import Decision, expect
-from drpu.decisions.thresholds import ratio_threshold
 from drpu.exceptions import DRPUWarning
-from drpu.priors.calibration import calibrate
+from drpu.priors.calibration import calibrate, ratio_threshold
 from drpu.state.fitted import AVERAGE_OFFSETS, label_offsets
 
 PRIOR, UNLABELED = 0.4, 1000

@@ -20,7 +20,7 @@ from sklearn.datasets import load_breast_cancer, load_digits, make_moons
 
 import drpu
 from benchmarks._results import command_line, read_results, write_results
-from drpu.datasets.sampling import draw_at_prior
+from drpu.datasets import draw_at_prior
 from paper.image_sets import load_image_set
 
 RESULTS = Path(__file__).parent / "results" / "rivals.json"

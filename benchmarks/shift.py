@@ -20,7 +20,7 @@ from sklearn.model_selection import train_test_split
 
 from benchmarks._results import command_line, write_results
 from drpu import DRPUClassifier, make_pu
-from drpu.datasets.sampling import draw_at_prior
+from drpu.datasets import draw_at_prior
 from drpu.exceptions import DRPUWarning
 
 PRIORS = (0.2, 0.5, 0.8)

@@ -25,9 +25,8 @@ from benchmarks._results import command_line, read_results, write_results
 from benchmarks._rules import scott
 from benchmarks._tables import PROTOCOLS, Scored, Table, read_tables, score
 from drpu.decisions.performance import Decision, expect
-from drpu.decisions.thresholds import ratio_threshold
 from drpu.exceptions import DRPUWarning
-from drpu.priors.calibration import calibrate
+from drpu.priors.calibration import calibrate, ratio_threshold
 from drpu.priors.estimate import PriorEstimate, prior_from_tails
 from drpu.priors.plateau import separation_of
 from drpu.priors.readings import PROPORTIONS

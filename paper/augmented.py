@@ -19,9 +19,9 @@ import torch
 from drpu import NetworkRatio
 from drpu.exceptions import DataError
 from drpu.networks.augment import make_augment
+from drpu.networks.fit import Pretraining, pretrained
 from drpu.networks.function import NetworkFunction
 from drpu.networks.modules import ResNet9, make_module
-from drpu.networks.pretraining import Pretraining, pretrained
 from paper.compare import JUDGES, judged_risk, judges
 from paper.configs import CANDIDATES, FEW, Benchmark, Recipe, benchmark, case_of, recipe
 from paper.evaluate import Floats, calibrated_risk

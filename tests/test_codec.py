@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays_of
 
 from codec_laws import JUNK, check_kept, round_trip, same
+from drpu._arrays import FloatArray, IntArray
 from drpu._codec import (
     POSITIVE,
     Array,
@@ -33,7 +34,6 @@ from drpu._codec import (
     kind_of,
     rules_of,
 )
-from drpu._typing import FloatArray, IntArray
 from drpu.exceptions import ArtifactError, DataError
 
 Share = Annotated[float, Number(0, 1)]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import drpu
-from drpu._deprecation import warn_deprecated
+from drpu.exceptions import warn_deprecated
 
 PACKAGE = Path(drpu.__file__).parent
 

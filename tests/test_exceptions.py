@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from drpu import _optional, exceptions
+from drpu import _checks, exceptions
 from drpu.exceptions import DRPUError, DRPUWarning, MissingExtraError
 
 ERRORS = [
@@ -71,7 +71,7 @@ def test_they_travel_between_processes(cls):
 
 def test_a_missing_extra_says_what_to_install():
     with pytest.raises(MissingExtraError) as caught:
-        _optional.require("drpu_has_no_such_module.part", extra="torch", for_="NetworkRatio")
+        _checks.require("drpu_has_no_such_module.part", extra="torch", for_="NetworkRatio")
     assert str(caught.value) == (
         "NetworkRatio needs 'drpu_has_no_such_module', which is not installed. "
         'Run: pip install "drpu[torch]"'
@@ -80,12 +80,12 @@ def test_a_missing_extra_says_what_to_install():
 
 
 def test_a_module_that_is_there_is_imported():
-    assert _optional.require("json", extra="data", for_="a table").loads("1") == 1
+    assert _checks.require("json", extra="data", for_="a table").loads("1") == 1
 
 
 def test_a_broken_dependency_is_not_called_missing(tmp_path, monkeypatch):
     (tmp_path / "drpu_broken_module.py").write_text("import drpu_inner_that_is_not_there\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     with pytest.raises(ModuleNotFoundError, match="drpu_inner_that_is_not_there") as caught:
-        _optional.require("drpu_broken_module", extra="data", for_="a table")
+        _checks.require("drpu_broken_module", extra="data", for_="a table")
     assert not isinstance(caught.value, MissingExtraError)

@@ -14,6 +14,7 @@ PACKAGE = ROOT / "src" / "drpu"
 
 def test_every_folder_of_tests_belongs_to_a_package_or_is_explained():
     packages = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
+    packages |= {path.stem for path in PACKAGE.glob("*.py")}
     explained = set(re.findall(r"`tests/([a-z]+)`", (ROOT / "CONTRIBUTING.md").read_text()))
     folders = {path.parent.name for path in (ROOT / "tests").glob("*/test_*.py")}
     assert folders <= packages | explained

@@ -11,15 +11,16 @@ import pytest
 
 from drpu._results import MOST_SHOWN, frame_of, html_table, text_table
 from drpu.audits.evaluation import Evaluation
-from drpu.classifier.explain import Reasons, Suspects
-from drpu.classifier.labelling_weights import LabellingWeights
+from drpu.audits.training import LabellingWeights
+from drpu.decisions.contributions import Reasons
 from drpu.decisions.gain import Budget
 from drpu.decisions.performance import Performance
 from drpu.exceptions import MissingExtraError
-from drpu.periods.group_priors import GroupPrior, GroupPriors
+from drpu.periods.groups import GroupPrior, GroupPriors
 from drpu.priors.estimate import PriorEstimate
 from drpu.priors.figures import Figure
 from drpu.state.history import Backtest, PastPeriod
+from drpu.suspects import Suspects
 
 NAME = "<b>north & south</b>"
 FIGURE = Figure(0.123456789, 0.0123456789, 0.3456789)

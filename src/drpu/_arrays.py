@@ -1,14 +1,23 @@
-"""Functions that work on NumPy arrays and on torch tensors."""
+"""Types of arrays, and functions that work on NumPy arrays and on torch tensors."""
 
 from __future__ import annotations
 
 import sys
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
-from drpu._typing import Array
+FloatArray: TypeAlias = npt.NDArray[np.float64]
+IntArray: TypeAlias = npt.NDArray[np.int64]
+BoolArray: TypeAlias = npt.NDArray[np.bool_]
+
+# A NumPy array or a torch tensor; functions return the type of their argument.
+Array: TypeAlias = Any
+
+# Rows as users pass them: numpy, pandas, polars, Arrow, scipy sparse, torch.
+Rows: TypeAlias = Any
 
 
 def is_tensor(x: Any) -> bool:

@@ -1,17 +1,32 @@
-"""Argument checks. Their messages name the argument, the rule, the value and what to do."""
+"""Checks of arguments and of optional packages; a message says what to do."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from importlib import import_module
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from drpu._arrays import as_numpy
-from drpu._typing import FloatArray
-from drpu.exceptions import DataError, DataTypeError, ParameterError, PriorError
+from drpu._arrays import FloatArray, as_numpy
+from drpu.exceptions import DataError, DataTypeError, MissingExtraError, ParameterError, PriorError
+
+
+def require(module: str, *, extra: str, for_: str) -> Any:
+    """The module ``module``, or an error that says which extra ``for_`` needs."""
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        package = module.partition(".")[0]
+        if error.name is not None and error.name.partition(".")[0] != package:
+            raise
+        raise MissingExtraError(
+            f'{for_} needs {package!r}, which is not installed. Run: pip install "drpu[{extra}]"',
+            name=package,
+        ) from error
+
 
 # largest absolute value of data, so that sums and products of a few numbers are finite
 LARGEST = 1e100

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import narwhals as nw
 
-from drpu._optional import require
+from drpu._checks import require
 
 TableColumns: TypeAlias = dict[str, list[Any]]  # lists of one length; the first names the rows
 

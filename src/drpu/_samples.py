@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from drpu._arrays import as_numpy
-from drpu._typing import FloatArray, IntArray, Rows
+from drpu._arrays import FloatArray, IntArray, Rows, as_numpy
 
 
 def is_sparse(X: Any) -> bool:

@@ -17,9 +17,9 @@ import numpy as np
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
-from drpu._optional import require
+from drpu._checks import require
 from drpu.classifier.drpu import DRPUClassifier
-from drpu.datasets.sampling import PUSample, draw_at_prior, make_pu
+from drpu.datasets import PUSample, draw_at_prior, make_pu
 from drpu.files.store import load, save
 from drpu.plots import PriorDisplay
 from drpu.priors.estimate import PriorEstimate

@@ -17,15 +17,14 @@ from typing import Any, Self
 import numpy as np
 from scipy.optimize import isotonic_regression
 
-from drpu._checks import check_choice
-from drpu._optional import require
-from drpu._typing import FloatArray, Rows
+from drpu._arrays import FloatArray, Rows
+from drpu._checks import check_choice, require
 from drpu.classifier.drpu import AdaptedClassifier, DRPUClassifier
 from drpu.decisions.gain import Gain
 from drpu.decisions.performance import Performance, PreparedCounts, decision_rates, expect
 from drpu.decisions.point import decision_above
-from drpu.decisions.thresholds import ratio_threshold
 from drpu.exceptions import DataTypeError, ParameterError
+from drpu.priors.calibration import ratio_threshold
 from drpu.priors.estimate import PriorEstimate
 from drpu.priors.figures import WIDE_RANGE
 from drpu.priors.limits import ratio_limits

@@ -11,18 +11,21 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy.special import xlogy
 
-from drpu.audits.design import (
+from drpu.audits.evaluation import (
+    Answers,
     allocate,
     combine_figures,
     draw_rows,
+    evaluate_answers,
     expected_width,
+    fairness_test,
     likeliest_shares,
     make_strata,
+    positive_ranks,
     stratified_share,
 )
-from drpu.audits.evaluation import Answers, evaluate_answers, fairness_test, positive_ranks
-from drpu.periods.growth import Growth, carried_prior, carry_share, negative_growth, settled_growth
 from drpu.priors.figures import Figure, exact_limit
+from drpu.priors.matching import Growth, carried_prior, carry_share, negative_growth, settled_growth
 from drpu.priors.tails import ScoreTails
 
 TAILS = (0.025, 0.025)

@@ -12,8 +12,7 @@ from numpy.testing import assert_allclose
 from scipy.optimize import minimize
 from scipy.special import expit, log_expit
 
-from drpu.audits.design import draw_rows, make_strata
-from drpu.audits.evaluation import Answers
+from drpu.audits.evaluation import Answers, draw_rows, make_strata
 from drpu.audits.recalibration import (
     DesignedSample,
     assisted_share,
@@ -23,7 +22,7 @@ from drpu.audits.recalibration import (
     recalibrate,
 )
 from drpu.priors.figures import exact_limit
-from drpu.state.log_odds import FARTHEST, TRAINED, LogOddsMap, RowLogOdds, bounded_log_odds
+from drpu.state.reference import FARTHEST, TRAINED, LogOddsMap, RowLogOdds, bounded_log_odds
 
 TAILS = (0.025, 0.025)
 answers = st.lists(st.tuples(st.floats(-20, 20), st.booleans()), min_size=1, max_size=40)

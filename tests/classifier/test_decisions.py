@@ -11,7 +11,7 @@ from sklearn.base import clone
 from drpu import BoostedRatio, Costs, DRPUClassifier, PriorEstimate, load, make_gaussian_pu, save
 from drpu.classifier.reading import read_rows
 from drpu.exceptions import DataError, DataTypeError, IdColumnWarning, ParameterError, ShiftWarning
-from drpu.models.forest import ForestRatio
+from drpu.models.boosted import ForestRatio
 from drpu.tables.encoder import TableEncoder
 from drpu.tables.frames import read_frame
 

@@ -19,7 +19,7 @@ from drpu import (
     make_gaussian_pu,
     ratio_risk_scorer,
 )
-from drpu.datasets.sampling import draw_at_prior
+from drpu.datasets import draw_at_prior
 from drpu.exceptions import (
     ParameterError,
 )

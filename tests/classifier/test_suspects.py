@@ -20,8 +20,8 @@ from drpu import (
     save,
     suspects,
 )
-from drpu.classifier.explain import _wrong_labels
 from drpu.exceptions import DataError, DataTypeError, FewPositivesWarning, LabelError, ParameterError
+from drpu.suspects import _wrong_labels
 
 WRONG = 20
 

@@ -6,9 +6,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from drpu.decisions.thresholds import ratio_threshold
 from drpu.exceptions import DataError, DataTypeError, ParameterError, PriorError
-from drpu.priors.calibration import ratio_posterior, shift_posterior
+from drpu.priors.calibration import ratio_posterior, ratio_threshold, shift_posterior
 from drpu.priors.estimate import PriorEstimate
 
 priors = st.floats(0, 1)

@@ -5,8 +5,7 @@ import pytest
 from scipy.special import ndtr
 
 from drpu.decisions.performance import Decision, PreparedCounts, decision_rates, expect
-from drpu.decisions.thresholds import ratio_threshold
-from drpu.priors.calibration import calibrate
+from drpu.priors.calibration import calibrate, ratio_threshold
 from drpu.priors.estimate import PriorEstimate
 from drpu.priors.tails import ScoreTails
 from tails_data import drawn

@@ -9,8 +9,7 @@ from scipy.special import ndtr, ndtri
 
 from drpu import ScoreTails
 from drpu.decisions.performance import Decision, _likely_rate, expect
-from drpu.decisions.thresholds import ratio_threshold
-from drpu.priors.calibration import calibrate
+from drpu.priors.calibration import calibrate, ratio_threshold
 from drpu.priors.estimate import PriorEstimate
 from drpu.priors.plateau import Plateau, fit_plateau, noisy_curve
 

@@ -9,9 +9,8 @@ from codec_laws import check_kept, round_trip
 from drpu import make_gaussian_pu
 from drpu.exceptions import ImputationWarning
 from drpu.models.auto import AutoRatio
-from drpu.models.boosted import BoostedFunction, BoostedRatio
+from drpu.models.boosted import BoostedFunction, BoostedRatio, ForestFunction
 from drpu.models.choices import AUTO
-from drpu.models.forest import ForestFunction
 from drpu.models.fourier import FourierFunction, LinearFunction
 
 

@@ -8,7 +8,7 @@ from codec_laws import round_trip
 from drpu import BoostedRatio, DRPUClassifier, export_onnx
 from drpu.exceptions import ParameterError
 from drpu.models.auto import AutoRatio
-from drpu.models.forest import ForestRatio
+from drpu.models.boosted import ForestRatio
 
 MODELS = [AutoRatio, BoostedRatio, ForestRatio]
 

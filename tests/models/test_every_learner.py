@@ -12,9 +12,8 @@ from drpu import make_gaussian_pu
 from drpu._codec import encode
 from drpu.exceptions import DataError, DataTypeError, ParameterError
 from drpu.models.auto import AutoRatio
-from drpu.models.boosted import BoostedRatio
+from drpu.models.boosted import BoostedRatio, ForestRatio
 from drpu.models.estimators import ClassifierRatio
-from drpu.models.forest import ForestRatio
 from drpu.models.fourier import FourierRatio, LinearRatio
 from drpu.models.kernel import KernelRatio
 

@@ -4,7 +4,7 @@ from numpy.testing import assert_allclose
 from scipy import sparse
 
 from drpu import make_gaussian_pu
-from drpu.models.forest import ForestRatio
+from drpu.models.boosted import ForestRatio
 
 
 @pytest.fixture(scope="module")

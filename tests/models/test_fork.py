@@ -14,7 +14,7 @@ import os, signal, sys, warnings
 import numpy as np
 warnings.simplefilter("ignore")
 from drpu import BoostedRatio, NetworkRatio, make_gaussian_pu
-from drpu.models.forest import ForestRatio
+from drpu.models.boosted import ForestRatio
 
 models = [BoostedRatio(n_jobs=-1, n_rounds=5), ForestRatio(5, n_jobs=-1)]
 if sys.argv[1] == "networks":

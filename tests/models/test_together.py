@@ -16,9 +16,9 @@ from drpu import BoostedRatio, DRPUClassifier
 from drpu._samples import Sample, SamplePair
 from drpu.exceptions import ImputationWarning
 from drpu.models.auto import AutoRatio, Size
+from drpu.models.boosted import ForestRatio
 from drpu.models.choices import AUTO
 from drpu.models.crossfit import Folds
-from drpu.models.forest import ForestRatio
 from drpu.models.trees import FEW_ROWS
 
 COLUMNS = 6

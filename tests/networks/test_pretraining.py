@@ -14,8 +14,7 @@ from drpu import DRPUClassifier, NetworkRatio, NNPUClassifier, suspects
 from drpu._progress import Step
 from drpu.exceptions import FewPositivesWarning, ParameterError
 from drpu.networks import fit
-from drpu.networks.modules import ResNet9
-from drpu.networks.pretraining import (
+from drpu.networks.fit import (
     CHANGE,
     TEMPERATURE,
     Pretraining,
@@ -23,6 +22,7 @@ from drpu.networks.pretraining import (
     pretrained,
     view,
 )
+from drpu.networks.modules import ResNet9
 
 SIDE = 12
 SMALL = {"network": "resnet9", "hidden": (2,), "epochs": 2, "alpha": 0.3, "device": "cpu", "random_state": 0}

@@ -6,8 +6,8 @@ import pytest
 from drpu import PriorEstimate
 from drpu._codec import encode
 from drpu.exceptions import DataError
-from drpu.periods.columns import column_shifts
-from drpu.tables.cells import Cells, count_columns, profile_columns
+from drpu.periods.shift_tests import column_shifts
+from drpu.tables.values import Cells, count_columns, profile_columns
 
 NAMES = ["age", "amount", "code", "gaps"]
 

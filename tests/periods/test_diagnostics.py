@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 from scipy.stats import binom
 
 from drpu.exceptions import DataError
-from drpu.periods.mixture_test import mixture_test
+from drpu.periods.shift_tests import mixture_test
 from drpu.priors.tails import ScoreTails
 
 

@@ -3,7 +3,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from drpu import PriorEstimate
-from drpu.periods.group_priors import GroupReading, between_groups, joint_level, shrink
+from drpu.periods.groups import GroupReading, between_groups, joint_level, shrink
 
 
 def prior(value, width):

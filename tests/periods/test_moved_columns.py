@@ -20,7 +20,7 @@ from drpu import (
 from drpu._codec import decode, encode
 from drpu.exceptions import ShiftWarning
 from drpu.periods.read import columns_moved
-from drpu.tables.cells import ColumnProfile
+from drpu.tables.values import ColumnProfile
 
 
 @pytest.fixture(scope="module")

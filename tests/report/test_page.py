@@ -18,7 +18,6 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 from drpu import DRPUClassifier, PriorEstimate, make_gaussian_pu
-from drpu.classifier.explain import Suspects
 from drpu.cli.show import decision_lines, standing
 from drpu.exceptions import DataError, DataTypeError, DRPUError, FewPositivesWarning, ShiftWarning
 from drpu.models.crossfit import Folds
@@ -29,6 +28,7 @@ from drpu.report import render_report, write_report
 from drpu.report.page import FIGURES
 from drpu.report.texts import expected_text, share
 from drpu.state.history import PastPeriod
+from drpu.suspects import Suspects
 
 
 class Links(HTMLParser):

@@ -16,8 +16,8 @@ from drpu.exceptions import ShiftWarning
 from drpu.priors.figures import WIDE_RANGE
 from drpu.report import page as page_module
 from drpu.report import render_report
+from drpu.report.data import CLOSE, EXACT, FIGURES, LEVELS, whatif_json
 from drpu.report.texts import share
-from drpu.report.whatif import CLOSE, EXACT, FIGURES, LEVELS, whatif_json
 
 SCRIPT = files("drpu.report").joinpath("page.js").read_text()
 DOCUMENT = """
@@ -233,7 +233,7 @@ def test_new_rows_that_are_flagged_are_counted(explorer, classifier, data, monke
     for prior in (0.01, 0.3, 0.9):
         flagged = (classifier.at_prior(prior).predict(data.test) == 1).sum()
         assert explorer.expect(prior=prior, cost=0.5)["flaggedRows"] == flagged
-    monkeypatch.setattr("drpu.report.whatif.NEW_ROWS", 200)  # then the page has some of the rows
+    monkeypatch.setattr("drpu.report.data.NEW_ROWS", 200)  # then the page has some of the rows
     some = Script.of(classifier, data.test)
     assert (
         abs(some.expect(prior=0.3)["flaggedRows"] - (classifier.at_prior(0.3).predict(data.test) == 1).sum())
@@ -411,7 +411,7 @@ def test_every_range_contains_its_number(tab):
 def test_some_of_many_rows_give_about_the_number_that_is_really_flagged(classifier, data, tab, monkeypatch):
     flagged = (classifier.adapt(data.test).at_cost(0.6).predict(data.test) == 1).sum()
     assert tab.read("out-reallyFlagged") == str(flagged)
-    monkeypatch.setattr("drpu.report.whatif.NEW_ROWS", 200)  # then the page has some of the rows
+    monkeypatch.setattr("drpu.report.data.NEW_ROWS", 200)  # then the page has some of the rows
     tab = Script.of_page(render_report(classifier, data.test))
     tab.act("prior-number", value="0.3")
     assert tab.read("out-reallyFlagged").startswith("about ")

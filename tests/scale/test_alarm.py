@@ -8,7 +8,7 @@ import pytest
 from drpu._codec import decode, encode
 from drpu.exceptions import ArtifactError, DataError
 from drpu.priors.tails import ScoreTails
-from drpu.scale.alarm import PriorAlarm
+from drpu.scale.monitor import PriorAlarm
 
 
 def draw(rng, n, prior):

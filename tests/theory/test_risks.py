@@ -18,9 +18,8 @@ from worlds import (
     worlds,
 )
 
-from drpu.decisions.thresholds import ratio_threshold
 from drpu.models.risks import GENERATORS, bregman_risk, get_generator, nonnegative_bregman_risk
-from drpu.priors.calibration import ratio_posterior
+from drpu.priors.calibration import ratio_posterior, ratio_threshold
 
 # -- Section 3: risks ---------------------------------------------------------------
 

@@ -34,9 +34,9 @@ from drpu.audits.plan import (
 )
 from drpu.exceptions import DataError, LabelError
 from drpu.periods.groups import Groups
-from drpu.state.batch import Batch
 from drpu.state.fitted import FittedRatio
 from drpu.state.labels import listed
+from drpu.state.rows import Batch
 from drpu.tables.values import is_missing, is_missing_cell
 
 _CLOSE = 1e-3  # scores of one row on two machines differ by less

@@ -9,14 +9,14 @@ from typing import Annotated, Any
 import numpy as np
 from scipy.special import ndtri
 
+from drpu._arrays import FloatArray, Rows
 from drpu._codec import NotKept
-from drpu._typing import FloatArray, Rows
-from drpu.audits.design import combine_figures
 from drpu.audits.evaluation import (
     FIGURES,
     Answers,
     Evaluation,
     FairnessTest,
+    combine_figures,
     evaluate_answers,
     fairness_test,
     positive_ranks,
@@ -34,17 +34,16 @@ from drpu.audits.plan import (
 from drpu.audits.recalibration import DesignedSample, recalibrate
 from drpu.decisions.point import OperatingPoint, operating_point
 from drpu.exceptions import DataError, LabelledSampleWarning, ParameterError
-from drpu.periods.growth import Growth, carry_share, negative_growth, settled_growth
 from drpu.periods.read import ComparedRows, Reading, compared, warn_of_other_shift
 from drpu.priors.calibration import ratio_posterior
 from drpu.priors.estimate import PriorEstimate, prior_from_tails
 from drpu.priors.figures import Figure
+from drpu.priors.matching import Growth, carry_share, negative_growth, settled_growth
 from drpu.priors.tails import ScoreTails
-from drpu.state.batch import Batch
 from drpu.state.fitted import FittedRatio
-from drpu.state.log_odds import TRAINED, LogOddsMap, RowLogOdds, bounded_log_odds
 from drpu.state.population import with_labelled
-from drpu.state.reference import Reference
+from drpu.state.reference import TRAINED, LogOddsMap, Reference, RowLogOdds, bounded_log_odds
+from drpu.state.rows import Batch
 
 UNFAIR = 0.05  # below this p-value the labelled positives differ from the audited ones
 

@@ -1,18 +1,367 @@
-"""Accuracy, precision, recall and cost from true labels of audited rows."""
+r"""Figures from true labels of a few rows, with limits: shares, accuracy, precision, recall, cost.
+
+In a stratified audit :math:`n_h` rows of stratum :math:`h` are labelled, of which :math:`x_h` have
+the property in question. The limits are for :math:`\pi = \sum_h w_h p_h` with known weights.
+Normal limits fail if a stratum has 0 of 20, and with a good score there are many such strata. The
+limits here invert a test instead: a value of :math:`\pi` lies above the upper limit if, under this
+value, the sum :math:`\sum_h w_h X_h / n_h` is at most the observed one with a probability below
+that of the tail. The distribution of the sum is that of the binomial counts; the :math:`p_h`,
+which :math:`\pi` does not determine, have their maximum-likelihood values given :math:`\pi`. With
+one stratum these are the limits of Clopper and Pearson.
+"""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cache, cached_property
 
 import numpy as np
 from scipy.optimize import brentq
+from scipy.special import gammaln, xlogy
 
+from drpu._arrays import BoolArray, FloatArray, IntArray
 from drpu._results import TableColumns, TableResult, figure_columns
-from drpu._typing import BoolArray, FloatArray, IntArray
-from drpu.audits.design import both_tails, stratified_share
-from drpu.priors.figures import Figure
+from drpu.priors.figures import Figure, exact_limit
 from drpu.priors.tails import ScoreTails
+
+_GRID = 4096  # number of steps in the range of the weighted sum
+# Multipliers, as inverse hyperbolic sines: a usual value, and one for shares of 0.
+_USUAL_POSITION = 3.0
+_FARTHEST_POSITION = 30.0
+_LEAST_VARIANCE = 0.2  # of a stratum, relative to the largest that the prior allows
+_MOST_STRATA = 12
+
+
+def both_tails(level: float) -> tuple[float, float]:
+    """Error probabilities of the lower and the upper limit at a confidence level."""
+    return (1 - level) / 2, (1 - level) / 2
+
+
+def stratified_share(
+    weight: FloatArray,
+    hits: FloatArray | IntArray,
+    sizes: FloatArray | IntArray,
+    *,
+    tails: tuple[float, float] = (0.025, 0.025),
+    rows: float = math.inf,
+) -> Figure:
+    r"""Estimate and limits of ``sum(weight * p)`` from ``hits`` of ``sizes`` answers a stratum.
+
+    A stratum without answers may have any share, and the limits include this. They are for the
+    population of the ``rows`` that the weights were counted on, so the noise of the weights,
+    :math:`\sum w_h (p_h - \pi)^2 / N`, is added.
+    """
+    sample = _Sample.of(weight, hits, sizes, rows)
+    lower, upper = tails
+    return Figure(
+        value=sample.value,
+        low=sample.low(lower),
+        high=sample.total - sample.opposite().low(upper),
+        variance=sample.variance,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _PossibleCounts:
+    """Counts that strata can have, one after the other."""
+
+    stratum: IntArray
+    hits: FloatArray
+    sizes: FloatArray  # number of answers in the stratum of each
+    log_ways: FloatArray  # logarithm of the binomial coefficient
+    place: IntArray  # on the grids of all strata
+
+
+@dataclass(frozen=True)
+class _Sample:
+    """Answers in the strata that have answers, and the weight of the strata without answers."""
+
+    weight: FloatArray
+    hits: FloatArray
+    sizes: FloatArray
+    rows: float
+    unseen: float
+
+    @classmethod
+    def of(
+        cls,
+        weight: FloatArray,
+        hits: FloatArray | IntArray,
+        sizes: FloatArray | IntArray,
+        rows: float,
+    ) -> _Sample:
+        answered = (weight > 0) & (np.asarray(sizes) > 0)
+        return cls(
+            weight=np.asarray(weight[answered], dtype=np.float64),
+            hits=np.asarray(hits[answered], dtype=np.float64),
+            sizes=np.asarray(sizes[answered], dtype=np.float64),
+            rows=rows,
+            unseen=float(weight[~answered].sum()),
+        )
+
+    @property
+    def total(self) -> float:
+        return float(self.weight.sum()) + self.unseen
+
+    @property
+    def value(self) -> float:
+        """Weighted mean; strata without answers get the mean of the others."""
+        answered = float(self.weight.sum())
+        if answered == 0:
+            return 0.0
+        return self._observed * self.total / answered
+
+    @property
+    def _observed(self) -> float:
+        """The weighted sum of the observed shares."""
+        return float(self.weight @ (self.hits / self.sizes))
+
+    @property
+    def variance(self) -> float:
+        """A conservative variance of the value."""
+        p = (self.hits + 0.5) / (self.sizes + 1)
+        inside = float(self.weight**2 @ (p * (1 - p) / self.sizes))
+        return inside + self._between(p) + self.unseen**2 / 12
+
+    def opposite(self) -> _Sample:
+        """The sample of the answers without the property; its lower limit gives the upper one."""
+        return _Sample(self.weight, self.sizes - self.hits, self.sizes, self.rows, self.unseen)
+
+    def low(self, tail: float) -> float:
+        """The share at which a sum at least as large as observed has probability ``tail``.
+
+        Strata without answers count as 0.
+        """
+        if not self.hits.any():
+            return 0.0
+        if len(self.weight) == 1:
+            share = exact_limit(self.hits[0], self.sizes[0], tail, upper=False)
+            return float(self.weight[0]) * share
+        as_large = cache(self._as_large)  # brentq evaluates both ends of its interval again
+        near = 0.0
+        far = _USUAL_POSITION
+        while as_large(far) > tail:
+            if far >= _FARTHEST_POSITION:
+                return 0.0
+            near = far
+            far = 1.5 * far
+        if near == 0 and as_large(0.0) <= tail:
+            return self._observed
+
+        # The logarithm of the probability is nearly a parabola, so it needs fewer steps.
+        def excess(position: float) -> float:
+            return math.log(max(as_large(position), 1e-12) / tail)
+
+        position = float(brentq(excess, near, far, xtol=1e-3))
+        return float(self.weight @ self._likeliest(position))
+
+    def _likeliest(self, position: float) -> FloatArray:
+        return likeliest_shares(self.weight, self.hits, self.sizes, math.sinh(position))
+
+    def _as_large(self, position: float) -> float:
+        """P(the weighted sum is at least as large as observed), by the law of the counts on a grid.
+
+        ``position`` determines the share that is tested: 0 is the observed one, and larger
+        positions are smaller shares.
+        """
+        p = self._likeliest(position)
+        step = float(self.weight.sum()) / _GRID
+        cells = self._cells
+        counts = self._counts
+        p_of_count = p[counts.stratum]
+        log_mass = counts.log_ways + xlogy(counts.hits, p_of_count)
+        mass = np.exp(log_mass + xlogy(counts.sizes - counts.hits, 1 - p_of_count))
+        laws = np.bincount(counts.place, weights=mass, minlength=len(p) * cells)
+        spectrum = np.fft.rfft(laws.reshape(len(p), cells), axis=1).prod(axis=0)
+        frequency = 2 * math.pi * np.fft.rfftfreq(cells) / step
+        spectrum *= np.exp(-0.5 * self._between(p) * frequency**2)
+        law = np.fft.irfft(spectrum, cells)
+        # Rounding changes the sum of each stratum by at most half a step: include all that may be
+        # as large.
+        first = max(math.ceil(self._observed / step - len(p) / 2), 0)
+        probability = float(law[first : (_GRID + cells) // 2].sum())
+        return min(max(probability, 0.0), 1.0)
+
+    @property
+    def _cells(self) -> int:
+        """Cells of the grid, with room for the noise of the weights on either side of the sum."""
+        room = _GRID // 2 if self.rows >= 500 else _GRID
+        return _GRID + room
+
+    @cached_property
+    def _counts(self) -> _PossibleCounts:
+        """Every count that a stratum can have, for all strata."""
+        whole_sizes = self.sizes.astype(np.int64)
+        stratum = np.repeat(np.arange(len(whole_sizes)), whole_sizes + 1)
+        hits = np.concatenate([np.arange(size + 1.0) for size in whole_sizes])
+        sizes = self.sizes[stratum]
+        log_ways = gammaln(sizes + 1) - gammaln(hits + 1) - gammaln(sizes - hits + 1)
+        steps_of_hit = self.weight / self.sizes * _GRID / self.weight.sum()
+        place = np.rint(hits * steps_of_hit[stratum]).astype(np.int64)
+        return _PossibleCounts(
+            stratum, hits, sizes, np.asarray(log_ways), stratum * self._cells + place
+        )
+
+    def _between(self, p: FloatArray) -> float:
+        """Variance from the shares of the strata, which were counted on finitely many rows."""
+        share = self.weight / self.weight.sum()
+        return float(self.weight.sum()) ** 2 * float(share @ (p - share @ p) ** 2) / self.rows
+
+
+def likeliest_shares(
+    weight: FloatArray, hits: FloatArray, sizes: FloatArray, multiplier: float
+) -> FloatArray:
+    r"""Shares of the strata with the largest likelihood among all with the same weighted sum.
+
+    With Lagrange's multiplier :math:`\mu`, each solves
+    :math:`\mu w p^2 - (\mu w + n) p + x = 0`. The weighted sum is the observed one at
+    :math:`\mu = 0` and decreases in :math:`\mu`.
+    """
+    m = multiplier * weight
+    linear = m + sizes
+    root = np.sqrt(np.maximum(linear**2 - 4 * m * hits, 0))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        p = np.where(linear > 0, 2 * hits / (linear + root), (linear - root) / (2 * m))
+    return np.asarray(np.clip(np.nan_to_num(p), 0, 1))
+
+
+@dataclass(frozen=True, slots=True)
+class Strata:
+    """A stratified design: number of rows in each range of scores, and number of rows to label.
+
+    Attributes
+    ----------
+    cuts : ndarray of shape (H - 1,)
+        Scores at which the strata begin, ascending; a row belongs to the last stratum
+        whose cut does not exceed its score.
+    rows : ndarray of shape (H,)
+        Number of rows in each stratum.
+    planned : ndarray of shape (H,)
+        Number of rows to label in each stratum.
+    posterior : ndarray of shape (H,)
+        Share of positives that the classifier expects in each stratum.
+    """
+
+    cuts: FloatArray
+    rows: IntArray
+    planned: IntArray
+    posterior: FloatArray
+
+    @property
+    def weight(self) -> FloatArray:
+        """Share of each stratum among the rows."""
+        return np.asarray(self.rows / self.rows.sum())
+
+    def of(self, scores: FloatArray) -> IntArray:
+        """Stratum of each score."""
+        return np.searchsorted(self.cuts, scores, side="right").astype(np.int64)
+
+
+def make_strata(scores: FloatArray, posterior: FloatArray, n: int, highest_prior: float) -> Strata:
+    """Strata of rows by score, with ``n`` rows allocated to them by expected variance.
+
+    The cuts divide the sum of the expected standard deviations into equal parts, which
+    makes equal allocation nearly optimal; one more cut lies where the posterior reaches 1/2.
+    Rows with equal scores share a stratum. ``highest_prior`` determines the smallest variance
+    assumed for a stratum, because the classifier may be wrong about any stratum.
+    """
+    most = min(max(highest_prior, 1e-6), 0.5)
+    least_variance = _LEAST_VARIANCE * most * (1 - most)
+    order = np.argsort(scores, kind="stable")
+    ranked = scores[order]
+    deviation = np.sqrt(np.maximum(posterior * (1 - posterior), least_variance))
+    summed = deviation[order].cumsum()
+    # as many strata as give several answers to each
+    parts = int(np.clip(round(0.7 * math.sqrt(n)), 1, min(n, _MOST_STRATA)))
+    steps = max(parts - 1, 1)
+    ranks = np.searchsorted(summed, summed[-1] * np.arange(1, steps) / steps)
+    if parts > 1:  # a cut where the label changes: with a good score both sides are nearly pure
+        ranks = np.append(ranks, np.searchsorted(np.maximum.accumulate(posterior[order]), 0.5))
+    cuts = np.unique(ranked[np.minimum(ranks, len(ranked) - 1)])
+    cuts = cuts[cuts > ranked[0]]
+
+    stratum = np.searchsorted(cuts, scores, side="right")
+    rows = np.bincount(stratum, minlength=len(cuts) + 1)
+    share = np.bincount(stratum, weights=posterior, minlength=len(cuts) + 1) / rows
+    planned = allocate(rows, np.sqrt(np.maximum(share * (1 - share), least_variance)), n)
+    return Strata(cuts, rows.astype(np.int64), planned, share)
+
+
+def allocate(rows: IntArray, spread: FloatArray, n: int) -> IntArray:
+    """``n`` rows in proportion to ``rows * spread``: one or more of each stratum, at most all."""
+    least = np.minimum(rows, max(1, min(3, n // (2 * len(rows)))))
+    planned = np.zeros(len(rows), dtype=np.int64)
+    share = rows * spread
+    fixed = np.zeros(len(rows), dtype=bool)
+    while not fixed.all():  # strata at their bounds are fixed, and the others share what is left
+        left = n - planned[fixed].sum()
+        target = left * share / share[~fixed].sum()
+        too_few = ~fixed & (target < least)
+        too_many = ~fixed & (target > rows)
+        if too_few.any():
+            planned[too_few] = least[too_few]
+            fixed |= too_few
+        elif too_many.any():
+            planned[too_many] = rows[too_many]
+            fixed |= too_many
+        else:
+            planned[~fixed] = _rounded(target[~fixed], left)
+            break
+    return planned
+
+
+def _rounded(targets: FloatArray, total: int) -> IntArray:
+    """Whole numbers near ``targets`` that add up to ``total``; large remainders are rounded up."""
+    whole = np.floor(targets + 1e-9).astype(np.int64)
+    largest_remainders = np.argsort(whole - targets, kind="stable")
+    whole[largest_remainders[: total - whole.sum()]] += 1
+    return whole
+
+
+def draw_rows(strata: Strata, scores: FloatArray, rng: np.random.RandomState) -> IntArray:
+    """Positions of the rows to label, in random order: the first ones are also a random sample."""
+    stratum = strata.of(scores)
+    drawn = []
+    for h, planned in enumerate(strata.planned):
+        drawn.append(rng.choice(np.flatnonzero(stratum == h), size=planned, replace=False))
+    return np.asarray(rng.permutation(np.concatenate(drawn)), dtype=np.int64)
+
+
+def expected_width(strata: Strata, level: float, highest_prior: float) -> float:
+    """Width of the interval if the answers are as the classifier expects."""
+    share = stratified_share(
+        strata.weight,
+        strata.planned * strata.posterior,
+        strata.planned,
+        tails=both_tails(level),
+        rows=float(strata.rows.sum()),
+    )
+    return min(share.high, highest_prior) - min(share.low, highest_prior)
+
+
+def combine_figures(figures: list[Figure]) -> Figure:
+    """The mean of independent estimates of the same quantity, weighted by their inverse variances.
+
+    Lower and upper limits are combined separately (MOVER).
+    """
+    if len(figures) == 1:
+        return figures[0]
+    value = np.array([figure.value for figure in figures])
+    low = np.array([figure.low for figure in figures])
+    high = np.array([figure.high for figure in figures])
+    variance = np.array([figure.variance for figure in figures])
+    weight = 1 / np.maximum(variance, 1e-12)
+    weight /= weight.sum()
+    mean = float(weight @ value)
+    below = float(np.sqrt(((weight * (value - low)) ** 2).sum()))
+    above = float(np.sqrt(((weight * (high - value)) ** 2).sum()))
+    return Figure(
+        value=mean,
+        low=max(mean - below, 0.0),
+        high=min(mean + above, 1.0),
+        variance=float(weight**2 @ variance),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +455,7 @@ def evaluate_answers(
     """Performance of the predictions ``flagged`` on the answered rows, for their population.
 
     Shares of the population have the limits of
-    :func:`drpu.audits.design.stratified_share`. Ratios and sums of two such shares combine
+    :func:`drpu.audits.evaluation.stratified_share`. Ratios and sums of two such shares combine
     the limits of both (MOVER), with the correlation that outcomes of the same row have.
     """
     positive = answers.positive

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import betaincinv, expit, ndtri
 
-from drpu._typing import BoolArray, FloatArray, IntArray
+from drpu._arrays import BoolArray, FloatArray, IntArray
 from drpu.priors.figures import Figure
 
 _LEAST = 1e-3  # rates below it would give single rows weights that no estimate survives

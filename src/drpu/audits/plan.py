@@ -10,11 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from drpu._arrays import as_numpy
+from drpu._arrays import BoolArray, FloatArray, IntArray, Rows, as_numpy
 from drpu._checks import check_choice, check_fraction, check_integer, check_real
-from drpu._typing import BoolArray, FloatArray, IntArray, Rows
-from drpu.audits.design import Strata, draw_rows, expected_width, make_strata
-from drpu.audits.evaluation import Answers
+from drpu.audits.evaluation import Answers, Strata, draw_rows, expected_width, make_strata
 from drpu.exceptions import (
     DataError,
     DataTypeError,
@@ -25,10 +23,10 @@ from drpu.exceptions import (
 from drpu.periods.read import matched_prior
 from drpu.priors.calibration import ratio_posterior
 from drpu.priors.tails import ScoreTails
-from drpu.state.batch import Batch
 from drpu.state.fitted import FittedRatio
 from drpu.state.labels import Classes, listed
 from drpu.state.reference import Reference
+from drpu.state.rows import Batch
 from drpu.tables.frames import collected, warn_of_order
 from drpu.tables.values import NULL_WORDS, is_missing, is_missing_cell
 

@@ -20,11 +20,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import expit, log_expit, ndtri
 
-from drpu._typing import BoolArray, FloatArray, IntArray
-from drpu.audits.design import stratified_share
-from drpu.audits.evaluation import Answers
+from drpu._arrays import BoolArray, FloatArray, IntArray
+from drpu.audits.evaluation import Answers, stratified_share
 from drpu.priors.figures import Figure
-from drpu.state.log_odds import (
+from drpu.state.reference import (
     INTERCEPT_SPREAD,
     SLOPE_SPREAD,
     TRAINED,
@@ -279,8 +278,9 @@ def assisted_share(
 ) -> Figure:
     r"""Share of positives in the population of ``rows``, from answers and with the help of a map.
 
-    With several strata the limits are those of :func:`drpu.audits.design.stratified_share`, which
-    use the answers alone; the strata already give most of what the map could add. With one
+    With several strata the limits are those of
+    :func:`drpu.audits.evaluation.stratified_share`, which use the
+    answers alone; the strata already give most of what the map could add. With one
     stratum, the limits invert a test of the number of positives. Under a hypothesis, the answers
     are independent with the probabilities of the map after a shift of its intercept, and the shift
     determines the share in all rows. A map that promises more precision than the residuals show

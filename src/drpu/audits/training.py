@@ -1,19 +1,22 @@
-"""Answers that a fit uses: rows of known class, and the training prior."""
+"""What a fit learns of its labels: rows of known class, the prior, weights of labelled rows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+import narwhals as nw
 import numpy as np
 
-from drpu._samples import Sample, SamplePair
-from drpu._typing import BoolArray, FloatArray, IntArray, Rows
+from drpu._arrays import BoolArray, FloatArray, IntArray, Rows
+from drpu._checks import check_numbers, one_line
+from drpu._results import TableColumns, TableResult, figure_columns
+from drpu._samples import Sample, SamplePair, indexable, is_sparse
 from drpu.audits.combine import half_an_answer, share_as_prior
-from drpu.audits.design import combine_figures
-from drpu.audits.evaluation import Answers
-from drpu.audits.labelling import answer_weights
+from drpu.audits.evaluation import Answers, combine_figures
+from drpu.audits.labelling import answer_weights, inverse_weights
+from drpu.audits.labelling import labelling_rates as rates_by_cell
 from drpu.audits.plan import (
     Audit,
     AuditPart,
@@ -23,12 +26,15 @@ from drpu.audits.plan import (
     read_answers,
     refuse_repeated,
 )
-from drpu.exceptions import ContradictionWarning, DataError
+from drpu.exceptions import ContradictionWarning, DataError, ParameterError
+from drpu.models.clusters import refuse_frame
 from drpu.models.crossfit import Known
 from drpu.priors.estimate import PriorEstimate
 from drpu.priors.figures import Figure
-from drpu.state.labels import Classes
+from drpu.state.labels import Classes, check_same_rows, read_labels, split_negatives
 from drpu.state.population import with_labelled
+from drpu.tables.frames import collected, is_frame, warn_of_order
+from drpu.tables.values import is_missing
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,3 +226,252 @@ def _among_unlabeled(share: Figure, n_labelled: int, n_unlabeled: int) -> Figure
 
     variance = share.variance * (n / n_unlabeled) ** 2
     return Figure(remaining(share.value), remaining(share.low), remaining(share.high), variance)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LabellingWeights(TableResult):
+    """Weights under which the labelled rows represent all positives, and the rates behind them.
+
+    Attributes
+    ----------
+    weights : ndarray of shape (n,)
+        One weight per row, for ``fit(X, y, sample_weight=...)``: 1 for rows that are not labelled,
+        and with mean 1 for labelled rows. Multiply them by your own weights if you have some.
+    rates : dict
+        Rate of labelling by the value of the column ``by``, or by the tuple of values of several
+        columns: a figure with ``value``, ``low`` and ``high``.
+    by : tuple
+        The columns.
+    n_labelled : dict
+        Number of labelled rows by the same values.
+    """
+
+    weights: FloatArray
+    rates: dict[Any, Figure]
+    by: tuple[Any, ...]
+    n_labelled: dict[Any, int]
+
+    def to_columns(self) -> TableColumns:
+        """One row per value of the columns, with its rate and its number of labelled rows."""
+        levels = list(self.rates)
+        if len(self.by) > 1:
+            levels = [", ".join(map(str, level)) for level in levels]
+        figures = figure_columns(self.rates.values())
+        return {
+            "level": levels,
+            "rate": figures["value"],
+            "low": figures["low"],
+            "high": figures["high"],
+            "labelled": [self.n_labelled[level] for level in self.rates],
+        }
+
+    def _title(self) -> str:
+        names = ", ".join(map(str, self.by))
+        return f"{len(self.weights):,} rows, rates of labelling by {names}"
+
+
+def labelling_weights(
+    X: Rows,
+    y: Any,
+    *,
+    by: Any,
+    rates: Mapping[Any, float] | None = None,
+    audits: Any = None,
+    pos_label: Any = None,
+    negative_label: Any = None,
+) -> LabellingWeights:
+    """Weights for a fit where the rate at which positives are labelled depends on known columns.
+
+    The labelled positives are then no random sample of all positives. With weights in inverse
+    proportion to the rates they represent all of them.
+
+    Parameters
+    ----------
+    X : rows of shape (n, d)
+        The training rows, in memory.
+    y : array-like of shape (n,)
+        Their labels, as in :meth:`drpu.DRPUClassifier.fit`.
+    by : str, int or list
+        The columns that decide who gets labelled, such as a branch or a month; positions if ``X``
+        is an array.
+    rates : mapping, optional
+        The known probability that a positive is labelled, by the value of the column, or by the
+        tuple of values of several columns. Give this or ``audits``.
+    audits : list of Audit, optional
+        Answers about rows of ``X``, or about its unlabeled rows, from which the rates are
+        estimated.
+    pos_label, negative_label : label, optional
+        As in :class:`drpu.DRPUClassifier`.
+
+    Returns
+    -------
+    result : LabellingWeights
+        ``result.weights`` for ``sample_weight``, and ``result.rates`` with their limits.
+
+    Notes
+    -----
+    In each cell of the columns the rate is :math:`l / (l + u s)` with :math:`l` labelled
+    rows, :math:`u` unlabeled ones and the share :math:`s` of positives among them. Rates of cells
+    with few answers are shrunk to the mean over cells.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from drpu import labelling_weights
+    >>> branch = np.array([0, 0, 0, 1, 1, 1, 1, 1])
+    >>> y = np.array([1, 1, 0, 1, 0, 0, 0, 0])
+    >>> found = labelling_weights(branch[:, None], y, by=0, rates={0: 0.8, 1: 0.2})
+    >>> found.weights
+    array([0.5, 0.5, 1. , 2. , 1. , 1. , 1. , 1. ])
+    """
+    if (rates is None) == (audits is None):
+        raise ParameterError(
+            "give rates, the known ones, or audits to estimate them, one of the two."
+        )
+    refuse_frame(X)
+    X = collected(X)
+    warn_of_order(X, y=y)
+    y, _, classes = split_negatives(y, negative_label, pos_label)
+    labelled, read_classes = read_labels(y, pos_label)
+    cells = _Cells.of(X, by)
+    check_same_rows(len(cells.cell), len(labelled))
+    if audits is not None:
+        answers = training_answers(audits, read_classes if classes is None else classes, labelled)
+        rate_of_level = _rates_from_answers(cells, labelled, answers)
+    else:
+        rate_of_level = _known_rates(rates, cells.levels_of(labelled))
+    value_of_cell = np.full(len(cells.levels), np.nan)
+    n_labelled = dict.fromkeys(rate_of_level, 0)
+    labelled_of_cell = cells.count(labelled)
+    for k, level in enumerate(cells.levels):
+        if level in rate_of_level:
+            value_of_cell[k] = rate_of_level[level].value
+            n_labelled[level] = int(labelled_of_cell[k])
+    weights = np.ones(len(labelled))
+    weights[labelled] = inverse_weights(value_of_cell[cells.cell[labelled]])
+    return LabellingWeights(weights, rate_of_level, tuple(_listed(by)), n_labelled)
+
+
+def _known_rates(rates: Any, needed: list[Any]) -> dict[Any, Figure]:
+    """Given rates as figures without uncertainty; every level with labelled rows needs one."""
+    if not isinstance(rates, Mapping):
+        raise ParameterError(
+            "rates must be a mapping from the values of the columns by to rates. If you know the "
+            "rate of each row, no function is needed: labelled rows have weights 1 / rate, divided "
+            "by their mean."
+        )
+    for level in needed:
+        if level not in rates:
+            raise DataError(
+                "rates must have a rate for every level with labelled rows, got none for "
+                f"{level!r:.100}."
+            )
+    values = check_numbers("rates", list(rates.values()))
+    figures = {}
+    for level, value in zip(rates, values.tolist(), strict=True):
+        if not 0 < value <= 1:
+            raise DataError(f"rates must lie in (0, 1], as they are probabilities, got {value!r}.")
+        figures[level] = Figure(value, value, value)
+    return figures
+
+
+def _rates_from_answers(
+    cells: _Cells, labelled: BoolArray, answers: list[TrainingAnswers]
+) -> dict[Any, Figure]:
+    """Rate of labelling in each cell, from answers about unlabeled rows of the fit."""
+    places = []
+    positives = []
+    weights = []
+    for part in answers:
+        if part.other is None:
+            unlabeled = ~labelled[part.place]
+            places.append(part.place[unlabeled])
+            positives.append(part.answers.positive[unlabeled])
+            weights.append(1 / part.chance[unlabeled])
+    if not places:
+        raise ParameterError(
+            "audits must have answers about rows of X, from which the rates are estimated: answers "
+            "about other rows say nothing about them. If you know the rates, pass "
+            "rates={level: rate}."
+        )
+    rates = rates_by_cell(
+        cells.count(labelled),
+        cells.count(~labelled),
+        cells.cell[np.concatenate(places)],
+        np.concatenate(positives),
+        weight=np.concatenate(weights),
+    )
+    return dict(zip(cells.levels, rates, strict=True))
+
+
+def _listed(by: Any) -> list[Any]:
+    """The columns as a list; ``by`` may be one column or several."""
+    several = hasattr(by, "__len__") and not isinstance(by, str)
+    columns: list[Any] = list(by) if several else [by]
+    if not columns:
+        raise ParameterError("by must name at least one column, got none.")
+    return columns
+
+
+@dataclass(frozen=True, slots=True)
+class _Cells:
+    """The levels of some columns, values or tuples of values, and the cell of each row."""
+
+    levels: list[Any]
+    cell: IntArray
+
+    @classmethod
+    def of(cls, X: Any, by: Any) -> _Cells:
+        """The cells of the rows of ``X`` by the columns ``by``."""
+        columns = _listed(by)
+        values = _frame_values(X, columns) if is_frame(X) else _array_values(X, columns)
+        filled = [_without_gaps(column) for column in values]
+        level_of_row = filled[0] if len(columns) == 1 else list(zip(*filled, strict=True))
+        levels = sorted(set(level_of_row), key=str)
+        number = {level: k for k, level in enumerate(levels)}
+        cell = np.array([number[level] for level in level_of_row], dtype=np.int64)
+        return cls(levels, cell)
+
+    def count(self, rows: BoolArray) -> IntArray:
+        """How many of these rows are in each cell."""
+        return np.bincount(self.cell[rows], minlength=len(self.levels))
+
+    def levels_of(self, rows: BoolArray) -> list[Any]:
+        """The levels that these rows have."""
+        return [self.levels[k] for k in np.unique(self.cell[rows])]
+
+
+def _without_gaps(values: list[Any]) -> list[Any]:
+    """The values with None for every missing one, so that all of these are equal."""
+    return [None if is_missing(value) else value for value in values]
+
+
+def _frame_values(X: Any, columns: list[Any]) -> list[list[Any]]:
+    table = nw.from_native(X, eager_only=True)
+    for name in columns:
+        if name not in table.columns:
+            raise DataError(f"by must name columns of X, got {name!r}.")
+    return [table[name].to_list() for name in columns]
+
+
+def _array_values(X: Any, columns: list[Any]) -> list[list[Any]]:
+    try:
+        array = indexable(X)
+    except ValueError as error:
+        raise DataError(f"X must have rows of one length: {one_line(error)}") from error
+    if array.ndim != 2:
+        raise DataError(
+            f"by needs rows with columns, got X of shape {array.shape}: if you know the rate of "
+            "each row, labelled rows have weights 1 / rate, divided by their mean."
+        )
+    for name in columns:
+        is_whole = isinstance(name, (int, np.integer)) and not isinstance(name, bool)
+        if not is_whole or not 0 <= name < array.shape[1]:
+            raise ParameterError(
+                f"by must hold positions of columns for an array, got {columns!r}."
+            )
+    chosen: Any = array[:, columns]
+    if is_sparse(X):
+        chosen = chosen.toarray()
+    values: list[list[Any]] = chosen.T.tolist()
+    return values

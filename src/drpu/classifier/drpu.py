@@ -14,6 +14,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
+from drpu._arrays import BoolArray, FloatArray, Rows
 from drpu._checks import (
     SCENARIO_CHOICES,
     check_choice,
@@ -28,7 +29,6 @@ from drpu._checks import (
 )
 from drpu._progress import inform, part, progress_bar
 from drpu._samples import n_rows
-from drpu._typing import BoolArray, FloatArray, Rows
 from drpu.classifier.fitting import (
     check_prior_parameter,
     grouped_copies,
@@ -39,7 +39,6 @@ from drpu.classifier.fitting import (
     warn_of_notes,
     with_categories,
 )
-from drpu.classifier.labels import read_labels, warn_of_guess, warn_of_more_positives
 from drpu.classifier.reading import (
     FitArguments,
     check_counts,
@@ -61,31 +60,27 @@ from drpu.priors.calibration import Calibration, calibrate
 from drpu.priors.estimate import PriorEstimate, as_prior, warn_if_not_identified
 from drpu.priors.figures import Figure
 from drpu.priors.tails import ScoreTails
-from drpu.state.batch import Batch
-from drpu.state.columns import Columns
 from drpu.state.costs import Costs, check_cost
 from drpu.state.fitted import FittedRatio
 from drpu.state.history import Backtest, LabelCount
-from drpu.state.labels import Classes, Labels
-from drpu.state.log_odds import LogOddsMap
-from drpu.state.population import Population
+from drpu.state.labels import Classes, Labels, read_labels, warn_of_guess, warn_of_more_positives
+from drpu.state.population import Columns, Population
 from drpu.state.record import PUClassifier, parameters_of
-from drpu.state.reference import Reference
-from drpu.state.training import RawRows, TrainingSet
-from drpu.tables.frames import warn_of_order
+from drpu.state.reference import LogOddsMap, Reference
+from drpu.state.rows import Batch, RawRows, TrainingSet
+from drpu.tables.frames import collected, is_frame, warn_of_order
 
 if TYPE_CHECKING:  # modules that a fit does not need
     from drpu.audits.evaluation import Evaluation, FairnessTest
     from drpu.audits.labelling import Sensitivity
     from drpu.audits.plan import Audit, AuditPlan, GroupPlans
-    from drpu.classifier.explain import Reasons
     from drpu.classifier.records import AdaptedRecord, DRPURecord
+    from drpu.decisions.contributions import Reasons
     from drpu.decisions.gain import Budget
     from drpu.decisions.performance import Performance
-    from drpu.periods.columns import ColumnShift
-    from drpu.periods.group_priors import GroupPriors
-    from drpu.periods.mixture_test import MixtureTest
+    from drpu.periods.groups import GroupPriors
     from drpu.periods.read import Reading, Shift
+    from drpu.periods.shift_tests import ColumnShift, MixtureTest
 
 BACKTEST_SHARE = 0.8  # of the time of a fit with a backtest: up to six fits to fewer rows
 
@@ -574,7 +569,7 @@ class RatioClassifier(PUClassifier):
         priors : GroupPriors
             For each group its prior, what moved, the warnings about it, and its ``classifier``,
             which makes its labels. The values of small groups are shrunk towards the prior of all
-            rows; see :class:`drpu.periods.group_priors.GroupPriors` for the rule.
+            rows; see :class:`drpu.periods.groups.GroupPriors` for the rule.
 
         Examples
         --------
@@ -841,9 +836,11 @@ class RatioClassifier(PUClassifier):
         >>> clf.contributions(X[:3]).shape
         (3, 2)
         """
-        from drpu.classifier.explain import contributions
+        from drpu.decisions.contributions import contributions_of
 
-        return contributions(self, X)
+        if is_frame(X):
+            X = collected(X)
+        return contributions_of(self.fitted_, X, read_rows(self, X))
 
     def reasons(self, X: Rows, n: int = 3) -> list[Reasons]:
         """The columns that speak most for and against each row, from :meth:`contributions`.
@@ -860,9 +857,10 @@ class RatioClassifier(PUClassifier):
         reasons : list of Reasons
             One for each row, with the attributes ``favour`` and ``against``.
         """
-        from drpu.classifier.explain import reasons
+        from drpu.decisions.contributions import reasons_of
 
-        return reasons(self, X, check_integer("n", n, low=1))
+        rows = X.rows if isinstance(X, Batch) else read_rows(self, X)
+        return reasons_of(self.fitted_, rows, check_integer("n", n, low=1))
 
 
 def in_memory(X: Any) -> bool:
@@ -1070,7 +1068,7 @@ def _expected_html(classifier: AdaptedClassifier) -> dict[str, str]:
 
 
 def _doubts_about(classifier: AdaptedClassifier) -> list[str]:
-    from drpu.periods.columns import OTHER_SHIFT
+    from drpu.periods.shift_tests import OTHER_SHIFT
 
     doubts = []
     if not classifier.test_prior_.identified:

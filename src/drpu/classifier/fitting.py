@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from drpu._arrays import IntArray, Rows
 from drpu._checks import check_choice
 from drpu._samples import Sample, SamplePair, is_sparse
-from drpu._typing import IntArray, Rows
 from drpu.exceptions import (
     AlphaWarning,
     ContradictionWarning,

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from drpu._arrays import Rows
 from drpu._checks import check_integer, check_random_state
-from drpu._typing import Rows
 from drpu.audits.answers_file import read_audit
 from drpu.audits.combine import evaluate_parts, resolve_audit
 from drpu.audits.evaluation import Evaluation
@@ -19,17 +19,20 @@ from drpu.classifier.reading import read_batch
 from drpu.decisions.budget import budget_depth
 from drpu.decisions.point import operating_point
 from drpu.exceptions import DataError, ParameterError, silent
-from drpu.periods.group_priors import GroupPrior, GroupPriors, joint_level, with_answers
 from drpu.periods.groups import (
+    GroupPrior,
+    GroupPriors,
     GroupReader,
     Groups,
     ReadGroup,
     group_values,
+    joint_level,
     shrunken_priors,
     warn_by_group,
+    with_answers,
 )
-from drpu.state.batch import Batch
 from drpu.state.labels import labels_of
+from drpu.state.rows import Batch
 from drpu.tables.values import flat_values, is_missing_cell
 
 

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 from sklearn.pipeline import Pipeline
 
+from drpu._arrays import FloatArray, Rows
 from drpu._codec import Items, NotKept, kept
-from drpu._typing import FloatArray, Rows
 from drpu.audits.plan import Audit, AuditPart, RandomPart
 from drpu.classifier.drpu import RatioClassifier
 from drpu.classifier.records import RatioRecord

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from drpu._arrays import FloatArray, Rows
 from drpu._samples import Sample, SamplePair
-from drpu._typing import FloatArray, Rows
 from drpu.classifier.fitting import KERNEL_MEANS
 from drpu.exceptions import PriorBoundaryWarning, PriorError
 from drpu.models.crossfit import Folds, cross_fit, resolve_holdout, tails_of

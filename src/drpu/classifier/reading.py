@@ -10,25 +10,27 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import column_or_1d, validate_data
 
-from drpu._arrays import as_numpy
+from drpu._arrays import BoolArray, FloatArray, IntArray, Rows, as_numpy
 from drpu._checks import LARGEST, check_numbers, check_weights, unit_weights
 from drpu._samples import Sample, SamplePair, n_rows, stack_rows
-from drpu._typing import BoolArray, FloatArray, IntArray, Rows
-from drpu.classifier.labels import read_labels, split_negatives, warn_of_more_positives
 from drpu.exceptions import DataError, LabelError, ParameterError, ScenarioWarning
 from drpu.models.clusters import Ranges, engine_of, refuse_frame
 from drpu.models.crossfit import Known
 from drpu.models.learner import Accepts, Function, RatioLearner, as_rows, check_pixels, check_shape
 from drpu.priors.estimate import PriorEstimate
 from drpu.priors.tails import ScoreTails
-from drpu.state.batch import Batch
-from drpu.state.columns import Columns, TrainingColumns
 from drpu.state.fitted import FittedRatio
 from drpu.state.history import LabelCount
-from drpu.state.labels import Classes, Labels, check_same_rows
-from drpu.state.population import Population, TrainingMark, count_labels
-from drpu.state.training import BacktestPlan, RawRows, TrainingSet
-from drpu.tables.cells import ColumnProfile, profile_columns
+from drpu.state.labels import (
+    Classes,
+    Labels,
+    check_same_rows,
+    read_labels,
+    split_negatives,
+    warn_of_more_positives,
+)
+from drpu.state.population import Columns, Population, TrainingColumns, TrainingMark, count_labels
+from drpu.state.rows import BacktestPlan, Batch, RawRows, TrainingSet
 from drpu.tables.encoder import TableEncoder, fixed_cells
 from drpu.tables.frames import (
     Frame,
@@ -40,7 +42,7 @@ from drpu.tables.frames import (
     warn_of_order,
 )
 from drpu.tables.notes import Note, reappearing_share, table_notes
-from drpu.tables.values import missing
+from drpu.tables.values import ColumnProfile, missing, profile_columns
 
 # -- training rows -----------------------------------------------------------------------------
 

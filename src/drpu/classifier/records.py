@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from drpu._arrays import FloatArray
 from drpu._codec import kept
-from drpu._typing import FloatArray
 from drpu.classifier.drpu import AdaptedClassifier, DRPUClassifier, RatioClassifier
 from drpu.decisions.point import OperatingPoint
 from drpu.periods.read import Reading

@@ -14,19 +14,19 @@ import typer.main
 from drpu.cli.options import Output
 from drpu.cli.show import Result, print_result
 
-# A command is the function of the same name in the module of the same name in ``commands``.
+# Each command is a function of the same name in the module of this package stated here.
 COMMANDS = {
-    "fit": "Fit a classifier to the rows of a file.",
-    "adapt": "Estimate the share of positives in new rows.",
-    "predict": "Label rows, with probabilities.",
-    "prior": "Share of positives by file, group or month.",
-    "audit": "Choose rows for which true labels are needed.",
-    "evaluate": "Measure performance with true labels.",
-    "suspects": "List labels that look wrong, and copies of labelled rows.",
-    "inspect": "Describe a saved classifier.",
-    "verify": "Check a saved classifier without loading it.",
-    "report": "Write an HTML report with a what-if explorer.",
-    "demo": "Show the method on images of digits.",
+    "fit": ("fit", "Fit a classifier to the rows of a file."),
+    "adapt": ("rows", "Estimate the share of positives in new rows."),
+    "predict": ("rows", "Label rows, with probabilities."),
+    "prior": ("rows", "Share of positives by file, group or month."),
+    "audit": ("answers", "Choose rows for which true labels are needed."),
+    "evaluate": ("answers", "Measure performance with true labels."),
+    "suspects": ("answers", "List labels that look wrong, and copies of labelled rows."),
+    "inspect": ("describe", "Describe a saved classifier."),
+    "verify": ("describe", "Check a saved classifier without loading it."),
+    "report": ("describe", "Write an HTML report with a what-if explorer."),
+    "demo": ("describe", "Show the method on images of digits."),
 }
 
 # The base class of typer's errors; some versions of typer contain a copy of click.
@@ -130,8 +130,8 @@ def _keyword(name: str, kind: Any, default: Any) -> Parameter:
     return Parameter(name, Parameter.KEYWORD_ONLY, annotation=kind, default=default)
 
 
-for _name, _summary in COMMANDS.items():
-    _module = import_module(f"drpu.cli.commands.{_name}")
+for _name, (_place, _summary) in COMMANDS.items():
+    _module = import_module(f"drpu.cli.{_place}")
     _add(getattr(_module, _name), _summary)
 
 command = typer.main.get_command(app)  # made once, not at each call

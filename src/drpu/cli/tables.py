@@ -22,8 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from drpu._checks import LARGEST
-from drpu._optional import require
+from drpu._checks import LARGEST, require
 from drpu._output import check_output, output_file
 from drpu.cli.show import listed, plain, printable
 from drpu.exceptions import DataError, DataTypeError, MissingExtraError, ParameterError

@@ -11,18 +11,18 @@ from typing import Annotated, Any
 
 import numpy as np
 
+from drpu._arrays import FloatArray, IntArray
 from drpu._checks import check_fraction, check_integer, check_real
 from drpu._codec import Kept, NotKept, Number, kept
-from drpu._typing import FloatArray, IntArray
 from drpu.decisions.gain import Budget, Gain
 from drpu.decisions.performance import Decision
 from drpu.decisions.point import CostPoint, Expected, OperatingPoint, decision_at
 from drpu.exceptions import ParameterError
 from drpu.priors.estimate import PriorEstimate
 from drpu.priors.tails import ScoreTails
-from drpu.state.batch import Batch
 from drpu.state.fitted import FittedRatio
 from drpu.state.reference import Reference
+from drpu.state.rows import Batch
 
 Unbounded = Annotated[float, Number(-math.inf, math.inf)]
 Gap = tuple[float, float]

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from drpu._arrays import FloatArray, IntArray
 from drpu._results import TableColumns, TableResult, figure_columns
-from drpu._typing import FloatArray, IntArray
 from drpu.priors.estimate import PriorEstimate
 from drpu.priors.figures import Figure, exact_limits, exact_limits_of
 from drpu.priors.tails import ScoreTails

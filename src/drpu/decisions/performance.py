@@ -20,8 +20,8 @@ from typing import Self
 import numpy as np
 from scipy.special import ndtri
 
+from drpu._arrays import FloatArray, IntArray
 from drpu._results import TableColumns, TableResult
-from drpu._typing import FloatArray, IntArray
 from drpu.priors.calibration import calibrate
 from drpu.priors.estimate import PriorEstimate
 from drpu.priors.figures import exact_limits

@@ -1,7 +1,5 @@
 """Operating points: how a density ratio becomes a probability and a label."""
 
-# ruff: noqa: D102  (the docstrings of overridden methods are those of OperatingPoint)
-
 from __future__ import annotations
 
 import math
@@ -12,21 +10,30 @@ from typing import TYPE_CHECKING, Annotated, Any, Self, TypeAlias
 import numpy as np
 from scipy.special import expit, logit
 
+from drpu._arrays import BoolArray, FloatArray
 from drpu._codec import Kept, Number, kept
-from drpu._typing import BoolArray, FloatArray
-from drpu.decisions.thresholds import ratio_threshold
 from drpu.models.learner import LOG_LIMIT
-from drpu.priors.calibration import ratio_posterior
+from drpu.priors.calibration import ratio_posterior, ratio_threshold
 from drpu.priors.estimate import PriorEstimate
 from drpu.priors.tails import ScoreTails
 from drpu.state.costs import KeptCosts, check_cost
 from drpu.state.fitted import FittedRatio, level_offsets, tie_break
-from drpu.state.log_odds import FARTHEST, LogOddsMap, RowLogOdds, bounded_log_odds
-from drpu.state.reference import NEAREST, Reference
+from drpu.state.reference import (
+    FARTHEST,
+    NEAREST,
+    LogOddsMap,
+    Reference,
+    RowLogOdds,
+    bounded_log_odds,
+)
 
-if TYPE_CHECKING:  # modules that labels do not need
+if TYPE_CHECKING:
     from drpu.decisions.gain import Gain
     from drpu.decisions.performance import Decision, Performance
+
+
+# ruff: noqa: D102  (the docstrings of overridden methods are those of OperatingPoint)
+
 
 # the figures and their two limits
 Expected: TypeAlias = "tuple[Performance, Performance, Performance]"

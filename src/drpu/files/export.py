@@ -16,8 +16,7 @@ from drpu.models.graphs import Graph, onnx_indicators
 from drpu.models.learner import LOG_LIMIT, exported
 from drpu.priors.calibration import Calibration
 from drpu.state.fitted import FittedRatio, label_offsets
-from drpu.state.log_odds import FARTHEST, LogOddsMap
-from drpu.state.reference import NEAREST
+from drpu.state.reference import FARTHEST, NEAREST, LogOddsMap
 from drpu.tables.encoder import TableEncoder
 
 # Scores this close below a level count as equal to it. Networks are computed in float32; of the

@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 from sklearn.pipeline import Pipeline
 
+from drpu._arrays import FloatArray
 from drpu._checks import check_flag, check_integer
 from drpu._codec import decode, encode
 from drpu._output import output_file
-from drpu._typing import FloatArray
 from drpu.classifier.drpu import RatioClassifier
 from drpu.exceptions import ArtifactError, MissingExtraError
 from drpu.files.archive import MAX_BYTES, SCHEMA, Archive, open_archive, read_bytes, write_archive
@@ -35,12 +35,10 @@ StrPath = str | os.PathLike[str]
 # when used.
 KIND_MODULES = (
     *registry.KIND_MODULES,
-    "drpu.state.columns",
+    "drpu.state.population",
     "drpu.state.costs",
     "drpu.state.history",
     "drpu.state.labels",
-    "drpu.state.log_odds",
-    "drpu.state.population",
     "drpu.state.reference",
     "drpu.periods.read",
     "drpu.decisions.budget",
@@ -51,8 +49,7 @@ KIND_MODULES = (
     "drpu.state.record",
     "drpu.priors.calibration",
     "drpu.priors.estimate",
-    "drpu.scale.alarm",
-    "drpu.tables.cells",
+    "drpu.tables.values",
     "drpu.priors.tails",
     "drpu.rivals.rival",
     "drpu.tables.columns",

@@ -12,15 +12,14 @@ from scipy.optimize import minimize
 from scipy.special import expit
 from sklearn.base import clone
 
+from drpu._arrays import FloatArray, Rows
 from drpu._checks import check_random_state
 from drpu._codec import Array, Items, kept
 from drpu._progress import progress
 from drpu._samples import Sample, SamplePair, is_sparse, n_rows
-from drpu._typing import FloatArray, Rows
 from drpu.exceptions import DataError, ImputationWarning, ParameterError
-from drpu.models.boosted import BoostedFunction, BoostedRatio
+from drpu.models.boosted import BoostedFunction, BoostedRatio, ForestRatio
 from drpu.models.choices import AUTO
-from drpu.models.forest import ForestRatio
 from drpu.models.fourier import FourierRatio, LinearRatio
 from drpu.models.graphs import Graph, onnx_indicators
 from drpu.models.learner import (
@@ -35,8 +34,8 @@ from drpu.models.learner import (
 )
 from drpu.models.splits import TrainAndHeld, hold_out
 from drpu.models.trees import TreeFunction, TreesTogether, category_columns
-from drpu.tables.cells import smooth_medians
 from drpu.tables.encoder import Indicators
+from drpu.tables.values import smooth_medians
 
 # -- the function ---------------------------------------------------------------------------------
 

@@ -12,16 +12,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from drpu._arrays import BoolArray, FloatArray, IntArray
 from drpu._checks import check_integer, check_random_state, check_real
 from drpu._progress import part, progress
-from drpu._typing import BoolArray, FloatArray, IntArray
 from drpu.exceptions import DataError, DataTypeError, LabelError, ParameterError
 from drpu.models.crossfit import Folds, resolve_holdout
 from drpu.models.learner import Accepts
 from drpu.priors.tails import ScoreTails
-from drpu.tables.cells import MOST_PROFILED_COLUMNS, Cells, range_limits
 from drpu.tables.encoder import TableEncoder, fixed_cells
-from drpu.tables.values import is_missing
+from drpu.tables.values import MOST_PROFILED_COLUMNS, Cells, is_missing, range_limits
 
 if TYPE_CHECKING:  # modules that only fits on a cluster need
     from drpu.models.boosted import BoostedFunction

@@ -22,11 +22,11 @@ import numpy as np
 from joblib import Parallel, cpu_count, delayed, effective_n_jobs
 from sklearn.base import clone
 
+from drpu._arrays import BoolArray, FloatArray, IntArray, Rows
 from drpu._checks import check_fraction, check_integer, check_random_state
 from drpu._codec import Items, Number, kept
 from drpu._progress import Step, rest
 from drpu._samples import Sample, SamplePair
-from drpu._typing import BoolArray, FloatArray, IntArray, Rows
 from drpu.exceptions import DataError, FewPositivesWarning, ParameterError, heard, warn
 from drpu.models.choices import JOBS
 from drpu.models.graphs import Graph

@@ -23,10 +23,10 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
 
+from drpu._arrays import FloatArray, IntArray, Rows
 from drpu._checks import check_random_state
 from drpu._codec import NotKept, Number, Text, Whole, kept
 from drpu._samples import SamplePair, n_rows
-from drpu._typing import FloatArray, IntArray, Rows
 from drpu.exceptions import ArtifactError, DataError, DRPUError, ParameterError
 from drpu.models.learner import Function, RatioLearner, seeded
 from drpu.tables.frames import FrameRows, native_rows

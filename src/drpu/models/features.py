@@ -13,9 +13,9 @@ from scipy import sparse
 from sklearn.metrics import pairwise_distances
 from sklearn.utils.sparsefuncs import mean_variance_axis
 
+from drpu._arrays import FloatArray, Rows
 from drpu._codec import POSITIVE, Array, kept
 from drpu._samples import Sample, is_sparse, n_rows
-from drpu._typing import FloatArray, Rows
 from drpu.exceptions import DataError
 from drpu.models.graphs import Graph
 

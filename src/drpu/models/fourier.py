@@ -12,10 +12,10 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from sklearn.linear_model import LogisticRegression
 
+from drpu._arrays import FloatArray, IntArray, Rows
 from drpu._checks import check_integer, check_random_state, check_real
 from drpu._codec import Array, Number, kept
 from drpu._samples import Sample, SamplePair, is_sparse, n_rows
-from drpu._typing import FloatArray, IntArray, Rows
 from drpu.exceptions import DataError
 from drpu.models.choices import FOURIER
 from drpu.models.features import (

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from drpu._optional import require
+from drpu._checks import require
 from drpu.tables.encoder import Indicators
 
 # Versions that are old enough for the runtimes in use.

@@ -9,10 +9,10 @@ from typing import Annotated, Any, ClassVar, NamedTuple, cast
 import numpy as np
 from scipy import linalg
 
+from drpu._arrays import FloatArray, Rows
 from drpu._checks import check_choice, check_fraction, check_integer, check_random_state, check_real
 from drpu._codec import POSITIVE, Array, Number, kept
 from drpu._samples import Sample, SamplePair
-from drpu._typing import FloatArray, Rows
 from drpu.exceptions import DataError
 from drpu.models.choices import KERNEL
 from drpu.models.features import MIN_ROWS, Basis, Kind, Scaling, blocks, make_basis, median_distance

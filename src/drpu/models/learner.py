@@ -15,11 +15,10 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils import check_array
 
-from drpu._arrays import as_numpy
+from drpu._arrays import FloatArray, Rows, as_numpy
 from drpu._checks import check_size, check_weights, one_line, refuse_mask, unit_weights
 from drpu._codec import Kept
 from drpu._samples import Sample, SamplePair, without_repeats
-from drpu._typing import FloatArray, Rows
 from drpu.exceptions import (
     ArtifactError,
     DataError,

@@ -39,7 +39,7 @@ MODELS = (
     Model("AutoRatio", "drpu.models.auto", ratio="auto"),
     Model("BoostedRatio", "drpu.models.boosted", ratio="boosted"),
     Model("ClassifierRatio", "drpu.models.estimators", ratio="classifier"),
-    Model("ForestRatio", "drpu.models.forest"),
+    Model("ForestRatio", "drpu.models.boosted"),
     Model("FourierRatio", "drpu.models.fourier"),
     Model("KernelRatio", "drpu.models.kernel", ratio="kernel"),
     Model("KernelScore", "drpu.models.scores", score="kernel", function="drpu.models.fourier"),

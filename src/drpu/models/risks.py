@@ -19,9 +19,8 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from drpu._arrays import namespace, softplus, weighted_mean
+from drpu._arrays import Array, FloatArray, namespace, softplus, weighted_mean
 from drpu._checks import check_choice
-from drpu._typing import Array, FloatArray
 
 Weight: TypeAlias = Array | None
 # The risk, and its derivatives by the scores of both samples.

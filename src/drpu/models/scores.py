@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.optimize import minimize
 
+from drpu._arrays import BoolArray, FloatArray, IntArray
 from drpu._checks import check_integer, check_random_state, check_real
 from drpu._samples import Sample, SamplePair, is_sparse
-from drpu._typing import BoolArray, FloatArray, IntArray
 from drpu.exceptions import ParameterError
 from drpu.models.features import Basis, Scaling, median_distance
 from drpu.models.fourier import Design, LinearFunction, design

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from drpu._arrays import FloatArray, IntArray
 from drpu._samples import SamplePair
-from drpu._typing import FloatArray, IntArray
 from drpu.exceptions import ParameterError
 
 MIN_HELD = 5  # with fewer rows of either kind a holdout risk is mostly noise

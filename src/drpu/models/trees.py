@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from drpu._arrays import BoolArray, FloatArray, IntArray, Rows
 from drpu._checks import check_integer
 from drpu._codec import Array, Kept, NotKept, Number, Whole, kept
 from drpu._fork import threads_here
 from drpu._samples import SamplePair, is_sparse
-from drpu._typing import BoolArray, FloatArray, IntArray, Rows
 from drpu.exceptions import ArtifactError, ClusterError, DataError, ParameterError
 from drpu.models.graphs import Graph
 from drpu.models.learner import Function, Scorer, within_limits

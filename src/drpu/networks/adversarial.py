@@ -11,9 +11,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
+from drpu._arrays import FloatArray
 from drpu._progress import progress, progress_bar
 from drpu._samples import Sample, SamplePair
-from drpu._typing import FloatArray
 from drpu.networks.device import pick_device, private_random
 from drpu.networks.function import Weights
 from drpu.networks.generative import IMAGE, ClassGenerators, Game

@@ -1,7 +1,8 @@
-"""From the options of a learner and its rows to trained networks, with what they minimise."""
+"""From the options of a learner and its rows to trained networks, with or without labels first."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
@@ -12,12 +13,13 @@ import numpy as np
 import torch
 from scipy.stats import beta
 from torch import Tensor, nn
+from torch.nn import functional as F  # noqa: N812
 from torch.nn.parameter import is_lazy
 
+from drpu._arrays import IntArray, Rows
 from drpu._checks import check_integer, one_line
-from drpu._progress import part, progress_bar
+from drpu._progress import part, progress, progress_bar
 from drpu._samples import Sample, SamplePair
-from drpu._typing import IntArray, Rows
 from drpu.exceptions import ParameterError
 from drpu.models.features import Scaling
 from drpu.models.risks import (
@@ -32,7 +34,8 @@ from drpu.models.risks import (
     nonnegative_bregman_risk,
 )
 from drpu.models.splits import hold_out
-from drpu.networks.device import private_random
+from drpu.networks.augment import Augment, resampled
+from drpu.networks.device import pick_device, precision, private_random
 from drpu.networks.function import NetworkFunction, pixel_range
 from drpu.networks.learner import NetworkRatio, NetworkScore
 from drpu.networks.loop import (
@@ -51,7 +54,109 @@ from drpu.networks.loop import (
 )
 from drpu.networks.modules import ResNet9, log_ratio_of, ratio_of
 from drpu.networks.options import Options, check_options, score_options, with_effort
-from drpu.networks.pretraining import Pretraining, pretrained
+
+SMALLEST = 0.6  # side of the smallest part of an image that a view shows
+CHANGE = 0.5  # limit of the logarithms of gain and exponent
+TEMPERATURE = 0.2
+OUTPUTS = 128
+RATE = 2e-3
+WEIGHT_DECAY = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Pretraining:
+    """Settings of a training without labels."""
+
+    epochs: int
+    batch_size: int
+    seed: int
+    augment: Augment | None = None
+    dtype: str = "float32"
+    device: Any = "auto"
+    verbose: int = 0
+
+
+def pretrained(network: ResNet9, rows: Rows, settings: Pretraining) -> ResNet9:
+    """A copy of ``network``, trained to find the other random view of an image among views of many.
+
+    The features that it needs for this often differ between classes, and they are learned from all
+    rows, not only from the labelled ones. Only the convolutions change; a small network behind them
+    is not kept. See :func:`view` for the views and :func:`contrast` for the loss.
+    """
+    device = pick_device(settings.device)
+    pixels = as_tensor(rows).to(device)
+    limits = pixel_range(rows, "resnet9")
+    n_steps = count_steps(len(rows), settings.batch_size)
+    with (
+        private_random(settings.seed, device),
+        precision(settings.dtype, device),
+        progress_bar("pretraining", show=settings.verbose),
+    ):
+        trained = deepcopy(network).to(device).train()
+        head = _head(trained.last.in_features).to(device)
+        weights = [*trained.layers.parameters(), *head.parameters()]
+        optimizer = torch.optim.AdamW(weights, lr=RATE, weight_decay=WEIGHT_DECAY, fused=True)
+        schedule = torch.optim.lr_scheduler.OneCycleLR(
+            optimizer, RATE, total_steps=settings.epochs * n_steps
+        )
+        for _ in progress(range(settings.epochs), total=settings.epochs):
+            for batch in torch.randperm(len(rows), device=device).tensor_split(n_steps):
+                images = as_floats(pixels[batch], torch.float32)
+                first_view = view(images, settings.augment, limits)
+                second_view = view(images, settings.augment, limits)
+                features = trained.features(torch.cat([first_view, second_view])).float()
+                with torch.autocast(device.type, enabled=False):
+                    loss = contrast(head(features))
+                optimizer.zero_grad()
+                torch.autograd.backward(loss)
+                optimizer.step()
+                schedule.step()
+    return trained.cpu().eval()
+
+
+def _head(width: int) -> nn.Module:
+    """The small network between the features and the loss."""
+    return nn.Sequential(
+        nn.Linear(width, width), nn.BatchNorm1d(width), nn.ReLU(), nn.Linear(width, OUTPUTS)
+    )
+
+
+def view(images: Tensor, augment: Augment | None, limits: tuple[float, float]) -> Tensor:
+    """A random part of each image in full size, changed by ``augment``, brightness and contrast.
+
+    Each channel of an image has its own gain and exponent, for pixels between 0 and 1.
+    """
+    n = len(images)
+    device = images.device
+    side = torch.empty(n, 1, device=device).uniform_(SMALLEST, 1)
+    matrix = torch.zeros(n, 2, 3, device=device)
+    matrix[:, 0, 0] = side[:, 0]
+    matrix[:, 1, 1] = side[:, 0]
+    matrix[:, :, 2] = (1 - side) * torch.empty(n, 2, device=device).uniform_(-1, 1)
+    parts = resampled(images, matrix)
+    if augment is not None:
+        parts = augment(parts)
+
+    low, high = limits
+    spread = max(high - low, 1e-6)
+    pixels = parts.reshape(n, -1, *images.shape[-2:])
+    logs = torch.empty(2, n, pixels.shape[1], 1, 1, device=device).uniform_(-CHANGE, CHANGE)
+    gain, exponent = logs.exp()
+    changed: Tensor = gain * ((pixels - low) / spread).clamp(0, 1) ** exponent
+    return (low + spread * changed).view(images.shape)
+
+
+def contrast(outputs: Tensor) -> Tensor:
+    """Mean cross-entropy of finding, for each view, the other view of its image among all others.
+
+    The two halves of ``outputs`` are views of the same images. The probabilities are a softmax of
+    the cosines between the outputs of two views, divided by the temperature.
+    """
+    unit = F.normalize(outputs, dim=1)
+    alike = (unit @ unit.T / TEMPERATURE).fill_diagonal_(-math.inf)
+    other = torch.arange(len(unit), device=unit.device).roll(len(unit) // 2)
+    return F.cross_entropy(alike, other)
+
 
 FALLBACK_ALPHA = 0.3  # used if no rows can be held out to choose
 QUANTILES = 4096  # size of the table of Beta quantiles

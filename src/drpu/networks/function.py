@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, cast
 
 import numpy as np
 
+from drpu._arrays import FloatArray, Rows
+from drpu._checks import require
 from drpu._codec import Array, Items, NotKept, Number, Text, Whole, kept
-from drpu._optional import require
-from drpu._typing import FloatArray, Rows
 from drpu.exceptions import DataError, PixelScaleWarning
 from drpu.models.features import Scaling
 from drpu.models.learner import Function

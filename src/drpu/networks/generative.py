@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
+from drpu._arrays import FloatArray
+from drpu._checks import require
 from drpu._codec import POSITIVE, Array, Items, Kept, NotKept, Whole, kept
-from drpu._optional import require
 from drpu._samples import Sample, SamplePair
-from drpu._typing import FloatArray
 from drpu.exceptions import DataError
 from drpu.networks.function import Weights, check_weights
 

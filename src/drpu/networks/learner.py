@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from sklearn.base import clone
 
-from drpu._optional import require
+from drpu._checks import require
 from drpu._samples import SamplePair
 from drpu.exceptions import ParameterError
 from drpu.models.learner import RatioLearner, ScoreLearner

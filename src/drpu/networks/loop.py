@@ -15,8 +15,8 @@ from torch.func import functional_call, vmap
 from torch.nn import functional as F  # noqa: N812
 from torch.nn.modules.conv import _ConvNd
 
+from drpu._arrays import FloatArray, IntArray, Rows
 from drpu._progress import progress, progress_bar
-from drpu._typing import FloatArray, IntArray, Rows
 from drpu.exceptions import ParameterError
 from drpu.models.risks import Risk
 from drpu.networks.augment import Augment

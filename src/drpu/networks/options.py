@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from drpu._arrays import Rows
 from drpu._checks import (
     check_choice,
     check_flag,
@@ -25,7 +26,6 @@ from drpu._checks import (
     check_widths,
     is_auto,
 )
-from drpu._typing import Rows
 from drpu.exceptions import DataError, ParameterError
 from drpu.models.risks import GENERATORS
 from drpu.networks.augment import fixed_views, make_augment

@@ -11,10 +11,10 @@ import numpy as np
 import torch
 from sklearn.base import clone
 
+from drpu._arrays import FloatArray
 from drpu._checks import check_integer, check_random_state, check_real
 from drpu._progress import part, progress_bar
 from drpu._samples import Sample, SamplePair
-from drpu._typing import FloatArray
 from drpu.exceptions import FewPositivesWarning, ParameterError
 from drpu.models.splits import TrainAndHeld, hold_out
 from drpu.networks.fit import Network, fit_networks, fit_ratio, pretrain, weighty

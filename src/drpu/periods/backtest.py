@@ -10,8 +10,8 @@ import narwhals as nw
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 
+from drpu._arrays import BoolArray
 from drpu._progress import progress
-from drpu._typing import BoolArray
 from drpu.exceptions import BacktestWarning, DataError, DRPUError, ParameterError, silent
 from drpu.periods.moves import (
     FEWEST_LABELS,
@@ -26,7 +26,7 @@ from drpu.state.fitted import FittedRatio
 from drpu.state.history import Backtest, LabelCount, PastPeriod
 from drpu.state.population import count_labels
 from drpu.state.reference import Reference
-from drpu.state.training import BacktestPlan, RawRows, TrainingSet
+from drpu.state.rows import BacktestPlan, RawRows, TrainingSet
 from drpu.tables.frames import is_frame
 from drpu.tables.values import NULL_WORDS, by_month, flat_values, is_missing_cell
 

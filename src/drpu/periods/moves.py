@@ -38,12 +38,12 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import expit, logit, ndtri
 
-from drpu._typing import BoolArray, FloatArray, IntArray
+from drpu._arrays import BoolArray, FloatArray, IntArray
 from drpu.exceptions import DataError
-from drpu.periods.columns import OTHER_SHIFT
+from drpu.periods.shift_tests import OTHER_SHIFT
 from drpu.priors.estimate import PriorEstimate
 from drpu.state.history import Backtest, Kind, LabelCount, PastPeriod
-from drpu.state.training import BacktestPlan
+from drpu.state.rows import BacktestPlan
 
 Moved: TypeAlias = Literal["prior", "other"]
 

@@ -9,8 +9,8 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 import numpy as np
 
+from drpu._arrays import FloatArray
 from drpu._codec import POSITIVE, Items, NotKept, Number, kept
-from drpu._typing import FloatArray
 from drpu.exceptions import (
     ContradictionWarning,
     FewPositivesWarning,
@@ -19,9 +19,6 @@ from drpu.exceptions import (
     ParameterError,
     ShiftWarning,
 )
-from drpu.periods.columns import OTHER_SHIFT, ColumnShift, moved_columns
-from drpu.periods.growth import carried_prior
-from drpu.periods.mixture_test import MixtureTest, mixture_test
 from drpu.periods.moves import (
     POOLED,
     Arrived,
@@ -31,8 +28,16 @@ from drpu.periods.moves import (
     mean_probability,
     what_moved,
 )
+from drpu.periods.shift_tests import (
+    OTHER_SHIFT,
+    ColumnShift,
+    MixtureTest,
+    mixture_test,
+    moved_columns,
+)
 from drpu.priors.estimate import PriorEstimate, prior_from_tails, warn_if_not_identified
 from drpu.priors.figures import Figure
+from drpu.priors.matching import carried_prior
 from drpu.priors.tails import ScoreTails
 from drpu.state.fitted import FittedRatio
 from drpu.state.history import LabelCount

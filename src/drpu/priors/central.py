@@ -38,8 +38,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import expit, log_ndtr, logit
 
+from drpu._arrays import FloatArray
 from drpu._checks import check_fraction
-from drpu._typing import FloatArray
 from drpu.priors import constants
 from drpu.priors.limits import Limits, largest_growth, ratio_limits, shift_limits
 from drpu.priors.plateau import DESIGN_LEVEL, fit_plateau, noisy_curve, score_error

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import betaincinv
 
-from drpu._typing import FloatArray
+from drpu._arrays import FloatArray
 
 WIDE_RANGE = 0.3  # of an expected share: from here on the range is printed without the value
 _ROUNDING = 1e-9  # counts of weighted rows are sums of floats

@@ -14,10 +14,9 @@ from typing import Any
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, eigh
 
-from drpu._arrays import as_numpy
+from drpu._arrays import FloatArray, IntArray, Rows, as_numpy
 from drpu._checks import check_choice, check_integer
 from drpu._samples import is_sparse
-from drpu._typing import FloatArray, IntArray, Rows
 from drpu.exceptions import DataError, DataTypeError, PriorBoundaryWarning
 from drpu.priors.estimate import PriorEstimate
 

@@ -25,8 +25,8 @@ from typing import TypeAlias
 import numpy as np
 from scipy.special import betaincinv, ndtr, ndtri
 
+from drpu._arrays import FloatArray, IntArray
 from drpu._checks import check_fraction, check_prior
-from drpu._typing import FloatArray, IntArray
 from drpu.priors import constants
 from drpu.priors.figures import Figure
 from drpu.priors.matching import (

@@ -17,7 +17,7 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit, logit, ndtr, ndtri
 
-from drpu._typing import FloatArray
+from drpu._arrays import FloatArray
 from drpu.exceptions import DataError
 from drpu.priors import constants
 from drpu.priors.tails import ScoreTails, remembered

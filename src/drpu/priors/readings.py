@@ -13,8 +13,8 @@ import numpy as np
 from scipy.optimize import isotonic_regression
 from scipy.special import expit
 
+from drpu._arrays import FloatArray
 from drpu._checks import check_choice, check_real
-from drpu._typing import FloatArray
 from drpu.exceptions import FewPositivesWarning
 from drpu.priors import constants
 from drpu.priors.plateau import fit_plateau, plateau_profile, separation_of, slide

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Concatenate, NamedTuple, Param
 
 import numpy as np
 
+from drpu._arrays import FloatArray, IntArray
 from drpu._checks import check_integer, check_scores, check_weights
 from drpu._codec import Array, As, Number, Whole, kept
 from drpu._fork import ObjectLock
-from drpu._typing import FloatArray, IntArray
 from drpu.exceptions import DataError
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 "use strict";
 
-// The what-if explorer: looks rates up in the tables of drpu.report.whatif and computes figures.
+// The what-if explorer: looks rates up in the tables of drpu.report.data and computes figures.
 function Explorer(data) {
   const Z2 = 3.841458820694124;  // limits of figures are at 95 %
   const NAMES = ["accuracy", "precision", "recall", "false_positive_rate", "flagged", "cost"];

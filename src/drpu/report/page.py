@@ -17,13 +17,12 @@ from urllib.parse import quote
 from xml.etree import ElementTree
 
 from drpu import __version__, plots
-from drpu._optional import require
+from drpu._arrays import Rows
+from drpu._checks import require
 from drpu._output import write_output
-from drpu._typing import Rows
 from drpu.decisions.point import decision_above
 from drpu.report import texts
-from drpu.report.data import NewRows, ReportData, collect
-from drpu.report.whatif import whatif_json
+from drpu.report.data import NewRows, ReportData, collect, whatif_json
 
 
 class ReportOptions(TypedDict, total=False):

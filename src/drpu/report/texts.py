@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from drpu.decisions.gain import Budget
-    from drpu.periods.group_priors import GroupPrior
+    from drpu.periods.groups import GroupPrior
     from drpu.priors.estimate import PriorEstimate
     from drpu.priors.figures import Figure
     from drpu.report.data import ReportData, RowList

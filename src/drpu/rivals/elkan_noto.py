@@ -9,8 +9,8 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.ensemble import ExtraTreesClassifier
 
+from drpu._arrays import FloatArray, Rows
 from drpu._samples import SamplePair
-from drpu._typing import FloatArray, Rows
 from drpu.classifier.priors import off_the_edge
 from drpu.models.crossfit import cross_fit, resolve_holdout
 from drpu.models.estimators import ClassifierRatio

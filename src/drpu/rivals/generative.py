@@ -10,6 +10,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import clone
 
+from drpu._arrays import FloatArray, Rows
 from drpu._checks import (
     check_integer,
     check_random_state,
@@ -19,7 +20,6 @@ from drpu._checks import (
     is_auto,
 )
 from drpu._samples import Sample, SamplePair
-from drpu._typing import FloatArray, Rows
 from drpu.classifier.reading import check_rows
 from drpu.exceptions import DataError, ParameterError
 from drpu.models.learner import Accepts, ScoreLearner

@@ -1,24 +1,26 @@
-"""Classifiers that minimise a positive-unlabeled risk: uPU, nnPU and PUa."""
+"""Classifiers that minimise a positive-unlabeled risk: uPU, nnPU, PUa, PULD and VPU."""
 
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from sklearn.utils.metaestimators import available_if
 
-from drpu._checks import check_random_state, check_real
+from drpu._arrays import FloatArray, Rows, softplus
+from drpu._checks import check_integer, check_random_state, check_real
 from drpu._samples import Sample, SamplePair
-from drpu._typing import FloatArray, Rows
 from drpu.classifier.priors import Population, shifted_prior
 from drpu.classifier.reading import check_rows
 from drpu.exceptions import ParameterError
 from drpu.models.learner import ScoreLearner
 from drpu.models.registry import resolve_score
-from drpu.models.risks import ShiftedRisk, get_loss
+from drpu.models.risks import ShiftedRisk, VariationalRisk, get_loss
+from drpu.models.scores import LinearScore, fit_margin
+from drpu.networks.learner import NetworkScore
 from drpu.priors.estimate import PriorEstimate, as_prior
-from drpu.rivals.rival import ScoredRival, open_prior
+from drpu.rivals.rival import PosteriorRival, ScoredRival, open_prior
 from drpu.state.labels import Classes
 
 # Training options of the default network of nnPU and PUa. The correction already prevents the
@@ -324,3 +326,237 @@ class PUaClassifier(NNPUClassifier):
         super()._check_parameters()
         if self.test_prior is not None:
             open_prior("test_prior", self.test_prior)
+
+
+@dataclass(eq=False, repr=False)
+class PULDClassifier(ScoredRival):
+    r"""Large-margin classifier with unknown labels of the unlabeled rows (PULD).
+
+    It optimises the labels of the unlabeled rows, with the fraction of positive ones fixed by the
+    prior, together with a score that has a large margin for these labels.
+
+    Parameters
+    ----------
+    model : {"kernel", "linear"}, LinearScore or KernelScore, default="kernel"
+        Form of the score.
+    positive_strength, unlabeled_strength : float, default=1000, 1000
+        Weight of the labelled and of the unlabeled rows relative to the penalty: the
+        constants C1 and C2 of the objective.
+    rounds : int, default=10
+        Rounds of annealing, in which the weight of the unlabeled rows increases from a
+        thousandth of its value to all of it. Each round alternates between labels and score.
+    prior, cost, scenario, pos_label, random_state
+        As in :class:`drpu.UPUClassifier`.
+
+    Attributes
+    ----------
+    prior_, model_, classes_
+        As in :class:`drpu.UPUClassifier`.
+
+    Notes
+    -----
+    The objective is
+
+    .. math:: \tfrac12 |w|^2 + \tfrac{C_1}{n_P} \sum_P [1-g]_+ + \tfrac{C_2}{n_U} \sum_U [1-|g|]_+
+
+    with the number of positive labels in U fixed by the prior. For a given score the best
+    labels are exact: the rows with the largest scores are positive. For given labels the best
+    score is a weighted large-margin fit; its hinge is smoothed within 0.1 of the corner, so that
+    gradients exist. The weight of the unlabeled rows increases because early labels are poor.
+
+    This is a re-derivation from the published description, not a port of the authors' code.
+
+    The score is a margin and not a probability, so there is no ``predict_proba``. A cost other
+    than 1/2 changes the weights of the two kinds of errors. After a change of the prior the
+    classifier is biased.
+
+    References
+    ----------
+    C. Zhang, D. Ren, T. Liu, J. Yang and C. Gong, "Positive and unlabeled learning with label
+    disambiguation", IJCAI 2019.
+
+    Examples
+    --------
+    >>> from drpu import PULDClassifier, make_gaussian_pu
+    >>> data = make_gaussian_pu(300, 1000, prior=0.5, test_prior=0.5, separation=4, random_state=0)
+    >>> clf = PULDClassifier("linear", prior=0.5, random_state=0)
+    >>> clf = clf.fit_pu(data.positive, data.unlabeled)
+    >>> bool(clf.score(data.test, data.test_labels) > 0.9)
+    True
+    """
+
+    _: KW_ONLY
+    positive_strength: float = 1000.0
+    unlabeled_strength: float = 1000.0
+    rounds: int = 10
+
+    def decision_function(self, X: Rows) -> FloatArray:
+        """Margin of each row: above 0 for positive predictions."""
+        return self._scores(X)
+
+    def _intake(self) -> LinearScore:
+        model = super()._intake()
+        if not isinstance(model, LinearScore):
+            raise ParameterError(
+                f"model must be 'kernel' or 'linear' for PULDClassifier, got {self.model!r}: "
+                "the method is a large-margin fit."
+            )
+        return model
+
+    def _learn(self, pair: SamplePair, rng: np.random.RandomState) -> None:
+        population = self._population(pair, rng)
+        model = self._seeded(rng)
+        assert isinstance(model, LinearScore)
+        self.model_ = fit_margin(
+            model,
+            pair,
+            prior=population.unlabeled_prior,
+            strengths=(self.positive_strength, self.unlabeled_strength),
+            rounds=self.rounds,
+            cost=self.cost,
+        )
+        self.prior_ = population.prior
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_real("positive_strength", self.positive_strength, low=1e-9)
+        check_real("unlabeled_strength", self.unlabeled_strength, low=1e-9)
+        check_integer("rounds", self.rounds, low=1)
+
+
+# Training options of the default network: the betas of the published method, a low learning rate.
+VARIATIONAL_NETWORK = {"learning_rate": 3e-4, "betas": (0.5, 0.99)}
+
+
+@dataclass(eq=False, repr=False)
+class VPUClassifier(PosteriorRival, ScoredRival):
+    r"""Classifier by the variational risk (VPU), which needs no prior.
+
+    The sigmoid :math:`\Phi` of a network is trained to be proportional to the posterior. Its
+    maximum over the training rows is taken as a posterior of 1. A row is predicted positive
+    if :math:`\Phi` divided by this maximum exceeds the cost.
+
+    Parameters
+    ----------
+    model : "network", torch module or NetworkRatio, default="network"
+        The network. There is no linear or kernel form, because the method needs MixUp between
+        rows in the training loop to keep :math:`\Phi` on the scale of a probability.
+    mixup : float, default=2.0
+        Weight of the MixUp penalty, at least 0.
+    concentration : float, default=0.3
+        The weights of MixUp are drawn from Beta(concentration, concentration).
+    prior : float, PriorEstimate or str, optional
+        Not needed. If it is given, or estimated by a named method, :math:`\Phi` is scaled such
+        that the mean posterior equals the prior, instead of scaling by its maximum.
+    cost, scenario, pos_label, random_state
+        As in :class:`drpu.UPUClassifier`.
+
+    Attributes
+    ----------
+    log_scale_ : float
+        Logarithm of the :math:`\Phi` that corresponds to a posterior of 1: by default the
+        maximum over the unlabeled training rows.
+    prior_ : PriorEstimate
+        Mean posterior of the training population, without limits, or the given prior.
+    model_, classes_
+        As in :class:`drpu.UPUClassifier`.
+
+    Notes
+    -----
+    The epoch with the lowest variational risk on holdout rows is kept. Without this the network
+    learns to separate labelled from unlabeled rows, and the classifier fails, as
+    ``model=NetworkRatio(early_stopping=False)`` shows. For the same reason an epoch uses each row
+    of either sample once, in batches of different sizes. The published method draws as many
+    positives as unlabeled rows in each step, and networks overfit them within an epoch.
+
+    ``predict_proba`` is correct if the largest posterior of the training rows is 1.
+
+    References
+    ----------
+    H. Chen, F. Liu, Y. Wang, L. Zhao and H. Wu, "A variational approach for learning from
+    positive and unlabeled data", NeurIPS 2020.
+
+    Examples
+    --------
+    >>> from drpu import NetworkRatio, VPUClassifier, make_gaussian_pu
+    >>> data = make_gaussian_pu(300, 1000, prior=0.5, test_prior=0.5, separation=4, random_state=0)
+    >>> network = NetworkRatio(hidden=(32,), learning_rate=1e-2, epochs=20)
+    >>> clf = VPUClassifier(network, random_state=0)
+    >>> clf = clf.fit_pu(data.positive, data.unlabeled)
+    >>> bool(clf.score(data.test, data.test_labels) > 0.85)
+    True
+    """
+
+    _special_prior = None
+    _numbers = {"log_scale_": (-1e6, 1e6)}  # noqa: RUF012
+
+    model: Any = "network"
+    _: KW_ONLY
+    mixup: float = 2.0
+    concentration: float = 0.3
+    prior: Any = None
+
+    def _log_posterior(self, X: Rows) -> FloatArray:
+        return np.asarray(-softplus(-self._scores(X)) - self.log_scale_)
+
+    def _intake(self) -> NetworkScore:
+        model = resolve_score(self.model, **VARIATIONAL_NETWORK)
+        if not isinstance(model, NetworkScore):
+            raise ParameterError(
+                f"model must be a network for VPUClassifier, got {self.model!r}: "
+                "the method needs MixUp, which only networks support."
+            )
+        return model
+
+    def _learn(self, pair: SamplePair, rng: np.random.RandomState) -> None:
+        share = self._labelled_fraction(pair)
+        objective = VariationalRisk(share, self.mixup, self.concentration)
+        self.model_ = self._seeded(rng).fit_score(pair, objective)
+        positive = self._values(pair.positive, share)
+        unlabeled = self._values(pair.unlabeled, 1 - share)
+        population = (positive, unlabeled)
+        if self.prior is None:
+            self.log_scale_ = float(unlabeled.log_phi.max())
+            mean = min(_mean_posterior(population, self.log_scale_), 1.0)
+            self.prior_ = PriorEstimate(mean, 0.0, 1.0, 0.95, "vpu")
+        else:
+            self.prior_ = self._population(pair, rng).prior
+            self.log_scale_ = _scale_at(self.prior_.value, population)
+
+    def _values(self, sample: Sample, share: float) -> _Values:
+        """Values of a sample that makes up ``share`` of the population."""
+        log_phi = -softplus(-self.model_.score(sample.rows))
+        return _Values(log_phi, share * sample.weights() / sample.total)
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_real("mixup", self.mixup, low=0)
+        check_real("concentration", self.concentration, low=1e-3)
+
+
+class _Values(NamedTuple):
+    """Logarithm of Phi for the rows of a sample, and their mass in the population."""
+
+    log_phi: FloatArray
+    mass: FloatArray
+
+
+def _mean_posterior(population: tuple[_Values, _Values], scale: float) -> float:
+    mean = 0.0
+    for values in population:
+        mean += float(values.mass @ np.exp(np.minimum(values.log_phi - scale, 0)))
+    return mean
+
+
+def _scale_at(prior: float, population: tuple[_Values, _Values]) -> float:
+    """The scale at which the mean posterior equals the prior, by bisection."""
+    positive, unlabeled = population
+    low = min(positive.log_phi.min(), unlabeled.log_phi.min())
+    high = max(positive.log_phi.max(), unlabeled.log_phi.max()) - np.log(prior)
+    for _ in range(100):
+        middle = (low + high) / 2
+        if min(_mean_posterior(population, middle), 1.0) > prior:
+            low = middle
+        else:
+            high = middle
+    return float(high)

@@ -12,6 +12,7 @@ from typing import Annotated, Any, ClassVar, Self
 import numpy as np
 from sklearn.exceptions import NotFittedError
 
+from drpu._arrays import FloatArray, Rows
 from drpu._checks import (
     SCENARIO_CHOICES,
     SCENARIOS,
@@ -22,7 +23,6 @@ from drpu._checks import (
 )
 from drpu._codec import Text, kept
 from drpu._samples import SamplePair
-from drpu._typing import FloatArray, Rows
 from drpu.classifier.fitting import check_prior_parameter
 from drpu.classifier.priors import Population, estimate_population
 from drpu.classifier.reading import (
@@ -37,8 +37,8 @@ from drpu.models.learner import Function, ScoreLearner
 from drpu.models.registry import resolve_score
 from drpu.networks.generative import ClassGenerators
 from drpu.priors.estimate import PriorEstimate, as_prior
-from drpu.state.columns import Columns
 from drpu.state.labels import Classes, Labels
+from drpu.state.population import Columns
 from drpu.state.record import (
     Parameter,
     PUClassifier,
@@ -211,9 +211,9 @@ RIVALS = {  # where each class is
     "GenPUClassifier": "drpu.rivals.generative",
     "NNPUClassifier": "drpu.rivals.risk",
     "PUaClassifier": "drpu.rivals.risk",
-    "PULDClassifier": "drpu.rivals.margin",
+    "PULDClassifier": "drpu.rivals.risk",
     "UPUClassifier": "drpu.rivals.risk",
-    "VPUClassifier": "drpu.rivals.variational",
+    "VPUClassifier": "drpu.rivals.risk",
 }
 
 

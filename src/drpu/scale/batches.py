@@ -11,11 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from drpu._checks import check_integer, check_numbers
-from drpu._optional import require
+from drpu._arrays import FloatArray
+from drpu._checks import check_integer, check_numbers, require
 from drpu._progress import progress, progress_bar
 from drpu._samples import indexable, is_sparse
-from drpu._typing import FloatArray
 from drpu.classifier.drpu import RatioClassifier
 from drpu.exceptions import DataError, DataTypeError, ParameterError
 from drpu.models.clusters import engine_of

@@ -12,9 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from drpu._checks import check_integer
-from drpu._optional import require
-from drpu._typing import BoolArray, FloatArray, IntArray
+from drpu._arrays import BoolArray, FloatArray, IntArray
+from drpu._checks import check_integer, require
 from drpu.classifier.drpu import RatioClassifier
 from drpu.exceptions import ClusterError, DataTypeError, ParameterError
 from drpu.models.boosted import BoostedFunction
@@ -22,11 +21,10 @@ from drpu.models.clusters import MOST_LABELS, Counts, FrameLearner, Plan, featur
 from drpu.models.trees import Trees, category_settings
 from drpu.priors.tails import ScoreTails
 from drpu.scale.batches import OUTPUTS, BatchReader
-from drpu.tables.cells import Cells, column_quantiles, count_columns
 from drpu.tables.encoder import TableEncoder
 from drpu.tables.frames import read_frame
 from drpu.tables.summaries import ColumnSummary, TableSummary
-from drpu.tables.values import DATE, NUMBER
+from drpu.tables.values import DATE, NUMBER, Cells, column_quantiles, count_columns
 
 FAN = 16  # results added in one task
 MOST_SORTED = 50_000  # rows of a part that are sorted for quantiles

@@ -17,9 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from drpu._checks import check_integer, check_real
-from drpu._optional import require
-from drpu._typing import FloatArray, IntArray
+from drpu._arrays import FloatArray, IntArray
+from drpu._checks import check_integer, check_real, require
 from drpu.classifier.drpu import RatioClassifier
 from drpu.exceptions import ClusterError, DataError, DataTypeError, MissingExtraError
 from drpu.models.boosted import BoostedFunction
@@ -27,11 +26,18 @@ from drpu.models.clusters import MOST_LABELS, Counts, FrameFit, FrameLearner, Pl
 from drpu.models.trees import Trees, trees_from_xgboost
 from drpu.priors.tails import ScoreTails
 from drpu.scale.batches import OUTPUTS, BatchReader
-from drpu.tables.cells import NEIGHBOURS, RANGE_SHARES, Cells, count_columns, mean_of_neighbours
 from drpu.tables.encoder import TableEncoder
 from drpu.tables.frames import read_frame
 from drpu.tables.summaries import ColumnSummary, TableSummary
-from drpu.tables.values import DATE, NUMBER
+from drpu.tables.values import (
+    DATE,
+    NEIGHBOURS,
+    NUMBER,
+    RANGE_SHARES,
+    Cells,
+    count_columns,
+    mean_of_neighbours,
+)
 
 # types of labels, by the kind of their dtype; other labels are strings
 LABEL_TYPES = {"i": "long", "u": "long", "f": "double", "b": "boolean"}

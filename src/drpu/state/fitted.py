@@ -8,20 +8,19 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from drpu._arrays import FloatArray, Rows
 from drpu._codec import kept
 from drpu._samples import n_rows
-from drpu._typing import FloatArray, Rows
 from drpu.exceptions import DataError
 from drpu.models.crossfit import Folds
 from drpu.models.learner import LOG_LIMIT
 from drpu.priors.calibration import Calibration, calibrate, population_ratio
 from drpu.priors.estimate import PriorEstimate, prior_from_tails
 from drpu.priors.tails import KeptTails, ScoreTails
-from drpu.state.columns import TrainingColumns
 from drpu.state.history import Backtest
 from drpu.state.labels import Classes, Labels
-from drpu.state.population import Population, with_labelled
-from drpu.tables.cells import count_columns
+from drpu.state.population import Population, TrainingColumns, with_labelled
+from drpu.tables.values import count_columns
 
 _CHUNK = 1 << 16
 # Quantiles of a normal distribution whose standard deviation is that of the log-ratio of a new row

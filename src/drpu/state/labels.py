@@ -1,17 +1,26 @@
-"""The two labels of a classifier, and labels of rows that users pass after a fit."""
+"""The two labels of a classifier: how a fit finds them, and labels of rows after it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Annotated, Any
 
+import narwhals as nw
 import numpy as np
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import column_or_1d
 
-from drpu._arrays import as_numpy
+from drpu._arrays import BoolArray, as_numpy
+from drpu._checks import one_line, refuse_mask
 from drpu._codec import Kept, Number, Text, kept
-from drpu._typing import BoolArray
-from drpu.exceptions import DataError, LabelError
-from drpu.tables.values import is_missing
+from drpu.exceptions import (
+    DataError,
+    FewNegativesWarning,
+    LabelError,
+    MorePositivesWarning,
+    PositiveLabelWarning,
+)
+from drpu.tables.values import as_series, is_missing, missing
 
 Classes = np.ndarray[Any, Any]  # the two labels: (unlabeled or negative, positive)
 LONGEST_LABEL = 9999  # characters of a label, a number of four digits in its type
@@ -111,3 +120,261 @@ def labelled_flags(y: Any, classes: Classes) -> BoolArray:
             )
         flags.append(is_positive)
     return np.array(flags, dtype=bool)
+
+
+LARGEST_LABEL = 2**63  # numbers are smaller
+NUMBERS = (int, float, np.number, np.bool_)
+
+
+def read_labels(y: Any, pos_label: Any = None, *, warn: bool = True) -> tuple[BoolArray, Classes]:
+    """Which rows are labelled positives, and the two labels in the order (rest, positive).
+
+    Of two values, ``pos_label`` is the positive one. Without it, the positive label is the larger
+    of two numbers or booleans. Of two strings it is the one that is not blank. If neither is blank,
+    it is the last in alphabetical order, with a warning. If there is a single label, missing values
+    are the unlabeled rows.
+    """
+    labels = _flat(y, warn=warn)
+    gaps = missing(labels)
+    if gaps.any():
+        classes = _classes_with_gaps(labels[~gaps], pos_label, _declared(y))
+        return ~gaps, _storable(classes)
+    labels = _plain_numbers(labels, y)
+    values = _different_labels(labels)
+    if pos_label is not None and pos_label not in values:
+        raise LabelError(
+            f"pos_label must be one of the labels {values.tolist()}, got {pos_label!r}."
+        )
+    positive = values[1] if pos_label is None else pos_label
+    rest = values[0] if positive == values[1] else values[1]
+    flags = np.asarray(labels == positive)
+    classes = _storable(np.array([rest, positive], dtype=values.dtype))
+    if warn and pos_label is None:
+        warn_of_guess(classes, int(flags.sum()), int((~flags).sum()))
+    return flags, classes
+
+
+def _plain_numbers(labels: np.ndarray[Any, Any], y: Any) -> np.ndarray[Any, Any]:
+    """The labels, of which numbers have the type that ``y`` declares or their values have."""
+    if labels.dtype == object and all(isinstance(label, NUMBERS) for label in labels):
+        labels = np.array(labels.tolist())
+    elif labels.dtype.kind == "f":  # pandas has integers and booleans that NumPy reads as floats
+        labels = labels.astype(_declared(y) or f"f{min(labels.itemsize, 8)}")
+    if labels.dtype.kind == "f" and (np.abs(labels) >= LARGEST_LABEL).any():
+        raise LabelError("y must not hold infinite or huge values: a label is a name, not a size.")
+    return labels
+
+
+def _different_labels(labels: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The two labels in ascending order."""
+    try:
+        check_classification_targets(labels)
+        values = np.unique(labels)
+    except (TypeError, ValueError) as error:
+        if labels.dtype.kind == "f":
+            fraction = labels[labels % 1 != 0][0].item()
+            raise LabelError(
+                "Unknown label type: y must hold two labels, names or whole numbers, got "
+                f"{fraction!r}. Mark labelled positives with 1 and every other row with 0."
+            ) from error
+        raise LabelError(f"y must hold two labels of one type: {one_line(error)}") from error
+    if len(values) == 2:
+        return values
+    label_list = ", ".join(map(repr, values[:5].tolist()))
+    if len(values) > 5:
+        label_list += ", ..."
+    if len(values) == 1:
+        raise LabelError(
+            f"y must hold two labels, got one class only: {label_list}. Labelled positives and "
+            "unlabeled rows are both needed; they may be two tables (fit_pu, or --unlabeled on the "
+            "command line)."
+        )
+    raise LabelError(
+        "Only binary classification is supported: y must hold two labels, got "
+        f"{len(values)}: {label_list}. Mark labelled positives with 1 and every other row with 0."
+    )
+
+
+def _storable(classes: Classes) -> Classes:
+    """The two labels; raises if files cannot keep one of them."""
+    for label in classes.tolist():
+        _check_storable(label)
+    if classes.dtype.itemsize > 4 * LONGEST_LABEL:  # an array of text may be wider than its labels
+        return np.array(classes.tolist())
+    return classes
+
+
+def _check_storable(label: Any) -> None:
+    if isinstance(label, str) and len(label) > LONGEST_LABEL:
+        rule = f"of at most {LONGEST_LABEL:,} characters"
+        label_list = f"one of {len(label):,}"
+    elif isinstance(label, str) and any("\ud800" <= letter <= "\udfff" for letter in label):
+        rule = "that can be written as UTF-8"
+        label_list = ascii(label)
+    elif isinstance(label, (int, float)) and abs(label) >= LARGEST_LABEL:
+        rule = "that are text or numbers below 2**63"
+        label_list = f"{label}"
+    else:
+        return
+    raise LabelError(f"y must hold labels {rule}, got {label_list}: use short names, or 1 and 0.")
+
+
+def _flat(y: Any, *, warn: bool = True) -> np.ndarray[Any, Any]:
+    """The labels as an array of one dimension."""
+    refuse_mask("y", y)
+    if isinstance(y, str):
+        raise LabelError(
+            f"y must have one label per row, got the text {y!r}: pass the column itself, as in "
+            f"fit(X.drop(columns={y!r}), X[{y!r}])."
+        )
+    try:
+        labels: np.ndarray[Any, Any] = column_or_1d(as_numpy(y), warn=warn)
+    except ValueError as error:
+        raise LabelError(one_line(error)) from error
+    if len(labels) == 0:
+        raise LabelError("y must hold at least one label, got none.")
+    if labels.dtype.kind == "T":  # text of variable length, which scikit-learn does not know
+        labels = labels.astype(object)
+    _refuse_other_types(labels)
+    return labels
+
+
+def _refuse_other_types(labels: np.ndarray[Any, Any]) -> None:
+    """Raise if a label is neither a name nor a number."""
+    dates = labels.dtype.kind in "mM"
+    if not dates and labels.dtype != object:
+        return
+    last_of_type = {}
+    for label in labels:
+        if not is_missing(label):
+            last_of_type[type(label)] = label
+    for label in last_of_type.values():
+        if dates or not isinstance(label, (str, *NUMBERS)):
+            raise LabelError(
+                f"y must hold names, numbers or booleans, got {label!r:.100}: pass y.astype(str), "
+                "or y.notna() if the rows with a value are the positives."
+            )
+
+
+def _declared(y: Any) -> Any:
+    """The type of integers and booleans with missing values, which NumPy does not have."""
+    masked = getattr(getattr(y, "dtype", None), "numpy_dtype", None)  # arrays of pandas
+    if isinstance(masked, np.dtype) and masked.kind in "biu":
+        return masked
+    series = as_series(y)
+    if series is not None and series.dtype == nw.Boolean:
+        return np.dtype(bool)
+    if series is not None and series.dtype.is_integer():
+        return np.dtype(str(series.dtype).lower())
+    return None
+
+
+def _classes_with_gaps(present: np.ndarray[Any, Any], pos_label: Any, declared: Any) -> Classes:
+    """The label of the unlabeled rows and the single label of the other rows.
+
+    If the single label is 1 or True, unlabeled rows have 0 or False; for another number they have
+    NaN, and for a string None.
+    """
+    values = list(dict.fromkeys(present.tolist()))
+    if not values:
+        raise LabelError("y must hold at least one label, got missing values only.")
+    if len(values) != 1:
+        label_list = ", ".join(map(repr, values[:5]))
+        raise LabelError(
+            "y holds missing values, which mean unlabeled beside a single label, got the labels "
+            f"{label_list}: keep the label of the positives and set all other rows to missing."
+        )
+    label = values[0]
+    if pos_label is not None and pos_label != label:
+        raise LabelError(f"pos_label must be {label!r}, the only label in y, got {pos_label!r}.")
+    if isinstance(label, (bool, np.bool_)):
+        dtype = np.dtype(bool)
+    elif isinstance(label, (int, float, np.number)):
+        dtype = declared or np.dtype(float if present.dtype.kind == "f" else int)
+    else:
+        return np.array([None, label], dtype=object)
+    if label == 0 and pos_label is None:
+        raise LabelError(
+            f"y holds {label!r} and missing values: {label!r} usually marks rows without a label. "
+            f"Set pos_label={label!r} if it marks the positives."
+        )
+    if label == 1:
+        return np.array([0, 1], dtype=dtype)
+    return np.array([np.nan, label], dtype=float)
+
+
+def split_negatives(
+    y: Any, negative_label: Any, pos_label: Any
+) -> tuple[Any, BoolArray | None, Classes | None]:
+    """Labels in which known negatives are unlabeled, which rows they are, and the two labels.
+
+    The labels are None if unlabeled rows have one of their own, which is then that of predicted
+    negatives.
+    """
+    if negative_label is None:
+        return y, None, None
+    if not np.isscalar(negative_label):
+        raise LabelError(f"negative_label must be one label, got {negative_label!r:.100}.")
+    if pos_label is not None and negative_label == pos_label:
+        raise LabelError(f"negative_label must not be pos_label, got {negative_label!r} for both.")
+    labels = _flat(y)
+    declared = _declared(y)
+    gaps = missing(labels)
+    negative = ~gaps  # a comparison with a missing label may have no answer
+    negative[negative] = [bool(label == negative_label) for label in labels[negative].tolist()]
+    if not negative.any():
+        label_list = ", ".join(map(repr, dict.fromkeys(labels[~gaps].tolist())))
+        FewNegativesWarning.issue(
+            f"no row has the label {negative_label!r:.100} of known negatives, only "
+            f"{label_list:.100}."
+        )
+        return y, None, None
+    if not gaps.any():
+        if declared is not None:
+            labels = labels.astype(declared)
+        rest = read_labels(labels[~negative], pos_label, warn=False)[1][0]
+        return np.where(negative, rest, labels), negative, None
+    positive = _classes_with_gaps(labels[~negative & ~gaps], pos_label, declared)
+    if isinstance(negative_label, str) != isinstance(positive[1], str):
+        raise LabelError(
+            f"negative_label must be a name or a number, as the label {positive.tolist()[1]!r} of "
+            f"the positives is, got {negative_label!r:.100}: give both labels one type."
+        )
+    unlabeled = labels.astype(object)
+    unlabeled[negative] = None
+    dtype = declared or _number_type(labels, positive)
+    classes = np.array([negative_label, positive[1]], dtype=dtype)
+    return unlabeled, negative, _storable(classes)
+
+
+def _number_type(*arrays: np.ndarray[Any, Any]) -> Any:
+    """The type of the first array of numbers, or that of objects."""
+    for array in arrays:
+        if array.dtype.kind in "iufb":
+            return array.dtype
+    return object
+
+
+def warn_of_guess(classes: Classes, n_positive: int, n_rest: int) -> None:
+    """Warn that the positive one of two strings was guessed, unless the other one is blank."""
+    rest, positive = classes.tolist()
+    if not isinstance(positive, str) or not isinstance(rest, str) or not rest.strip():
+        return
+    PositiveLabelWarning.issue(
+        f"the labels are strings, and none was named as positive: {positive!r} ({n_positive:,} "
+        f"rows) is taken as the label of the positives and {rest!r} ({n_rest:,} rows) as "
+        "unlabeled.",
+        advice="Set pos_label.",
+        command="Give --pos-label.",
+    )
+
+
+def warn_of_more_positives(positive: int, unlabeled: int) -> None:
+    """Warn of more labelled positives than unlabeled rows, which is rarely intended."""
+    if positive > unlabeled:
+        MorePositivesWarning.issue(
+            f"there are more labelled positives ({positive:,}) than unlabeled rows "
+            f"({unlabeled:,}):",
+            advice="check whether the two labels were exchanged (pos_label).",
+            command="check whether the two labels were exchanged (--pos-label).",
+        )

@@ -17,9 +17,9 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils import Tags
 
+from drpu._arrays import FloatArray
 from drpu._checks import check_weights
 from drpu._codec import Kept, Text, kept, kind_of
-from drpu._typing import FloatArray
 from drpu.exceptions import DataTypeError
 from drpu.models.crossfit import Folds
 from drpu.models.learner import Function

@@ -17,17 +17,19 @@ from typing import Annotated, Any, ClassVar, Self
 import narwhals as nw
 import numpy as np
 
+from drpu._arrays import FloatArray
 from drpu._codec import Items, Kept, NotKept, Number, kept
-from drpu._typing import FloatArray
 from drpu.exceptions import DataError, DataTypeError
-from drpu.tables.cells import RANGES, RARE, Cells
 from drpu.tables.summaries import ColumnSummary
 from drpu.tables.values import (
     CATEGORY,
     DATE,
     NUMBER,
+    RANGES,
+    RARE,
     READERS,
     VALUES,
+    Cells,
     common_name,
     days,
     declared_kind,

@@ -10,10 +10,9 @@ from typing import Annotated, Any, Self
 import narwhals as nw
 import numpy as np
 
+from drpu._arrays import FloatArray
 from drpu._codec import Items, Kept, Whole, kept
-from drpu._typing import FloatArray
 from drpu.exceptions import DataError, DataTypeError, IdColumnWarning, UnseenLevelsWarning
-from drpu.tables.cells import Cells
 from drpu.tables.columns import (
     MISSING,
     OTHER,
@@ -26,6 +25,7 @@ from drpu.tables.columns import (
 from drpu.tables.frames import Frame, aligned, columns_named
 from drpu.tables.summaries import ColumnSummary, TableSummary
 from drpu.tables.text import TextColumn
+from drpu.tables.values import Cells
 
 # A column is of the first type that recognises it.
 COLUMN_TYPES: tuple[type[Column], ...] = (

@@ -14,8 +14,8 @@ import narwhals as nw
 import numpy as np
 from narwhals.exceptions import NarwhalsError
 
+from drpu._arrays import IntArray
 from drpu._checks import one_line
-from drpu._typing import IntArray
 from drpu.exceptions import CollectedWarning, DataError, ExtraColumnsWarning, IndexWarning
 from drpu.tables.values import as_bytes
 

@@ -12,8 +12,8 @@ import numpy as np
 from scipy.special import xlogy
 from scipy.stats import rankdata
 
+from drpu._arrays import BoolArray, FloatArray
 from drpu._codec import Kept, Number, Text, kept
-from drpu._typing import BoolArray, FloatArray
 from drpu.tables.encoder import TableEncoder
 from drpu.tables.values import DATE
 

@@ -18,7 +18,7 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 
-from drpu._typing import FloatArray
+from drpu._arrays import FloatArray
 from drpu.tables.frames import Frame
 from drpu.tables.values import (
     CATEGORY,

@@ -14,13 +14,12 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.extmath import randomized_svd
 
+from drpu._arrays import FloatArray, IntArray
 from drpu._codec import POSITIVE, Array, kept
-from drpu._typing import FloatArray, IntArray
 from drpu.exceptions import ArtifactError, DataError
-from drpu.tables.cells import Cells
 from drpu.tables.columns import Column
 from drpu.tables.summaries import ColumnSummary
-from drpu.tables.values import distinct_values, hash_of, is_missing_cell, level_name
+from drpu.tables.values import Cells, distinct_values, hash_of, is_missing_cell, level_name
 
 TEXT = "text"
 SHARE = 0.5  # minimum number of different strings per row; with fewer they are levels

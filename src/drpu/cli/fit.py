@@ -232,7 +232,7 @@ def _label_parameters(y: Any, positive: str | None, negative: str | None) -> dic
 
     Raises if it is not clear which label is that of the positives.
     """
-    from drpu.classifier.labels import read_labels, split_negatives
+    from drpu.state.labels import read_labels, split_negatives
 
     pos_label = _typed(y, positive)
     negative_label = _typed(y, negative)

@@ -11,13 +11,12 @@ from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
 from sklearn.pipeline import Pipeline
 
+from drpu._arrays import BoolArray, IntArray, Rows
 from drpu._checks import check_fraction, check_prior
-from drpu._typing import BoolArray, IntArray, Rows
-from drpu.classifier.labels import read_labels
 from drpu.exceptions import ParameterError, PriorError
 from drpu.models.risks import bregman_risk
 from drpu.state.costs import Costs
-from drpu.state.labels import Classes, check_same_rows
+from drpu.state.labels import Classes, check_same_rows, read_labels
 from drpu.state.record import PUClassifier
 from drpu.tables.frames import warn_of_order
 

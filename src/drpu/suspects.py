@@ -1,18 +1,17 @@
-"""Single rows: how much each column adds to their scores, and labels that look wrong."""
+"""Labels that look wrong, and unlabeled copies of labelled rows."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
 
-import narwhals as nw
 import numpy as np
 
+from drpu._arrays import FloatArray, IntArray, Rows
 from drpu._checks import check_fraction, check_integer, check_jobs, check_random_state, is_auto
 from drpu._progress import progress_bar
 from drpu._results import TableColumns, TableResult, frame_of
 from drpu._samples import Sample, SamplePair, n_rows
-from drpu._typing import FloatArray, IntArray, Rows
 from drpu.classifier.drpu import RatioClassifier
 from drpu.classifier.fitting import copies_of_labelled, grouped_copies, with_categories
 from drpu.classifier.reading import read_rows
@@ -25,106 +24,9 @@ from drpu.priors.calibration import calibrate
 from drpu.priors.estimate import prior_from_tails
 from drpu.priors.figures import Figure
 from drpu.priors.tails import ScoreTails
-from drpu.state.batch import Batch
 from drpu.state.labels import check_same_rows, labelled_flags
 from drpu.tables.encoder import TableEncoder
-from drpu.tables.frames import FrameRows, collected, is_frame, read_frame, warn_of_order
-
-REST = "(rest)"  # what is not a part of any column
-
-
-@dataclass(frozen=True, slots=True)
-class Reasons(TableResult):
-    """The columns that speak most for and against a row being positive.
-
-    Attributes
-    ----------
-    favour, against : tuple of (str, float)
-        Columns that raise and that lower the score, each with its part of it, the largest part
-        first.
-    """
-
-    favour: tuple[tuple[str, float], ...]
-    against: tuple[tuple[str, float], ...]
-
-    def texts(self) -> tuple[str, str]:
-        """The two lists as texts, such as ``"amount (+1.20), country (+0.45)"``."""
-        return _text(self.favour), _text(self.against)
-
-    def __str__(self) -> str:
-        favour, against = self.texts()
-        parts = []
-        if favour:
-            parts.append(f"for: {favour}")
-        if against:
-            parts.append(f"against: {against}")
-        return "; ".join(parts)
-
-    def __repr__(self) -> str:  # one line, as they come in lists
-        return f"Reasons({self})"
-
-    def to_columns(self) -> TableColumns:
-        """The columns with their parts of the score: those that raise it come first."""
-        pairs = [*self.favour, *self.against]
-        return {"column": [name for name, _ in pairs], "part": [part for _, part in pairs]}
-
-    def _title(self) -> str:
-        return "parts of columns in the score"
-
-
-def _text(parts: tuple[tuple[str, float], ...]) -> str:
-    return ", ".join(f"{name} ({part:+.2f})" for name, part in parts)
-
-
-def contributions(classifier: RatioClassifier, X: Any) -> Any:
-    """The part of each column in the score of each row; see ``DRPUClassifier.contributions``."""
-    if not is_frame(X):
-        return _column_parts(classifier, X)
-    X = collected(X)
-    parts = _column_parts(classifier, X)
-    names = _column_names(classifier, parts)
-    rest = REST
-    while rest in names:
-        rest = f"({rest})"
-    columns = dict(zip([*names, rest], parts.T, strict=True))
-    source = read_frame(X).columns
-    table = nw.from_dict(columns, backend=source.implementation).to_native()
-    index = nw.maybe_get_index(source)
-    if index is not None:  # frames of pandas
-        table.index = index
-    return table
-
-
-def reasons(classifier: RatioClassifier, X: Any, most: int) -> list[Reasons]:
-    """The columns that speak most for and against each row, at most ``most`` of each."""
-    parts = _column_parts(classifier, X)
-    names = _column_names(classifier, parts)
-    parts = parts[:, :-1]
-    order = np.argsort(-parts, axis=1, kind="stable")
-    reasons_of_rows = []
-    for row, descending in zip(parts, order, strict=True):
-        favour = [(names[j], float(row[j])) for j in descending[:most] if row[j] > 0]
-        against = [(names[j], float(row[j])) for j in descending[::-1][:most] if row[j] < 0]
-        reasons_of_rows.append(Reasons(tuple(favour), tuple(against)))
-    return reasons_of_rows
-
-
-def _column_parts(classifier: RatioClassifier, X: Any) -> FloatArray:
-    """The part of each column of the training table in the score of each row, and the rest."""
-    rows = X.rows if isinstance(X, Batch) else read_rows(classifier, X)
-    parts: FloatArray = classifier.fitted_.model.contributions(rows)
-    if classifier.table_ is None:
-        return parts
-    return classifier.table_.by_column(parts)
-
-
-def _column_names(classifier: RatioClassifier, parts: FloatArray) -> list[str]:
-    """The names of the columns of :func:`_column_parts`, without the rest."""
-    names = classifier.fitted_.columns.names
-    if names is None:
-        return [f"column {k}" for k in range(parts.shape[1] - 1)]
-    return list(names)
-
+from drpu.tables.frames import FrameRows, read_frame, warn_of_order
 
 MANY = 500  # with fewer positives every row is scored several times: the order is less random
 REPEATS = 3

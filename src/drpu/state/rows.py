@@ -1,4 +1,4 @@
-"""What a fit reads from its arguments: samples, labels, and rows of known class."""
+"""Rows that were read and checked once: those of a fit, and a batch of new ones."""
 
 from __future__ import annotations
 
@@ -7,14 +7,47 @@ from typing import Any
 
 import numpy as np
 
+from drpu._arrays import BoolArray, FloatArray, IntArray, Rows
 from drpu._samples import SamplePair, indexable
-from drpu._typing import BoolArray, FloatArray, IntArray
 from drpu.models.crossfit import Known
 from drpu.priors.estimate import PriorEstimate
-from drpu.state.columns import TrainingColumns
+from drpu.priors.tails import ScoreTails
+from drpu.state.fitted import FittedRatio
 from drpu.state.labels import Labels
-from drpu.state.population import Population
+from drpu.state.population import Population, TrainingColumns
 from drpu.tables.frames import is_frame, take_frame
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Checked rows with their scores.
+
+    ``adapt``, ``adapt_by``, ``at_budget`` and ``predict`` take them in place of rows.
+    """
+
+    rows: Rows  # in the form that the model accepts
+    scores: FloatArray  # score of each row by each model, as by :meth:`FittedRatio.scores`
+    counts: ScoreTails  # the counts of these scores
+
+    @classmethod
+    def of(cls, fitted: FittedRatio, rows: Rows) -> Batch:
+        """Checked rows, scored and counted by ``fitted``."""
+        return cls._counted(fitted, rows, fitted.scores(rows))
+
+    @classmethod
+    def _counted(cls, fitted: FittedRatio, rows: Rows, scores: FloatArray) -> Batch:
+        return cls(rows, scores, fitted.count_scores(scores, rows=rows))
+
+    def __len__(self) -> int:
+        return len(self.scores)
+
+    def take(self, index: Any) -> Batch:
+        """The rows at ``index``, with the counts of all rows."""
+        return Batch(self.rows[index], self.scores[index], self.counts)
+
+    def part(self, fitted: FittedRatio, index: IntArray) -> Batch:
+        """The rows at ``index``, with counts of these rows only."""
+        return Batch._counted(fitted, self.rows[index], self.scores[index])
 
 
 @dataclass(frozen=True, slots=True)

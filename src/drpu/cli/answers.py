@@ -1,0 +1,285 @@
+"""``drpu audit``, ``drpu evaluate`` and ``drpu suspects``: true labels, and doubtful ones."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import typer
+
+import drpu
+from drpu.cli.options import (
+    Answers,
+    By,
+    Costs,
+    Data,
+    Formulas,
+    Keep,
+    Level,
+    Output,
+    Prior,
+    Reading,
+    Saved,
+    Seed,
+    option,
+    refuse,
+)
+from drpu.cli.show import Result, about, attributes, standing
+from drpu.report.texts import figure_text, number, share
+
+
+def audit(
+    saved: Saved,
+    data: Data,
+    out: Annotated[
+        str, typer.Option("--out", "-o", help="The file to fill in, such as to-label.csv.")
+    ],
+    *,
+    n: Annotated[
+        int | None,
+        typer.Option("--n", "-n", help="Number of rows to label; with --by, in each group."),
+    ] = None,
+    width: Annotated[
+        float | None,
+        typer.Option(help="Instead of --n: width that the interval of the prior should have."),
+    ] = None,
+    population: Annotated[
+        str,
+        typer.Option(
+            help="auto or new: rows of any time; training: new rows of the training population."
+        ),
+    ] = "auto",
+    by: By = None,
+    keep: Keep = None,
+    formulas: Formulas = False,
+    level: Level = 0.95,
+    seed: Seed = 0,
+    reading: Reading,
+) -> Result:
+    """Choose the rows whose true labels are most informative, and write them to be filled in.
+
+    Fill in the column drpu_label with yes and no, 1 and 0, or the labels of training, and leave it
+    blank where there is no answer. Lines may be sorted or deleted. Then give the file to drpu adapt
+    --audit, with the same --by if it was planned by groups.
+
+    Examples
+    --------
+    drpu audit fraud.drpu june.parquet --n 100 --out to-label.csv
+    drpu audit fraud.drpu june.parquet --width 0.04 --keep id,amount --out to-label.csv
+    drpu audit fraud.drpu year.parquet --by month --n 50 --out to-label.csv
+    """
+    if (n is None) == (width is None):
+        raise typer.BadParameter(
+            "give a number of rows (--n 100) or the width of the interval (--width 0.04)."
+        )
+    if by is not None and population != "auto":
+        raise typer.BadParameter("--population is about all rows: give it without --by.")
+    from drpu.cli.tables import PIPE, check_out, with_columns, write_table
+
+    check_out(out, [saved.artifact, data], table=True)
+    reading.check(data)
+    classifier = saved.load()
+    loaded = reading.read(data, classifier)
+    kept = loaded.kept(keep)
+    X = reading.rows(classifier, loaded, used=[by])
+    options: dict[str, Any] = {"n": n, "width": width, "level": level, "random_state": seed}
+    with about(data):
+        if by is None:
+            plan = classifier.plan_audit(X, population=population, **options)
+            facts, expectation = _plan_facts(plan)
+        else:
+            plan = classifier.plan_audit_by(X, by=loaded.groups(by), **options)
+            facts, expectation = _group_facts(plan, by, level)
+    table = with_columns(kept, plan.to_columns(), rows=plan.rows)
+    write_table(out, table, formulas=formulas)
+    next_command = ["drpu", "adapt", str(saved.artifact), data]
+    if by is not None:
+        next_command += ["--by", by]
+    next_command += [*reading.words, "--audit", out]
+    lines = [
+        f"{plan.n:,} rows to label; {expectation}",
+        f"fill in the column drpu_label of {out} with yes or no, then run: "
+        f"{shlex.join(next_command)}",
+    ]
+    return Result({"out": out} | facts, lines, aside=out == PIPE)
+
+
+def _plan_facts(plan: Any) -> tuple[dict[str, Any], str]:
+    """Values of a plan for JSON, and what is expected of it."""
+    facts = attributes(plan, "n", "rows", "expected_width", "population", "level")
+    return facts, f"the interval of the prior is expected to be {share(plan.expected_width)} wide"
+
+
+def _group_facts(plans: Any, by: str, level: float) -> tuple[dict[str, Any], str]:
+    """The same for the plans of groups."""
+    sizes = {}
+    widths = {}
+    for name, plan in plans.items():
+        sizes[str(name)] = plan.n
+        widths[str(name)] = plan.expected_width
+    facts = {
+        "n": plans.n,
+        "rows": plans.rows,
+        "groups": sizes,
+        "expected_widths": widths,
+        "level": level,
+    }
+    widest = share(max(widths.values()))
+    expectation = f"{len(plans)} groups of {by}, whose intervals are expected to be at most "
+    return facts, f"{expectation}{widest} wide"
+
+
+_FIGURES = ("accuracy", "precision", "recall", "false_positive_rate", "flagged", "cost", "prior")
+
+
+def evaluate(
+    saved: Saved,
+    data: Data,
+    label: Annotated[
+        str | None,
+        typer.Option("--label", "-l", help="Column of true labels; DATA is a random sample."),
+    ] = None,
+    blank: Annotated[
+        str | None, option(help="What a blank label means: no, if only positives were marked.")
+    ] = None,
+    by: By = None,
+    prior: Prior = None,
+    level: Level = 0.95,
+    *,
+    answers: Answers,
+    costs: Costs,
+    reading: Reading,
+) -> Result:
+    """Accuracy, precision, recall and cost from true labels, with intervals.
+
+    The labels come from a file that drpu audit wrote and that has been filled in, or from a column
+    of DATA, whose rows are then treated as a random sample.
+
+    Examples
+    --------
+    drpu evaluate june.drpu june.parquet --audit to-label.csv
+    drpu evaluate june.drpu checked.csv --label is_fraud --json
+    drpu evaluate fraud.drpu year.csv --label is_fraud --by month
+    drpu evaluate fraud.drpu checked.csv --label confirmed --blank no
+    """
+    if (label is None) == (answers.audit is None):
+        raise typer.BadParameter(
+            "give the true labels: a column (--label y) or an audit (--audit to-label.csv)."
+        )
+    if label is None:
+        refuse({"--blank": blank}, "is about a column of labels: give --label.")
+    if blank not in (None, "no"):
+        raise typer.BadParameter(
+            f"--blank must be no, or be left out if a blank is no answer, got {blank!r}."
+        )
+    meaning = {}
+    if blank is not None:
+        meaning["blank"] = "negative"
+    reading.check(data)
+    trained = saved.load()
+    loaded = reading.read(data, trained)
+    X = reading.rows(trained, loaded, used=[label, by])
+    classifier = costs.applied_to(trained, prior)
+    y = loaded.optional_column(label)
+    if by is not None:
+        with about(data):
+            groups = loaded.groups(by)
+            audits = answers.read(classifier, X, by=groups)
+            evaluations = classifier.evaluate_by(
+                X, y, by=groups, audit=audits, level=level, **meaning
+            )
+        return _by_group(evaluations, by, classifier)
+    if y is None:
+        evaluation = classifier.evaluate(answers.read(classifier, X), level=level)
+    else:
+        with about(f"{data}, column {label!r}"):
+            evaluation = classifier.evaluate(X, y, level=level, **meaning)
+    rows = f"{evaluation.n:,} rows with true labels; {evaluation.level:.0%} intervals"
+    lines = {"measured on": rows}
+    for name in _FIGURES:
+        lines[name.replace("_", " ")] = _figure(name, evaluation)
+    return Result({"evaluation": evaluation} | standing(classifier), lines)
+
+
+def _by_group(evaluations: Mapping[Any, Any], by: str, classifier: Any) -> Result:
+    """A table with a line for each group."""
+    facts = []
+    rows = []
+    for name, evaluation in evaluations.items():
+        group_name = f"{by}={name}"
+        facts.append({"data": group_name, "evaluation": evaluation})
+        figures = [_figure(figure, evaluation) for figure in _FIGURES]
+        rows.append([group_name, f"{evaluation.n:,}", *figures])
+    head = ["data", "rows", *(name.replace("_", " ") for name in _FIGURES)]
+    return Result({"found": facts} | standing(classifier), table=(head, rows))
+
+
+def _figure(name: str, evaluation: Any) -> str:
+    figure = getattr(evaluation, name)
+    if math.isnan(figure.value):
+        return "cannot be computed from these labels"
+    if name == "cost":
+        return figure_text(figure, number)
+    return figure_text(figure)
+
+
+def suspects(
+    saved: Saved,
+    data: Data,
+    label: Annotated[str, typer.Option("--label", "-l", help="Column of labels, as in training.")],
+    out: Annotated[
+        str, typer.Option("--out", "-o", help="Output file; - is CSV on standard output.")
+    ] = "-",
+    *,
+    n: Annotated[
+        int | None,
+        typer.Option(
+            "--n", "-n", min=0, help="Labelled rows to list; default: as many as may be wrong."
+        ),
+    ] = None,
+    keep: Keep = None,
+    level: Level = 0.95,
+    reading: Reading,
+    output: Output,
+) -> Result:
+    """List labelled rows unlike other positives, and unlabeled rows that equal a labelled one.
+
+    The most suspicious label comes first, with the probability that it is wrong. The classifier has
+    seen these rows, so its ratio is learnt again here, in folds that do not see the rows that they
+    judge.
+
+    Examples
+    --------
+    drpu suspects fraud.drpu train.parquet --label fraud --out check.csv
+    drpu suspects fraud.drpu train.csv --label fraud --n 20 --keep id,amount
+    """
+    from drpu.cli.tables import PIPE, check_out, with_columns, write_table
+
+    check_out(out, [saved.artifact, data], table=True)
+    reading.check(data)
+    classifier = saved.load()
+    loaded = reading.read(data, classifier)
+    kept = loaded.kept(keep)
+    X = reading.rows(classifier, loaded, used=[label])
+    y = loaded.column(label)
+    with about(f"{data}, column {label!r}"):
+        suspicious = drpu.suspects(classifier, X, y, level=level, verbose=int(not output.json))
+    columns = suspicious.to_columns(n)
+    values = {
+        "expected": suspicious.expected,
+        "labelled": len(suspicious.positions),
+        "copies": len(suspicious.copies),
+    }
+    if out == PIPE and output.json:
+        values["suspects"] = columns
+        if keep is not None:
+            values["kept"] = kept.take(columns["row"]).to_pydict()
+        return Result(values)
+    new_columns = {f"drpu_{name}": column for name, column in columns.items()}
+    write_table(out, with_columns(kept, new_columns, rows=columns["row"]))
+    lines = [str(suspicious)]
+    if out != PIPE:
+        lines.append(f"{len(columns['row']):,} rows written to {out}")
+    return Result(values | {"out": out}, lines, aside=out == PIPE)

@@ -1,0 +1,234 @@
+"""``drpu inspect``, ``verify``, ``report`` and ``demo``: what a file holds and what it does."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+import drpu
+from drpu.cli.options import (
+    Answers,
+    By,
+    Decision,
+    LevelOfNew,
+    Output,
+    Reading,
+    Saved,
+    option,
+    refuse,
+)
+from drpu.cli.show import (
+    Result,
+    about,
+    decision_lines,
+    learnt,
+    levels_line,
+    listed,
+    position,
+    size,
+    standing,
+    table_lines,
+)
+from drpu.report.texts import prior_text, scenario_text
+
+
+def inspect(
+    saved: Saved,
+    expected: Annotated[
+        bool, typer.Option("--expected", help="Also show the expected performance.")
+    ] = False,
+) -> Result:
+    """Describe a saved classifier, without any data.
+
+    Estimators of scikit-learn in the file are read only with --trusted, which loads the whole
+    classifier.
+
+    Examples
+    --------
+    drpu inspect fraud.drpu
+    drpu inspect fraud.drpu --json | jq .versions
+    """
+    from drpu.files.store import inspect_file
+
+    with about(saved.artifact):
+        file, record = inspect_file(saved.artifact)
+        saved.check_digest(file.sha256)
+        if saved.trusted:
+            classifier = saved.load()
+        else:
+            classifier = saved.check_kind(record.classifier())
+    values: dict[str, Any] = {
+        "artifact": str(saved.artifact),
+        "bytes": file.bytes,
+        "versions": file.versions,
+        "contents": file.contents,
+        "loaded": saved.trusted,
+    }
+    values |= learnt(classifier) | position(classifier)
+    lines = _lines(values, scenario_text(classifier.fitted_))
+    lines |= levels_line(file.contents["category_levels"])
+    lines |= table_lines(values)
+    if expected:
+        values |= standing(classifier)
+        lines |= decision_lines(values)
+    return Result(values, lines)
+
+
+def _lines(values: dict[str, Any], scenario: str) -> dict[str, str]:
+    from drpu.tables.values import is_missing_cell
+
+    positives = f"{values['positives']:,.0f} positives"
+    unlabeled = f"{values['unlabeled']:,.0f} unlabeled rows"
+    not_positive, positive = values["classes"].tolist()
+    if is_missing_cell(not_positive):
+        not_positive = "a blank"
+    versions = [f"{name} {version}" for name, version in values["versions"].items()]
+    extent = "its facts; --trusted loads the whole classifier"
+    if values["loaded"]:
+        extent = "the whole classifier"
+    return {
+        "kind": values["kind"],
+        "model": values["model"],
+        "columns": _columns_text(values),
+        "learnt from": f"{positives}, {unlabeled}",
+        "labels": f"{positive!s} is positive, {not_positive!s} is not",
+        "scenario": scenario,
+        "training prior": prior_text(values["train_prior"]),
+        "works at prior": prior_text(values["prior"]),
+        "cost": str(values["cost"]),
+        "threshold": f"ratio above {values['threshold']:.3g}",
+        "written by": ", ".join(versions),
+        "size": size(values["bytes"]),
+        "read": extent,
+    }
+
+
+def _columns_text(values: dict[str, Any]) -> str:
+    if values["row_shape"]:
+        return f"none; rows of shape ({', '.join(map(str, values['row_shape']))})"
+    if not values["columns"]:
+        return f"{values['n_columns']} without names"
+    return listed(values["columns"], most=8)
+
+
+def verify(
+    saved: Saved,
+    max_bytes: Annotated[
+        int | None, option(help="Maximum bytes of the file and its content.", min=1)
+    ] = None,
+) -> Result:
+    """Check a saved classifier without loading it: sizes, names, digests, types, states and trees.
+
+    Digests inside the file detect accidental damage only. To detect a file that was changed on
+    purpose, give the digest that you expect.
+
+    Examples
+    --------
+    drpu verify fraud.drpu
+    drpu verify fraud.drpu --sha256 DIGEST --json
+    """
+    from drpu.files.archive import MAX_BYTES
+
+    if max_bytes is None:
+        max_bytes = MAX_BYTES
+    with about(saved.artifact):
+        summary = drpu.verify(
+            saved.artifact, trusted=saved.trusted, max_bytes=max_bytes, expected_sha256=saved.sha256
+        )
+    values = {"artifact": str(saved.artifact), "verified": True} | summary.as_dict()
+    lines = {"verified": str(saved.artifact)} | summary.lines()
+    return Result(values, lines | {"size": size(summary.bytes)})
+
+
+def report(
+    saved: Saved,
+    data: Annotated[
+        str | None, typer.Argument(help="New rows, if any.", show_default=False)
+    ] = None,
+    out: Annotated[Path, typer.Option("--out", "-o", help="The page.")] = Path("report.html"),
+    by: By = None,
+    title: Annotated[str | None, option(help="Heading of the page.")] = None,
+    beside: Annotated[
+        str | None,
+        option(help="Columns to show beside the rows to check: id,amount; none if left out."),
+    ] = None,
+    suspects: Annotated[
+        str | None, option(help="File that drpu suspects wrote, for the page.")
+    ] = None,
+    *,
+    level: LevelOfNew = None,
+    decision: Decision,
+    answers: Answers,
+    reading: Reading,
+) -> Result:
+    """Write a self-contained HTML page: the fit, the change in new rows, and a what-if explorer.
+
+    Examples
+    --------
+    drpu report fraud.drpu june.parquet --out june.html
+    drpu report fraud.drpu june.parquet --budget 200 --beside id,amount --out june.html
+    drpu report fraud.drpu year.parquet --by month --false-alarm 5 --miss 200 --out year.html
+    drpu report fraud.drpu --cost 0.9 --suspects check.csv --out fraud.html
+    """
+    from drpu.cli.tables import check_out, read_written
+    from drpu.report import write_report
+
+    if data is None:
+        if by is not None or answers.audit is not None or beside is not None:
+            raise typer.BadParameter(
+                "--by, --audit and --beside need new rows: give a file with them."
+            )
+        reason = "is that of the share in new rows: give a file with them."
+        refuse({"--level": level is not None}, reason)
+    check_out(out, [saved.artifact, data, answers.audit, suspects])
+    reading.check(data)
+    cost = decision.stated
+    classifier = saved.load()
+    heading = saved.artifact.name
+    X = groups = audit = columns = None
+    if data is not None:
+        heading = f"{saved.artifact.stem} on {Path(data).stem}"
+        loaded = reading.read(data, classifier)
+        beside_names = loaded.names_of(beside)
+        if beside_names:
+            columns = {name: loaded.column(name) for name in beside_names}
+        if by is not None:
+            groups = loaded.groups(by)
+        used = [by, *beside_names]
+        X = reading.scored(classifier, loaded, used=used, mixed=by is None)
+        audit = answers.read(classifier, X, by=groups, either=True)
+    suspicious = None
+    if suspects is not None:
+        suspicious = read_written(suspects).suspects()
+    with about(data or saved.artifact):
+        described = write_report(
+            classifier, X, out, cost=cost, level=level, title=title or heading, by=groups,
+            by_name=by, audit=audit, budget=decision.checked, beside=columns, suspects=suspicious,
+        )  # fmt: skip
+    written = out.stat().st_size
+    values = {"report": str(out), "bytes": written} | standing(described)
+    line = f"{out} ({size(written)}): open it in a browser, it needs no network"
+    return Result(values, [line])
+
+
+def demo(
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the files.")] = Path("demo"),
+    *,
+    output: Output,
+) -> Result:
+    """Train on images of digits, change the share of even ones, and show the adapted classifier.
+
+    Example
+
+    drpu demo --out demo
+    """
+    from drpu.demo import main
+
+    progress = sys.stderr if output.json else sys.stdout
+    with contextlib.redirect_stdout(progress):
+        main(["--out", str(out)])
+    return Result({"files": sorted(str(path) for path in out.iterdir())})

@@ -1,0 +1,298 @@
+"""``drpu adapt``, ``drpu predict`` and ``drpu prior``: the commands that read new rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+import drpu
+from drpu.cli.options import (
+    Answers,
+    By,
+    Data,
+    Decision,
+    Formulas,
+    Keep,
+    Level,
+    LevelOfNew,
+    Output,
+    Prior,
+    Reading,
+    Saved,
+    refuse,
+)
+from drpu.cli.show import (
+    PRIOR_HEAD,
+    Result,
+    about,
+    attributes,
+    by_group,
+    decision_lines,
+    prior_cells,
+    standing,
+)
+from drpu.report.texts import prior_text, share, shift_text
+
+
+def adapt(
+    saved: Saved,
+    data: Data,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="File for the adapted classifier.")
+    ] = None,
+    by: By = None,
+    level: Level = 0.95,
+    shift: Annotated[
+        str,
+        typer.Option(
+            help="auto: decide what moved. prior: assume that only the share of positives did."
+        ),
+    ] = "auto",
+    label: Annotated[
+        str | None, typer.Option(help="Column of labels that have arrived for these rows.")
+    ] = None,
+    *,
+    decision: Decision,
+    answers: Answers,
+    reading: Reading,
+) -> Result:
+    """Estimate the share of positives in new rows and adapt the classifier to it.
+
+    Examples
+    --------
+    drpu adapt fraud.drpu june.parquet
+    drpu adapt fraud.drpu june.parquet --cost 0.8 --out june.drpu
+    drpu adapt fraud.drpu june.parquet --false-alarm 5 --miss 200
+    drpu adapt fraud.drpu june.parquet --budget 200
+    drpu adapt fraud.drpu june.parquet --label fraud
+    drpu adapt fraud.drpu june.parquet --audit to-label.csv --out june.drpu
+    drpu adapt fraud.drpu year.parquet --by month --budget 50
+    """
+    if by is not None and out is not None:
+        raise typer.BadParameter(
+            "--out writes one classifier, and --by makes several: give one of them."
+        )
+    from drpu.cli.tables import check_out
+
+    check_out(out, [saved.artifact, data, answers.audit])
+    reading.check(data)
+    decision.check()
+    budget = decision.checked
+    trained = saved.load()
+    classifier = decision.applied_to(trained)
+    options: dict[str, Any] = {"level": level, "shift": shift}
+    if by is None and budget is None and answers.audit is None and label is None:
+        adapted = reading.adapt(classifier, data, **options)
+        return _save_adapted(adapted, trained, out)
+    loaded = reading.read(data, classifier)
+    mixed = by is None and answers.audit is None
+    X = reading.scored(classifier, loaded, used=[label, by], mixed=mixed)
+    y = loaded.optional_column(label)
+    with about(data):
+        if by is not None:
+            values = loaded.groups(by)
+            options |= {"audit": answers.read(classifier, X, by=values), "budget": budget}
+            groups = classifier.adapt_by(X, y, by=values, **options)
+            facts, table = by_group(groups, by)
+            return Result({"train_prior": classifier.train_prior_} | facts, table=table)
+        audit = answers.read(classifier, X)
+        adapted = classifier.adapt(X, y, audit=audit, **options)
+        adapted = decision.with_budget(adapted, X)
+    return _save_adapted(adapted, trained, out)
+
+
+def _save_adapted(adapted: Any, trained: Any, out: Path | None) -> Result:
+    """Facts about the adapted classifier, which is written if there is a path for it."""
+    values = standing(adapted)
+    values["moved_columns"] = list(adapted.moved_columns_)
+    values["artifact"] = None if out is None else str(out)
+    threshold = f"ratio above {adapted.threshold_:.3g} (in training {trained.threshold_:.3g})"
+    lines = {
+        "share of positives": prior_text(adapted.prior_),
+        "in training": prior_text(adapted.train_prior_),
+        "what moved": shift_text(adapted),
+        "threshold": threshold,
+    }
+    lines |= decision_lines(values)
+    if out is not None:
+        with about(out):
+            drpu.save(adapted, out)
+        lines["written"] = str(out)
+    return Result(values, lines)
+
+
+# Of more rows only the flagged ones are explained, because this takes longer than labelling.
+EXPLAINED = 10_000
+
+
+def predict(
+    saved: Saved,
+    data: Data,
+    out: Annotated[
+        str, typer.Option("--out", "-o", help="Output file; - is CSV on standard output.")
+    ] = "-",
+    *,
+    adapt: Annotated[
+        bool, typer.Option("--adapt", help="Estimate the share of positives first.")
+    ] = False,
+    by: By = None,
+    prior: Prior = None,
+    keep: Keep = None,
+    prefix: Annotated[str, typer.Option(help="Prefix of the names of the new columns.")] = "drpu_",
+    explain: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            help="Add this many columns that speak for and against each row, as drpu_for and "
+            f"drpu_against; of more than {EXPLAINED:,} rows to the flagged ones only.",
+        ),
+    ] = 0,
+    formulas: Formulas = False,
+    level: LevelOfNew = None,
+    decision: Decision,
+    reading: Reading,
+    output: Output,
+) -> Result:
+    """Label rows, with probabilities: columns drpu_label, drpu_probability, drpu_ratio.
+
+    Examples
+    --------
+    drpu predict fraud.drpu june.parquet --adapt --cost 0.8 --out june-scored.parquet
+    drpu predict fraud.drpu year.csv --by month --out year-scored.csv
+    drpu predict fraud.drpu june.csv --prior 0.02 --keep id > june-scored.csv
+    drpu predict fraud.drpu june.csv --adapt --budget 200 --explain 3 --out look-at.csv
+    cat june.csv | drpu predict fraud.drpu - --adapt --json | jq .flagged
+    """
+    if (adapt or by is not None) and prior is not None:
+        raise typer.BadParameter(
+            "--adapt and --by estimate the prior and --prior sets it: give one of them."
+        )
+    if level is None:
+        level = 0.95
+    elif not adapt and by is None:
+        refuse({"--level": True}, "is that of an estimated share: give --adapt, or --by month.")
+    from drpu.classifier.groups import outputs_by
+    from drpu.cli.tables import PIPE, check_out, with_columns, write_table
+
+    check_out(out, [saved.artifact, data], table=True)
+    reading.check(data)
+    decision.check()
+    classifier = decision.applied_to(saved.load(), prior)
+    loaded = reading.read(data, classifier)
+    kept = loaded.kept(keep)
+    X = reading.scored(classifier, loaded, used=[by], mixed=adapt and by is None)
+    with about(data):
+        if by is not None:
+            groups = loaded.groups(by)
+            adapted = classifier.adapt_by(X, by=groups, level=level, budget=decision.checked)
+            values, table = by_group(adapted, by)
+            outputs = outputs_by(adapted, X, groups)
+        else:
+            if adapt:
+                classifier = classifier.adapt(X, level=level)
+            classifier = decision.with_budget(classifier, X)
+            if not adapt:
+                classifier._warn_of_prior()
+            values = standing(classifier)
+            table = None
+            outputs = classifier._outputs(X)
+        is_flagged = outputs["score"] > 0
+        names = ["label", "probability", "ratio"]
+        if explain:
+            outputs |= _reasons(classifier, X, explain, is_flagged)
+            names += ["for", "against"]
+    new_columns = {f"{prefix}{name}": outputs[name] for name in names}
+    n = len(is_flagged)
+    flagged = int(is_flagged.sum())
+    values |= {"rows": n, "flagged": flagged, "out": out}
+    if out == PIPE and output.json:
+        values["answers"] = new_columns
+        if keep is not None:
+            values["kept"] = kept.to_pydict()
+        return Result(values)
+    write_table(out, with_columns(kept, new_columns), formulas=formulas)
+    line = f"{flagged:,} of {n:,} rows flagged ({share(flagged / max(n, 1))})"
+    if by is None:
+        line += f"; share of positives {prior_text(classifier.test_prior_)}"
+    if out != PIPE:
+        line += f"; written to {out}"
+    return Result(values, [line], table=table, aside=out == PIPE)
+
+
+def _reasons(classifier: Any, X: Any, n: int, is_flagged: Any) -> dict[str, Any]:
+    """Texts of the columns that speak for and against each row; empty if it is not explained."""
+    import numpy as np
+
+    n_rows = len(is_flagged)
+    speaks_for = np.full(n_rows, "", dtype=object)
+    speaks_against = np.full(n_rows, "", dtype=object)
+    if n_rows > EXPLAINED:
+        explained = np.flatnonzero(is_flagged)
+    else:
+        explained = np.arange(n_rows)
+    if len(explained):
+        all_reasons = classifier.reasons(X.take(explained), n)
+        for row, reasons in zip(explained, all_reasons, strict=True):
+            speaks_for[row], speaks_against[row] = reasons.texts()
+    return {"for": speaks_for, "against": speaks_against}
+
+
+def prior(
+    saved: Saved,
+    data: Annotated[list[str], typer.Argument(help="One file or more.", show_default=False)],
+    by: By = None,
+    level: Level = 0.95,
+    *,
+    answers: Answers,
+    reading: Reading,
+) -> Result:
+    """Share of positives in new rows, file by file or group by group, with intervals.
+
+    With --by, the intervals hold for all groups of a file together, and the values of small groups
+    are shrunk towards the share of all rows. With --audit, the shares come from answers: give the
+    file that drpu audit --by wrote, filled in.
+
+    Examples
+    --------
+    drpu prior fraud.drpu april.csv may.csv june.csv
+    drpu prior fraud.drpu year.parquet --by month --json
+    drpu prior fraud.drpu year.parquet --by month --audit to-label.csv
+    """
+    if answers.audit is not None and (by is None or len(data) > 1):
+        raise typer.BadParameter(
+            "--audit needs one file and the column of its groups (--by month)."
+        )
+    reading.check(*data)
+    classifier = saved.load()
+    train = classifier.train_prior_
+    facts: list[dict[str, Any]] = []
+    limits = [share(train.value), share(train.low), share(train.high)]
+    rows = [["(training)", *limits, "", ""]]
+    for path in data:
+        if by is None:
+            adapted = reading.adapt(classifier, path, level=level)
+            facts.append(
+                {
+                    "data": path,
+                    "prior": adapted.test_prior_,
+                    "p_value": adapted.shift_test_.p_value,
+                    "shift": adapted.shift_,
+                }
+            )
+            rows.append([path, *prior_cells(adapted), ""])
+            continue
+        loaded = reading.read(path, classifier)
+        X = reading.rows(classifier, loaded, used=[by])
+        groups_of_rows = loaded.groups(by)
+        with about(path):
+            audit = answers.read(classifier, X, by=groups_of_rows)
+            groups = classifier.adapt_by(X, by=groups_of_rows, level=level, audit=audit)
+        for group in groups:
+            group_name = f"{by}={group.name}"
+            names = ("prior", "alone", "weight", "p_value", "shift", "warnings")
+            facts.append({"data": group_name, "rows": group.n} | attributes(group, *names))
+            rows.append([group_name, *prior_cells(group), ", ".join(group.warnings)])
+    head = ["data", *PRIOR_HEAD, "warnings"]
+    return Result({"train_prior": train, "found": facts}, table=(head, rows))
