@@ -353,7 +353,7 @@ def test_a_fit_whose_backtest_is_interrupted_is_no_fit(past, monkeypatch):
 
     X, labels, number = past
     clf = DRPUClassifier(QUICK, holdout=2, scenario="single-sample", random_state=0).fit(X, labels)
-    monkeypatch.setattr("drpu.periods.backtest.backtest", interrupted)
+    monkeypatch.setattr("drpu.periods.run_backtest", interrupted)
     with pytest.raises(KeyboardInterrupt):
         clf.fit(X, labels, periods=number)
     with pytest.raises(NotFittedError):

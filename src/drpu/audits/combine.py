@@ -74,7 +74,7 @@ class Answered:
     evaluation: Evaluation  # performance of this point, measured on the answers
 
 
-def combine(
+def combine_answers(
     fitted: FittedRatio,
     reference: Reference,
     batch: Batch | ScoreTails,

@@ -14,6 +14,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
+from drpu import audits, decisions, periods
 from drpu._arrays import BoolArray, FloatArray, Rows
 from drpu._checks import (
     SCENARIO_CHOICES,
@@ -275,14 +276,12 @@ class RatioClassifier(PUClassifier):
         sensitivity : Sensitivity
             Both figures as estimated, and their bounds over all such rates.
         """
-        from drpu.audits.labelling import sensitivity
-
         fitted = self.fitted_
         share = fitted.population.labelled_fraction
         positive = fitted.tails.positive_counts
         unlabeled = fitted.tails.counts
         prior = fitted.prior.value
-        return sensitivity(
+        return audits.sensitivity(
             fitted.cell_probability(),
             k=check_real("k", k, low=1.0, high=1e6),
             weight=share * positive / positive.sum() + (1 - share) * unlabeled / unlabeled.sum(),
@@ -314,13 +313,11 @@ class RatioClassifier(PUClassifier):
         >>> rare.prior_.value, rare.cost_
         (0.05, 0.8)
         """
-        from drpu.periods.read import Reading
-
         moved = as_prior("prior", prior)
         if moved == self.test_prior_:  # of the same rows
             return self._at_point(self.point_.at_cost(self.cost_))
         point = operating_point(self.fitted_, self.reference_, moved, cost=self.cost_)
-        return AdaptedClassifier(self.fitted_, self.reference_, Reading.given(moved), point)
+        return AdaptedClassifier(self.fitted_, self.reference_, periods.Reading.given(moved), point)
 
     def at_cost(self, cost: float) -> AdaptedClassifier:
         """Classifier with another cost and the same prior; there is no refit.
@@ -377,24 +374,22 @@ class RatioClassifier(PUClassifier):
         >>> bool(day.budget_.precision.low > 0.5)
         True
         """
-        from drpu.decisions.budget import AtBudget, budget_threshold, check_budget
-
-        check_budget(rows, of, share)
+        decisions.check_budget(rows, of, share)
         if of is not None and not np.isscalar(of):
             of = self._batch_or_counts(of)
         point = self.point_.at_cost(self.cost_)  # without an earlier budget
-        budget = budget_threshold(self.fitted_, self.reference_, point, of, rows=rows, share=share)
-        return self._at_point(AtBudget(point, budget))
+        budget = decisions.budget_threshold(
+            self.fitted_, self.reference_, point, of, rows=rows, share=share
+        )
+        return self._at_point(decisions.AtBudget(point, budget))
 
     def at_recall(self, recall: float) -> AdaptedClassifier:
         """Classifier that flags as few rows as are expected to contain this share of all positives.
 
         The expected figures are in ``budget_``, as from :meth:`at_budget`.
         """
-        from drpu.decisions.budget import share_for_recall
-
         gain = self.point_.gain(self.fitted_, self.reference_)
-        return self.at_budget(share=share_for_recall(gain, recall))
+        return self.at_budget(share=decisions.share_for_recall(gain, recall))
 
     def at_precision(self, precision: float) -> AdaptedClassifier:
         """Classifier that flags as many rows as possible with this expected share of positives
@@ -402,10 +397,8 @@ class RatioClassifier(PUClassifier):
 
         The expected figures are in ``budget_``, as from :meth:`at_budget`.
         """
-        from drpu.decisions.budget import share_for_precision
-
         gain = self.point_.gain(self.fitted_, self.reference_)
-        return self.at_budget(share=share_for_precision(gain, precision))
+        return self.at_budget(share=decisions.share_for_precision(gain, precision))
 
     def _at_point(self, point: OperatingPoint) -> AdaptedClassifier:
         """The classifier for the same rows at another operating point."""
@@ -492,14 +485,12 @@ class RatioClassifier(PUClassifier):
         --------
         at_cost : The same classifier at another cost.
         """
-        from drpu.periods.read import SHIFTS, arrived_labels, read, warn_about_reading
-
         check_fraction("level", level)
         if audit is not None:
             chosen_shift = None if shift == "auto" else shift
             refuse_with_audit(sample_weight=sample_weight, y=y, shift=chosen_shift)
             return self._adapted_to_answers(X, audit, level=level)
-        check_choice("shift", shift, SHIFTS)
+        check_choice("shift", shift, periods.SHIFTS)
         warn_of_order(X, y=y, sample_weight=sample_weight)
         if sample_weight is None and self._has_periods(X):
             X = read_batch(self, X, warn_of_periods=True)
@@ -508,11 +499,11 @@ class RatioClassifier(PUClassifier):
         if y is not None:
             weight = self._weight_of_labels(counts, sample_weight)
             n = round(counts.n) if weight is None else len(weight)
-            arrived = arrived_labels(self.fitted_, self.reference_, y, n, weight)
-        reading = read(
+            arrived = periods.arrived_labels(self.fitted_, self.reference_, y, n, weight)
+        reading = periods.read_new_rows(
             self.fitted_, self.reference_, counts, shift=shift, level=level, arrived=arrived
         )
-        warn_about_reading(reading, self.reference_, shift=shift)
+        periods.warn_about_reading(reading, self.reference_, shift=shift)
         if shift == "none":
             before = self.reading_
             reading = replace(reading, prior=before.prior, labels_at=before.labels_at)
@@ -583,9 +574,8 @@ class RatioClassifier(PUClassifier):
         ['june', 'may']
         """
         from drpu.classifier.groups import GroupOptions, adapt_by_group
-        from drpu.periods.read import SHIFTS
 
-        check_choice("shift", shift, SHIFTS)
+        check_choice("shift", shift, periods.SHIFTS)
         options = GroupOptions(check_fraction("level", level), audit, budget, shift)
         warn_of_order(X, y=y)
         return adapt_by_group(self, X, y, by, options)
@@ -605,13 +595,12 @@ class RatioClassifier(PUClassifier):
         self, X: Rows | ScoreTails, audit: Audit, *, level: float
     ) -> AdaptedClassifier:
         """The classifier recalibrated by answers."""
-        from drpu.audits.combine import combine, resolve_audit
-        from drpu.audits.plan import check_audit
-
-        audit = check_audit(audit)
+        audit = audits.check_audit(audit)
         batch = self._batch_or_counts(X)
-        parts = resolve_audit(self.fitted_, audit, partial(read_rows, self), batch)
-        answered = combine(self.fitted_, self.reference_, batch, parts, self.point_, level=level)
+        parts = audits.resolve_audit(self.fitted_, audit, partial(read_rows, self), batch)
+        answered = audits.combine_answers(
+            self.fitted_, self.reference_, batch, parts, self.point_, level=level
+        )
         return AdaptedClassifier(
             answered.fitted,
             answered.reference,
@@ -684,14 +673,12 @@ class RatioClassifier(PUClassifier):
         --------
         adapt : Accepts ``audit=plan.answer(labels)``.
         """
-        from drpu.audits.plan import PlanRequest, plan_audit
-
-        request = PlanRequest.of(n, width, population, level)
+        request = audits.PlanRequest.of(n, width, population, level)
         if isinstance(X, ScoreTails):
             raise ParameterError("X must be rows: rows cannot be chosen from counts.")
         batch = read_batch(self, X)
         rng = check_random_state(random_state)
-        return plan_audit(self.fitted_, self.reference_, batch, request, rng)
+        return audits.plan_audit(self.fitted_, self.reference_, batch, request, rng)
 
     def plan_audit_by(
         self,
@@ -723,7 +710,12 @@ class RatioClassifier(PUClassifier):
         return plan_by_group(self, X, by, n=n, width=width, level=level, random_state=random_state)
 
     def evaluate(
-        self, X: Rows | Audit, y: Any = None, *, blank: str | None = None, level: float = 0.95
+        self,
+        X: Rows | Audit,
+        y: Any = None,
+        *,
+        blank: str | None = None,
+        level: float = 0.95,
     ) -> Evaluation:
         """Accuracy, precision, recall and cost from true labels, with confidence limits.
 
@@ -746,23 +738,20 @@ class RatioClassifier(PUClassifier):
         evaluation : Evaluation
             Figures with limits for the population that the rows were drawn from.
         """
-        from drpu.audits.combine import evaluate_parts, resolve_audit
-        from drpu.audits.plan import Audit, AuditPlan, check_audit, true_labels
-
         level = check_fraction("level", level)
-        if isinstance(X, (Audit, AuditPlan)):
+        if isinstance(X, (audits.Audit, audits.AuditPlan)):
             if y is not None:
                 raise ParameterError("y must be None with an audit: it contains the answers.")
             if blank is not None:
                 raise ParameterError("blank must be None with an audit: it contains the answers.")
-            audit = check_audit(X)
+            audit = audits.check_audit(X)
         elif y is None:
             raise ParameterError("y must be given with rows: their true labels.")
         else:
             warn_of_order(X, y=y)
-            audit = Audit.random(X, true_labels(y, self.classes_, blank=blank))
-        parts = resolve_audit(self.fitted_, audit, partial(read_rows, self))
-        return evaluate_parts(self.fitted_, self.point_, parts, level=level)
+            audit = audits.Audit.random(X, audits.true_labels(y, self.classes_, blank=blank))
+        parts = audits.resolve_audit(self.fitted_, audit, partial(read_rows, self))
+        return audits.evaluate_parts(self.fitted_, self.point_, parts, level=level)
 
     def evaluate_by(
         self,
@@ -790,12 +779,11 @@ class RatioClassifier(PUClassifier):
         found : dict of Evaluation
             Groups without answers are left out.
         """
-        from drpu.audits.plan import true_labels
         from drpu.classifier.groups import evaluate_by_group
 
         warn_of_order(X, y=y)
         if y is not None:
-            y = true_labels(y, self.classes_, blank=blank)
+            y = audits.true_labels(y, self.classes_, blank=blank)
         return evaluate_by_group(self, X, y, by, audit, level=level)
 
     # -- explanations --------------------------------------------------------------------------
@@ -836,11 +824,9 @@ class RatioClassifier(PUClassifier):
         >>> clf.contributions(X[:3]).shape
         (3, 2)
         """
-        from drpu.decisions.contributions import contributions_of
-
         if is_frame(X):
             X = collected(X)
-        return contributions_of(self.fitted_, X, read_rows(self, X))
+        return decisions.contributions_of(self.fitted_, X, read_rows(self, X))
 
     def reasons(self, X: Rows, n: int = 3) -> list[Reasons]:
         """The columns that speak most for and against each row, from :meth:`contributions`.
@@ -857,10 +843,8 @@ class RatioClassifier(PUClassifier):
         reasons : list of Reasons
             One for each row, with the attributes ``favour`` and ``against``.
         """
-        from drpu.decisions.contributions import reasons_of
-
         rows = X.rows if isinstance(X, Batch) else read_rows(self, X)
-        return reasons_of(self.fitted_, rows, check_integer("n", n, low=1))
+        return decisions.reasons_of(self.fitted_, rows, check_integer("n", n, low=1))
 
 
 def in_memory(X: Any) -> bool:
@@ -984,9 +968,7 @@ class AdaptedClassifier(RatioClassifier):
     @property
     def budget_(self) -> Budget | None:
         """Expected result of ``at_budget``; None otherwise, and after loading."""
-        from drpu.decisions.budget import AtBudget
-
-        if isinstance(self._point, AtBudget):
+        if isinstance(self._point, decisions.AtBudget):
             return self._point.budget.outlook
         return None
 
@@ -1068,13 +1050,11 @@ def _expected_html(classifier: AdaptedClassifier) -> dict[str, str]:
 
 
 def _doubts_about(classifier: AdaptedClassifier) -> list[str]:
-    from drpu.periods.shift_tests import OTHER_SHIFT
-
     doubts = []
     if not classifier.test_prior_.identified:
         doubts.append("The data do not identify the prior.")
     test = classifier.shift_test_
-    if test is not None and test.p_value < OTHER_SHIFT:
+    if test is not None and test.p_value < periods.OTHER_SHIFT:
         doubts.append(
             "More than the prior has changed: expected figures hold for prior shift only."
         )
@@ -1351,10 +1331,10 @@ class DRPUClassifier(RatioClassifier):
         """How well past periods would have been read; None without periods."""
         if training.periods is None:
             return None
-        from drpu.periods.backtest import backtest
-
         with part(BACKTEST_SHARE):
-            return backtest(training, partial(_fit_and_count, clone(self)), n_jobs=self.n_jobs)
+            return periods.run_backtest(
+                training, partial(_fit_and_count, clone(self)), n_jobs=self.n_jobs
+            )
 
     def _fit_frame(self, learner: FrameLearner, arguments: FitArguments) -> Self:
         """Fit on a cluster, where the rows are."""
@@ -1455,9 +1435,7 @@ class DRPUClassifier(RatioClassifier):
     @property
     def reading_(self) -> Reading:
         """What is known about the rows to classify: that they have the training prior."""
-        from drpu.periods.read import Reading
-
-        return Reading.given(self.fitted_.prior)
+        return periods.Reading.given(self.fitted_.prior)
 
     @property
     def backtest_(self) -> Backtest | None:

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import column_or_1d, validate_data
 
+from drpu import audits as audits_package
+from drpu import periods as periods_package
 from drpu._arrays import BoolArray, FloatArray, IntArray, Rows, as_numpy
 from drpu._checks import LARGEST, check_numbers, check_weights, unit_weights
 from drpu._samples import Sample, SamplePair, n_rows, stack_rows
@@ -109,17 +111,13 @@ def _split_periods(X: Any, periods: Any) -> tuple[Any, Any]:
     """The rows without the column of periods, and the period of each row."""
     if periods is None:
         return X, None
-    from drpu.periods.backtest import split_periods
-
-    return split_periods(X, periods)
+    return periods_package.split_periods(X, periods)
 
 
 def _plan_periods(periods: Any, labelled: BoolArray, label_delay: int) -> BacktestPlan | None:
     if periods is None:
         return None
-    from drpu.periods.backtest import plan_periods
-
-    return plan_periods(periods, labelled, label_delay)
+    return periods_package.plan_periods(periods, labelled, label_delay)
 
 
 def _count_complete(
@@ -161,19 +159,19 @@ def _read_known(
     """Answers and known negatives of a fit; the negatives come beside a case-control study."""
     if audits is None and labels.negative is None:
         return _KnownRows(pair)
-    from drpu.audits.training import beside, known_rows, prior_from_answers, training_answers
-
     labelled = labels.labelled
     negative = labels.negative
     answers = []
     if audits is not None:
-        answers = training_answers(audits, labels.classes, labelled)
+        answers = audits_package.training_answers(audits, labels.classes, labelled)
     fraction = pair.labelled_fraction if scenario == "single-sample" else 0.0
-    prior = prior_from_answers(answers, len(pair.positive), len(pair.unlabeled), fraction)
+    prior = audits_package.prior_from_answers(
+        answers, len(pair.positive), len(pair.unlabeled), fraction
+    )
     check = partial(check_rows, estimator, model=model, name="audits", like=pair.unlabeled.rows)
-    known = known_rows(pair, labelled, answers, negative, check)
+    known = audits_package.known_rows(pair, labelled, answers, negative, check)
     if known is not None and negative is not None and scenario == "case-control":
-        pair, known = beside(pair, known, negative[~labelled])
+        pair, known = audits_package.beside(pair, known, negative[~labelled])
     return _KnownRows(pair, known, prior)
 
 
@@ -537,9 +535,7 @@ def read_rows(classifier: Any, X: Any) -> Rows:
     """New rows as the model accepts them; the column of periods of training is none of them."""
     fitted: FittedRatio = classifier.fitted_
     if fitted.columns.period is not None:
-        from drpu.periods.groups import split_period
-
-        X = split_period(fitted.columns, X)[1]
+        X = periods_package.split_period(fitted.columns, X)[1]
     return check_rows(classifier, X, model=fitted.model)
 
 
@@ -550,12 +546,10 @@ def read_batch(classifier: Any, X: Any, *, warn_of_periods: bool = False) -> Bat
     fitted: FittedRatio = classifier.fitted_
     periods = None
     if fitted.columns.period is not None:
-        from drpu.periods.groups import split_period, warn_of_mixed_periods
-
-        periods, X = split_period(fitted.columns, X)
+        periods, X = periods_package.split_period(fitted.columns, X)
     batch = Batch.of(fitted, check_rows(classifier, X, model=fitted.model))
     if periods is not None and warn_of_periods:
-        warn_of_mixed_periods(fitted, classifier.reference_, batch, periods)
+        periods_package.warn_of_mixed_periods(fitted, classifier.reference_, batch, periods)
     return batch
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Self, TypeAlias
 import numpy as np
 from scipy.special import expit, logit
 
+from drpu import decisions
 from drpu._arrays import BoolArray, FloatArray
 from drpu._codec import Kept, Number, kept
 from drpu.models.learner import LOG_LIMIT
@@ -105,9 +106,7 @@ class OperatingPoint(Kept, ABC):
         self, fitted: FittedRatio, reference: Reference, counts: ScoreTails | None = None
     ) -> Gain:
         """The gain of checking rows, which are counted in ``counts``, or of the prior."""
-        from drpu.decisions.gain import gain_curve
-
-        return gain_curve(
+        return decisions.gain_curve(
             fitted.tails,
             fitted.unlabeled_prior.value,
             self.prior,
@@ -192,9 +191,7 @@ class AtPrior(CostPoint):
     def expected_of(
         self, decision: Decision, fitted: FittedRatio, reference: Reference
     ) -> Expected:
-        from drpu.decisions.performance import expect
-
-        return expect(decision, fitted.unlabeled_prior, self.prior, cost=self.cost)
+        return decisions.expect(decision, fitted.unlabeled_prior, self.prior, cost=self.cost)
 
     def for_page(self, reference: Reference) -> dict[str, Any]:
         return {"labelsAt": self.labels_at, "map": None}
@@ -223,9 +220,7 @@ class AtAnswers(CostPoint):
 
     @property
     def label_noise(self) -> float:
-        from drpu.decisions.performance import LABEL_NOISE
-
-        return LABEL_NOISE
+        return decisions.LABEL_NOISE
 
     def probability(self, ratio: FloatArray) -> FloatArray:
         return self.map.probability(bounded_log_odds(self.train_prior * ratio))
@@ -233,10 +228,8 @@ class AtAnswers(CostPoint):
     def expected_of(
         self, decision: Decision, fitted: FittedRatio, reference: Reference
     ) -> Expected:
-        from drpu.decisions.performance import expect_mapped
-
         curves = map_curves(fitted, reference)
-        return expect_mapped(decision, curves, self.prior, cost=float(self.cost))
+        return decisions.expect_mapped(decision, curves, self.prior, cost=float(self.cost))
 
     def for_page(self, reference: Reference) -> dict[str, Any]:
         even = reference.map_at(0.5)
@@ -283,9 +276,7 @@ def decision_at(
 
     ``rows`` is the number of rows that the prior was estimated on.
     """
-    from drpu.decisions.performance import Decision
-
-    return Decision(
+    return decisions.Decision(
         reference=fitted.tails,
         score=score,
         ratio=ratio,

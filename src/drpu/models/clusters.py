@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from drpu import models
 from drpu._arrays import BoolArray, FloatArray, IntArray
 from drpu._checks import check_integer, check_random_state, check_real
 from drpu._progress import part, progress
@@ -273,8 +274,6 @@ def feature_columns(
 
 
 def _train(rows: RowsOnCluster, fold: int, mass: FloatArray) -> BoostedFunction:
-    from drpu.models.boosted import BoostedFunction
-
     seen = np.delete(mass, fold, axis=0).sum(axis=0)
     if (seen <= 0).any():
         raise DataError(
@@ -282,7 +281,7 @@ def _train(rows: RowsOnCluster, fold: int, mass: FloatArray) -> BoostedFunction:
         )
     # Equal totals that sum to the number of rows: then the margin needs no constant.
     unlabeled, positive = (float(seen.sum()) / (2 * seen)).tolist()
-    return BoostedFunction(rows.train(fold, (unlabeled, positive)), 0.0)
+    return models.BoostedFunction(rows.train(fold, (unlabeled, positive)), 0.0)
 
 
 def _ranges(rows: RowsOnCluster) -> Ranges | None:

@@ -21,6 +21,7 @@ from typing import Annotated, Any, Self
 import numpy as np
 from joblib import Parallel, cpu_count, delayed, effective_n_jobs
 from sklearn.base import clone
+from threadpoolctl import threadpool_limits
 
 from drpu._arrays import BoolArray, FloatArray, IntArray, Rows
 from drpu._checks import check_fraction, check_integer, check_random_state
@@ -630,8 +631,6 @@ def _one_matrix_thread() -> Iterator[None]:
     jobs has the same results. The limit is one of the whole process: the last of the calls that
     overlap restores it.
     """
-    from threadpoolctl import threadpool_limits
-
     with _LIMITS_LOCK:
         if not _LIMITS:
             _LIMITS.append(threadpool_limits(1, user_api="blas"))

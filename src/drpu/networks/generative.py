@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
+from drpu import networks
 from drpu._arrays import FloatArray
 from drpu._checks import require
 from drpu._codec import POSITIVE, Array, Items, Kept, NotKept, Whole, kept
@@ -64,8 +65,6 @@ class ClassGenerators(Kept):
     def learn(cls, pair: SamplePair, *, prior: float, game: Game, seed: int) -> ClassGenerators:
         """Generators of both classes; ``prior`` is that of the unlabeled rows."""
         require("torch", extra="torch", for_="GenPUClassifier")
-        from drpu.networks.adversarial import train_generators
-
         rows = pair.unlabeled.rows
         weight = pair.unlabeled.weight
         mean = np.average(rows, axis=0, weights=weight)
@@ -79,7 +78,7 @@ class ClassGenerators(Kept):
             return Sample(clipped, sample.weight)
 
         samples = SamplePair(standardised(pair.positive), standardised(pair.unlabeled))
-        positive, negative = train_generators(samples, game, prior=prior, seed=seed)
+        positive, negative = networks.train_generators(samples, game, prior=prior, seed=seed)
         return cls(
             game.noise,
             game.hidden,
@@ -100,9 +99,9 @@ class ClassGenerators(Kept):
     def _modules(self) -> tuple[Generator, Generator]:
         """The networks of positives and of negatives, on their device."""
         require("torch", extra="torch", for_="GenPUClassifier")
-        from drpu.networks.adversarial import load_generator
-
-        return load_generator(self, self.positive), load_generator(self, self.negative)
+        return networks.load_generator(self, self.positive), networks.load_generator(
+            self, self.negative
+        )
 
 
 def _arrays(generator: Generator) -> Weights:

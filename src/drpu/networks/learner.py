@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from sklearn.base import clone
 
+from drpu import networks
 from drpu._checks import require
 from drpu._samples import SamplePair
 from drpu.exceptions import ParameterError
@@ -190,17 +191,13 @@ class NetworkRatio(RatioLearner):
     def fit_checked(self, pair: SamplePair, holdout: SamplePair | None = None) -> NetworkFunction:
         """The density ratio of samples whose rows and weights have been checked by the caller."""
         require("torch", extra="torch", for_="NetworkRatio")
-        from drpu.networks.teaching import fit_learner
-
-        return fit_learner(self, pair, holdout, self._first)
+        return networks.fit_learner(self, pair, holdout, self._first)
 
     def prepared(self, pair: SamplePair, fits: int) -> Self:
         """A copy for several fits, in which ``pretrain`` is done once, as it uses no labels."""
         if not self.pretrain or fits == 1:
             return self
-        from drpu.networks.fit import shared_start
-
-        return self._started(shared_start(self, pair.unlabeled, fits))
+        return self._started(networks.shared_start(self, pair.unlabeled, fits))
 
     def for_folds(self, pair: SamplePair, folds: int) -> list[Self]:
         """A copy for each fold, all of which start from the same network if there is one."""
@@ -222,9 +219,7 @@ class NetworkScore(NetworkRatio, ScoreLearner):
     def fit_score(self, pair: SamplePair, objective: PUObjective) -> NetworkFunction:
         """The score that minimises the objective for checked samples."""
         require("torch", extra="torch", for_="a network")
-        from drpu.networks.fit import fit_score
-
-        return fit_score(self, pair, objective)
+        return networks.fit_score(self, pair, objective)
 
 
 _RATIO_ONLY = (

@@ -62,7 +62,7 @@ def plan_periods(periods: Any, labelled: BoolArray, label_delay: int) -> Backtes
     return plan_backtest(names, labelled, label_delay=label_delay)
 
 
-def backtest(
+def run_backtest(
     training: TrainingSet, fit_and_count: FitAndCount, *, n_jobs: int | None = None
 ) -> Backtest | None:
     """The backtest over past periods, each read by a fit to the rows before it.

@@ -36,7 +36,13 @@ from drpu.exceptions import (
     heard,
 )
 from drpu.models.clusters import refuse_frame
-from drpu.periods.read import Reading, arrived_labels, read, sampling_error, warn_about_reading
+from drpu.periods.read import (
+    Reading,
+    arrived_labels,
+    read_new_rows,
+    sampling_error,
+    warn_about_reading,
+)
 from drpu.priors.estimate import PriorEstimate
 from drpu.state.fitted import FittedRatio
 from drpu.state.population import TrainingColumns
@@ -393,7 +399,7 @@ class GroupReader:
     def read(self, batch: Batch, y: Any = None, *, level: float) -> tuple[Reading, float]:
         """The reading of some rows, and its standard error by their number; no warnings."""
         arrived = arrived_labels(self.fitted, self.reference, y, len(batch))
-        reading = read(
+        reading = read_new_rows(
             self.fitted,
             self.reference,
             batch.counts,

@@ -86,7 +86,7 @@ class Reading:
         return replace(self, prior=prior, labels_at=labels_at)
 
 
-def read(
+def read_new_rows(
     fitted: FittedRatio,
     reference: Reference,
     counts: ScoreTails,

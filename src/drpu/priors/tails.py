@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Concatenate, NamedTuple, Param
 
 import numpy as np
 
+from drpu import priors
 from drpu._arrays import FloatArray, IntArray
 from drpu._checks import check_integer, check_scores, check_weights
 from drpu._codec import Array, As, Number, Whole, kept
@@ -398,9 +399,7 @@ class ScoreTails:
         train_prior: float | PriorEstimate | None = None,
     ) -> PriorEstimate:
         """Class prior of the counted scores; see :func:`drpu.estimate_prior`."""
-        from drpu.priors.estimate import prior_from_tails
-
-        return prior_from_tails(
+        return priors.prior_from_tails(
             self, method=method, level=level, reference=reference, train_prior=train_prior
         )
 

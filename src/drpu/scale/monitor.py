@@ -22,7 +22,7 @@ from drpu.classifier.reading import check_counts
 from drpu.exceptions import ArtifactError, DataError, ParameterError
 from drpu.files.archive import open_archive, read_bytes, write_archive
 from drpu.periods.moves import Moved
-from drpu.periods.read import Reading, beside_training, check_single_sample, read
+from drpu.periods.read import Reading, beside_training, check_single_sample, read_new_rows
 from drpu.periods.shift_tests import ColumnShift, MixtureTest
 from drpu.priors.estimate import PriorEstimate
 from drpu.priors.figures import exact_limits
@@ -405,7 +405,7 @@ class PriorMonitor:
         arrived = None
         if labels is not None:
             arrived = beside_training(fitted, reference, labels)
-        window = read(fitted, reference, tails, level=self.level, arrived=arrived)
+        window = read_new_rows(fitted, reference, tails, level=self.level, arrived=arrived)
         assert window.shift_test is not None  # rows were read
         prior = window.prior
         return PriorReading(

@@ -15,6 +15,7 @@ from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
 
+import lazy_loader
 import numpy as np
 
 from drpu._arrays import FloatArray, IntArray
@@ -48,6 +49,8 @@ FLAG = "__drpu_flag"
 FOLD = "__drpu_fold"
 WEIGHT = "__drpu_weight"
 MASS = "__drpu_mass"
+
+pa = lazy_loader.load("pyarrow")  # on workers as well
 
 UNITS = 2**24  # steps of the unit interval that a hash is mapped to
 NEAR = 0.01  # difference of the shares of neighbouring quantiles
@@ -98,8 +101,6 @@ def score(classifier: RatioClassifier, frame: Any, columns: Sequence[str] | None
     shared = _share(frame, reader)
 
     def scored(batches: Iterator[Any]) -> Iterator[Any]:
-        import pyarrow as pa
-
         reader = shared.value
         for batch in batches:
             if batch.num_rows:
@@ -160,8 +161,6 @@ def _add_up(frame: Any, summarize: Callable[[Iterator[Any]], Iterator[Any]], not
     """
 
     def of_partition(batches: Iterator[Any]) -> Iterator[Any]:
-        import pyarrow as pa
-
         total = None
         for part in summarize(batches):
             total = _plus(total, part)
@@ -196,7 +195,6 @@ def wall_clock(batch: Any) -> Any:
     Spark moves dates without a zone to UTC when they enter a frame; a date must not depend on the
     session. ``toPandas`` gives the same dates.
     """
-    import pyarrow as pa
     import pyarrow.compute as compute
 
     columns = []
@@ -388,8 +386,6 @@ class _SparkRows:
         shared = _share(self.frame, function)
 
         def scored(batches: Iterator[Any]) -> Iterator[Any]:
-            import pyarrow as pa
-
             for batch in batches:
                 if batch.num_rows:
                     scores = shared.value.score(_rows(batch, columns))
@@ -573,8 +569,6 @@ def _encoded(marked: Any, table: TableEncoder) -> Any:
     shared = _share(marked, table)
 
     def encode(batches: Iterator[Any]) -> Iterator[Any]:
-        import pyarrow as pa
-
         for batch in batches:
             if batch.num_rows:
                 features = read_frame(wall_clock(batch.select(names)))

@@ -1,0 +1,19 @@
+# The door of the package: the names that other packages use.
+
+from .backtest import plan_periods as plan_periods
+from .backtest import run_backtest as run_backtest
+from .backtest import split_periods as split_periods
+from .groups import GroupPriors as GroupPriors
+from .groups import split_period as split_period
+from .groups import warn_of_mixed_periods as warn_of_mixed_periods
+from .read import SHIFTS as SHIFTS
+from .read import Reading as Reading
+from .read import Shift as Shift
+from .read import arrived_labels as arrived_labels
+from .read import read_new_rows as read_new_rows
+from .read import warn_about_reading as warn_about_reading
+from .shift_tests import OTHER_SHIFT as OTHER_SHIFT
+from .shift_tests import ColumnShift as ColumnShift
+from .shift_tests import MixtureTest as MixtureTest
+
+__all__: list[str]
