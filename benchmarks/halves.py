@@ -26,7 +26,7 @@ from sklearn.model_selection import StratifiedKFold
 from benchmarks._fits import FIRST, Fit, cache_file, training_rows
 from benchmarks._results import command_line, write_results
 from benchmarks._tables import encode, generator
-from drpu.priors.estimate import prior_from_tails
+from drpu.priors.methods import prior_from_tails
 
 PAIRS, TRIED, FOLDS = 6, 60, 4
 BOOSTING = {

@@ -34,9 +34,9 @@ from drpu.exceptions import DRPUWarning
 from drpu.models.crossfit import cross_fit, tails_of
 from drpu.models.learner import seeded
 from drpu.models.registry import resolve_model
-from drpu.priors.estimate import prior_from_tails
 from drpu.priors.limits import ratio_limits
 from drpu.priors.matching import matching
+from drpu.priors.methods import prior_from_tails
 from drpu.priors.readings import PROPORTIONS, adaptive
 from drpu.priors.tails import ScoreTails
 

@@ -27,7 +27,8 @@ from benchmarks._tables import PROTOCOLS, Scored, Table, read_tables, score
 from drpu.decisions.performance import Decision, expect
 from drpu.exceptions import DRPUWarning
 from drpu.priors.calibration import calibrate, ratio_threshold
-from drpu.priors.estimate import PriorEstimate, prior_from_tails
+from drpu.priors.estimate import PriorEstimate
+from drpu.priors.methods import prior_from_tails
 from drpu.priors.plateau import separation_of
 from drpu.priors.readings import PROPORTIONS
 from drpu.state.fitted import FOLD_OFFSETS

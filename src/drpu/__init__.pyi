@@ -23,8 +23,8 @@ from .networks.learner import NetworkRatio as NetworkRatio
 from .priors.calibration import ratio_threshold as ratio_threshold
 from .priors.calibration import shift_posterior as shift_posterior
 from .priors.estimate import PriorEstimate as PriorEstimate
-from .priors.estimate import estimate_prior as estimate_prior
 from .priors.kernel_mean import KernelMeanPrior as KernelMeanPrior
+from .priors.methods import estimate_prior as estimate_prior
 from .priors.tails import ScoreTails as ScoreTails
 from .rivals.elkan_noto import ElkanNotoClassifier as ElkanNotoClassifier
 from .rivals.generative import GenPUClassifier as GenPUClassifier

@@ -21,8 +21,8 @@ from drpu.models.crossfit import FEW_TO_SPLIT, FEWEST_TO_SPLIT, held_scores
 from drpu.models.learner import seeded
 from drpu.models.registry import LearntElsewhere, resolve_model
 from drpu.priors.calibration import calibrate
-from drpu.priors.estimate import prior_from_tails
 from drpu.priors.figures import Figure
+from drpu.priors.methods import prior_from_tails
 from drpu.priors.tails import ScoreTails
 from drpu.state.labels import check_same_rows, labelled_flags
 from drpu.tables.encoder import TableEncoder

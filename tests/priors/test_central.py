@@ -13,8 +13,8 @@ from drpu.priors.central import (
     saturation,
 )
 from drpu.priors.constants import EXPECTED_ERROR
-from drpu.priors.estimate import prior_from_tails
 from drpu.priors.limits import ratio_limits
+from drpu.priors.methods import prior_from_tails
 
 SHARES = (None, 0.02, 0.1)
 

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from drpu.exceptions import DataError, DataTypeError, ParameterError, PriorError, SeparationWarning
-from drpu.priors.estimate import METHODS, PriorEstimate, as_prior, estimate_prior, prior_from_tails
+from drpu.priors.estimate import PriorEstimate, as_prior
+from drpu.priors.methods import METHODS, estimate_prior, prior_from_tails
 from drpu.priors.readings import PROPORTIONS
 from drpu.priors.tails import ScoreTails
 

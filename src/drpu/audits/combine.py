@@ -36,9 +36,10 @@ from drpu.decisions.point import OperatingPoint, operating_point
 from drpu.exceptions import DataError, LabelledSampleWarning, ParameterError
 from drpu.periods.read import ComparedRows, Reading, compared, warn_of_other_shift
 from drpu.priors.calibration import ratio_posterior
-from drpu.priors.estimate import PriorEstimate, prior_from_tails
+from drpu.priors.estimate import PriorEstimate
 from drpu.priors.figures import Figure
 from drpu.priors.matching import Growth, carry_share, negative_growth, settled_growth
+from drpu.priors.methods import prior_from_tails
 from drpu.priors.tails import ScoreTails
 from drpu.state.fitted import FittedRatio
 from drpu.state.population import with_labelled

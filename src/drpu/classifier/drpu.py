@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from drpu import audits, decisions, periods
+from drpu import audits, decisions, models, periods, priors
 from drpu._arrays import BoolArray, FloatArray, Rows
 from drpu._checks import (
     SCENARIO_CHOICES,
@@ -53,13 +53,11 @@ from drpu.classifier.reading import (
 )
 from drpu.decisions.point import AtPrior, OperatingPoint, operating_point
 from drpu.exceptions import DataTypeError, ParameterError
-from drpu.models.clusters import FrameLearner, engine_of
 from drpu.models.crossfit import Folds, cross_fit, resolve_holdout, tails_of
 from drpu.models.learner import RatioLearner, seeded
 from drpu.models.registry import resolve_model
 from drpu.priors.calibration import Calibration, calibrate
 from drpu.priors.estimate import PriorEstimate, as_prior, warn_if_not_identified
-from drpu.priors.figures import Figure
 from drpu.priors.tails import ScoreTails
 from drpu.state.costs import Costs, check_cost
 from drpu.state.fitted import FittedRatio
@@ -245,7 +243,7 @@ class RatioClassifier(PUClassifier):
         """
         return self.point_.expected(self.fitted_, self.reference_, self.reading_.rows)[1:]
 
-    def expected_bill(self, rows: float = 1.0) -> Figure:
+    def expected_bill(self, rows: float = 1.0) -> priors.Figure:
         """Expected cost of classifying ``rows`` rows, in the unit of the two amounts.
 
         Needs a cost that was given as :class:`drpu.Costs`.
@@ -259,7 +257,7 @@ class RatioClassifier(PUClassifier):
         unit = check_real("rows", rows, low=0.0) * (costs.false_alarm + costs.miss)
         figures = self.point_.expected(self.fitted_, self.reference_, self.reading_.rows)
         value, low, high = (unit * float(performance.cost) for performance in figures)
-        return Figure(value, min(low, value), max(high, value))
+        return priors.Figure(value, min(low, value), max(high, value))
 
     def sensitivity(self, k: float) -> Sensitivity:
         """Bounds of the training prior and of the flagged rows if some positives are labelled more
@@ -849,7 +847,7 @@ class RatioClassifier(PUClassifier):
 
 def in_memory(X: Any) -> bool:
     """Whether rows are not on a cluster."""
-    return engine_of(X) is None
+    return models.engine_of(X) is None
 
 
 def refuse_with_audit(**arguments: Any) -> None:
@@ -1043,7 +1041,7 @@ def _expected_html(classifier: AdaptedClassifier) -> dict[str, str]:
             least = min(float(getattr(low, name)), value)
             most = max(float(getattr(high, name)), value)
             text = f"{least:.1%} to {most:.1%}"
-            if not Figure(value, least, most).is_wide:
+            if not priors.Figure(value, least, most).is_wide:
                 text = f"{value:.1%} ({text})"
         rows[f"expected {name}"] = text
     return rows
@@ -1214,7 +1212,7 @@ class DRPUClassifier(RatioClassifier):
         learner = resolve_model(self.model)
         arguments = FitArguments(X, y, sample_weight, groups, periods, audits)
         self._check_periods(periods, learner)
-        if isinstance(learner, FrameLearner):
+        if isinstance(learner, models.FrameLearner):
             return self._fit_frame(learner, arguments)
         training = read_training(self, learner, arguments)
         with progress_bar("fit", show=self.verbose):
@@ -1259,7 +1257,7 @@ class DRPUClassifier(RatioClassifier):
                 "negative."
             )
         learner = resolve_model(self.model)
-        if isinstance(learner, FrameLearner):
+        if isinstance(learner, models.FrameLearner):
             raise DataTypeError(
                 f"{type(learner).__name__} is fitted to a {learner.engine} data frame, by "
                 "fit(frame, y='label'): for rows in memory use BoostedRatio."
@@ -1336,7 +1334,7 @@ class DRPUClassifier(RatioClassifier):
                 training, partial(_fit_and_count, clone(self)), n_jobs=self.n_jobs
             )
 
-    def _fit_frame(self, learner: FrameLearner, arguments: FitArguments) -> Self:
+    def _fit_frame(self, learner: models.FrameLearner, arguments: FitArguments) -> Self:
         """Fit on a cluster, where the rows are."""
         self._refuse_on_cluster(learner, arguments)
         learner = seeded(learner, check_random_state(self.random_state))
@@ -1412,14 +1410,14 @@ class DRPUClassifier(RatioClassifier):
     def _check_periods(self, periods: Any, learner: Any) -> None:
         if periods is None:
             return
-        if self.scenario == "case-control" or isinstance(learner, FrameLearner):
+        if self.scenario == "case-control" or isinstance(learner, models.FrameLearner):
             raise ParameterError(
                 "periods must be None with scenario='case-control' or on a cluster: the share of "
                 "labelled rows shows how the prior moved only with scenario='single-sample' and "
                 "rows in memory."
             )
 
-    def _refuse_on_cluster(self, learner: FrameLearner, arguments: FitArguments) -> None:
+    def _refuse_on_cluster(self, learner: models.FrameLearner, arguments: FitArguments) -> None:
         in_memory = {"negative_label": self.negative_label, "audits": arguments.audits}
         for name, value in in_memory.items():
             if value is not None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from drpu import priors
 from drpu._arrays import IntArray, Rows
 from drpu._checks import check_choice
 from drpu._samples import Sample, SamplePair, is_sparse
@@ -23,14 +24,7 @@ from drpu.exceptions import (
 )
 from drpu.models.crossfit import FEWEST_KNOWN, Folds
 from drpu.models.learner import RatioLearner
-from drpu.priors.estimate import (
-    FEW_POSITIVES,
-    PriorEstimate,
-    as_prior,
-    prior_from_tails,
-    warn_if_not_identified,
-)
-from drpu.priors.readings import PROPORTIONS
+from drpu.priors.estimate import FEW_POSITIVES, PriorEstimate, as_prior, warn_if_not_identified
 from drpu.priors.tails import ScoreTails
 from drpu.state.population import with_labelled
 from drpu.tables.encoder import TableEncoder
@@ -38,7 +32,6 @@ from drpu.tables.frames import FrameRows
 from drpu.tables.notes import Note, list_of_notes
 
 KERNEL_MEANS = ("km2", "km1")
-PRIOR_METHODS = ("auto", *PROPORTIONS, *KERNEL_MEANS)
 SURE = 0.999  # level of the limit that a given prior must exceed to contradict the rows
 EDGE = 0.005  # an estimate closer to 0 or 1 is suspect,
 TINY = 1e-6  # if its limit is as close as this
@@ -154,7 +147,7 @@ def _keys(rows: Rows) -> np.ndarray[Any, Any]:
 def check_prior_parameter(name: str, prior: Any) -> None:
     """Raise unless ``prior`` is a number, a PriorEstimate or the name of an estimator."""
     if isinstance(prior, str):
-        check_choice(name, prior, PRIOR_METHODS)
+        check_choice(name, prior, ("auto", *priors.PROPORTIONS, *KERNEL_MEANS))
     else:
         as_prior(name, prior)
 
@@ -183,7 +176,7 @@ def training_prior(
         estimate = kernel_mean_prior(method, pair.positive, pair.unlabeled, rng)
     else:
         share = fraction or None
-        estimate = prior_from_tails(tails, method=method, labelled_share=share, warn=False)
+        estimate = priors.prior_from_tails(tails, method=method, labelled_share=share, warn=False)
     prior = with_labelled(estimate, fraction)
     warn_if_not_identified(prior)
     _warn_of_boundary(prior)
@@ -197,7 +190,9 @@ def _given_prior(value: Any, tails: ScoreTails, fraction: float) -> PriorEstimat
             f"prior must be at least {fraction:.4f}, the fraction of labelled positives in a "
             f"single sample, got {prior.value!r}."
         )
-    by_rows = prior_from_tails(tails, level=SURE, labelled_share=fraction or None, warn=False)
+    by_rows = priors.prior_from_tails(
+        tails, level=SURE, labelled_share=fraction or None, warn=False
+    )
     by_rows = with_labelled(by_rows, fraction)
     if prior.low > by_rows.high:
         ContradictionWarning.issue(

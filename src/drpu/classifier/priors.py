@@ -16,8 +16,9 @@ from drpu.models.crossfit import Folds, cross_fit, resolve_holdout, tails_of
 from drpu.models.features import Scaling, standardised
 from drpu.models.fourier import FourierRatio
 from drpu.models.kernel import KernelRatio
-from drpu.priors.estimate import PriorEstimate, as_prior, prior_from_tails
+from drpu.priors.estimate import PriorEstimate, as_prior
 from drpu.priors.kernel_mean import KernelMeanPrior
+from drpu.priors.methods import prior_from_tails
 from drpu.priors.tails import ScoreTails
 from drpu.state.population import with_labelled, without_labelled
 

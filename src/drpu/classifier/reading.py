@@ -11,12 +11,12 @@ import numpy as np
 from sklearn.utils.validation import column_or_1d, validate_data
 
 from drpu import audits as audits_package
+from drpu import models
 from drpu import periods as periods_package
 from drpu._arrays import BoolArray, FloatArray, IntArray, Rows, as_numpy
 from drpu._checks import LARGEST, check_numbers, check_weights, unit_weights
 from drpu._samples import Sample, SamplePair, n_rows, stack_rows
 from drpu.exceptions import DataError, LabelError, ParameterError, ScenarioWarning
-from drpu.models.clusters import Ranges, engine_of, refuse_frame
 from drpu.models.crossfit import Known
 from drpu.models.learner import Accepts, Function, RatioLearner, as_rows, check_pixels, check_shape
 from drpu.priors.estimate import PriorEstimate
@@ -67,7 +67,7 @@ def read_training(estimator: Any, model: RatioLearner, arguments: FitArguments) 
     ``estimator`` has the parameters ``scenario``, ``pos_label``, ``negative_label`` and
     ``label_delay``, and gets the attributes that scikit-learn defines for columns.
     """
-    refuse_frame(arguments.X)
+    models.refuse_frame(arguments.X)
     X = collected(arguments.X)
     weight = arguments.sample_weight
     groups = arguments.groups
@@ -244,7 +244,7 @@ def _is_dense_table(rows: Rows) -> bool:
     return isinstance(rows, np.ndarray) and rows.ndim == 2
 
 
-def columns_of_ranges(estimator: Any, ranges: Ranges | None) -> TrainingColumns:
+def columns_of_ranges(estimator: Any, ranges: models.Ranges | None) -> TrainingColumns:
     """The columns of rows that were counted on a cluster."""
     if ranges is None:
         return TrainingColumns.of(estimator)
@@ -421,7 +421,7 @@ def check_rows(
     """
     if not reset and _is_plain(estimator, X, model):
         return X
-    refuse_frame(X, name)
+    models.refuse_frame(X, name)
     table = None if reset else getattr(estimator, "table_", None)
     if is_frame(X) and (reset or table is not None or model.accepts_frames):
         return read_tables(estimator, [X], model=model, reset=reset)[0]
@@ -556,7 +556,7 @@ def read_batch(classifier: Any, X: Any, *, warn_of_periods: bool = False) -> Bat
 def read_counts(classifier: Any, X: Any, sample_weight: Any = None) -> ScoreTails:
     """The counts of rows, which may have been counted or scored before."""
     fitted: FittedRatio = classifier.fitted_
-    engine = engine_of(X)
+    engine = models.engine_of(X)
     if engine is not None:
         if sample_weight is not None and not isinstance(sample_weight, str):
             raise ParameterError(

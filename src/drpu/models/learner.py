@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, runtime_checkable
 
 import numpy as np
 from scipy import sparse
@@ -27,8 +27,10 @@ from drpu.exceptions import (
     MissingValuesError,
     ParameterError,
 )
-from drpu.models.risks import PUObjective
 from drpu.tables.frames import FrameRows, is_frame, read_frame, warn_of_order
+
+if TYPE_CHECKING:
+    from drpu.models.risks import PUObjective
 
 LOG_LIMIT = 690.0  # its exp is finite, so that ratios of 0 and infinity do not give NaN
 

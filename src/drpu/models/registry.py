@@ -13,10 +13,10 @@ from typing import Any
 
 from sklearn.base import clone
 
+from drpu import models
 from drpu._checks import check_choice
 from drpu._codec import Kept, kept
 from drpu.exceptions import ParameterError
-from drpu.models.clusters import FrameLearner
 from drpu.models.learner import RatioLearner, ScoreLearner
 
 
@@ -80,13 +80,15 @@ class LearntElsewhere(Kept):
         return ascii(f"<{self.name}, not kept in the file>")[1:-1]  # a file may set the name
 
 
-def resolve_model(model: Any) -> RatioLearner | FrameLearner:
+def resolve_model(model: Any) -> RatioLearner | models.FrameLearner:
     """A learner of density ratios: by name, a copy of one, or of a classifier or torch module."""
     refuse_learnt(model)
-    learner: RatioLearner | FrameLearner
+    learner: RatioLearner | models.FrameLearner
     if isinstance(model, str):
         learner = RATIOS[check_choice("model", model, RATIOS)].learner_class()()
-    elif isinstance(model, (RatioLearner, FrameLearner)) and not isinstance(model, ScoreLearner):
+    elif isinstance(model, (RatioLearner, models.FrameLearner)) and not isinstance(
+        model, ScoreLearner
+    ):
         learner = clone(model)
     elif isinstance(model, type):
         raise ParameterError(

@@ -24,7 +24,7 @@ from drpu.networks.loop import Training, count_steps
 from drpu.networks.modules import ResNet9, log_ratio_of
 from drpu.networks.options import Options, check_options, network_seed, with_effort
 from drpu.priors.calibration import calibrate
-from drpu.priors.estimate import prior_from_tails
+from drpu.priors.methods import prior_from_tails
 from drpu.priors.tails import ScoreTails
 
 ENOUGH = 25  # with fewer held-out positives a calibration would be too noisy

@@ -35,9 +35,10 @@ from drpu.periods.shift_tests import (
     mixture_test,
     moved_columns,
 )
-from drpu.priors.estimate import PriorEstimate, prior_from_tails, warn_if_not_identified
+from drpu.priors.estimate import PriorEstimate, warn_if_not_identified
 from drpu.priors.figures import Figure
 from drpu.priors.matching import carried_prior
+from drpu.priors.methods import prior_from_tails
 from drpu.priors.tails import ScoreTails
 from drpu.state.fitted import FittedRatio
 from drpu.state.history import LabelCount

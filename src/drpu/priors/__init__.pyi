@@ -1,8 +1,12 @@
 # The door of the package: the names that other packages use.
 
 from .estimate import PriorEstimate as PriorEstimate
-from .estimate import estimate_prior as estimate_prior
-from .estimate import prior_from_tails as prior_from_tails
+from .figures import Figure as Figure
+from .methods import estimate_prior as estimate_prior
+from .methods import prior_from_tails as prior_from_tails
+from .plateau import fit_plateau as fit_plateau
+from .plateau import normal_scores as normal_scores
+from .readings import PROPORTIONS as PROPORTIONS
 from .tails import ScoreTails as ScoreTails
 
 __all__: list[str]

@@ -13,11 +13,11 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import isotonic_regression
 
+from drpu import priors
 from drpu._arrays import FloatArray
 from drpu._checks import check_fraction, check_numbers, check_prior, check_scores
 from drpu._codec import Array, Number, kept
 from drpu.exceptions import DataError
-from drpu.priors.plateau import fit_plateau, normal_scores
 from drpu.priors.tails import ScoreTails
 
 if TYPE_CHECKING:
@@ -110,7 +110,8 @@ def calibrate(tails: ScoreTails, prior: float, *, labelled_share: float = 0.0) -
     """
     ceiling = 1 / max(check_prior("prior", prior), 1e-12)
     steps = np.minimum(monotone_cells(tails), ceiling)
-    curve = np.minimum(fit_plateau(tails)(normal_scores(tails)), ceiling)
+    plateau = priors.fit_plateau(tails)
+    curve = np.minimum(plateau(priors.normal_scores(tails)), ceiling)
     return Calibration(tails.levels, steps, curve, ceiling, labelled_share)
 
 

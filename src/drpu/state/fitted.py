@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from drpu import priors
 from drpu._arrays import FloatArray, Rows
 from drpu._codec import kept
 from drpu._samples import n_rows
@@ -15,7 +16,7 @@ from drpu.exceptions import DataError
 from drpu.models.crossfit import Folds
 from drpu.models.learner import LOG_LIMIT
 from drpu.priors.calibration import Calibration, calibrate, population_ratio
-from drpu.priors.estimate import PriorEstimate, prior_from_tails
+from drpu.priors.estimate import PriorEstimate
 from drpu.priors.tails import KeptTails, ScoreTails
 from drpu.state.history import Backtest
 from drpu.state.labels import Classes, Labels
@@ -166,7 +167,7 @@ def prior_in_other_scenario(fitted: FittedRatio) -> PriorEstimate | None:
         share = population.sizes[0] / n
     prior = fitted.unlabeled_prior
     if prior.method in ("adaptive", "central"):
-        prior = prior_from_tails(fitted.tails, labelled_share=share or None, warn=False)
+        prior = priors.prior_from_tails(fitted.tails, labelled_share=share or None, warn=False)
     return with_labelled(prior, share)
 
 
