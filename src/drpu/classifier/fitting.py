@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from drpu import priors
-from drpu._arrays import IntArray, Rows
+from drpu import models, priors
+from drpu._arrays import FloatArray, IntArray, Rows
 from drpu._checks import check_choice
 from drpu._samples import Sample, SamplePair, is_sparse
 from drpu.exceptions import (
@@ -171,8 +171,6 @@ def training_prior(
                 f"prior={method!r} needs the rows in memory, which a fit on a cluster does not "
                 "have: use 'auto', or another method that reads counts."
             )
-        from drpu.classifier.priors import kernel_mean_prior
-
         estimate = kernel_mean_prior(method, pair.positive, pair.unlabeled, rng)
     else:
         share = fraction or None
@@ -267,3 +265,30 @@ def warn_of_notes(notes: tuple[Note, ...]) -> None:
             advice=f"{list_of_notes(doubtful, command_line=False)}.",
             command=f"{list_of_notes(doubtful, command_line=True)}.",
         )
+
+
+def kernel_mean_prior(
+    method: str, positive: Sample, unlabeled: Sample, rng: np.random.RandomState
+) -> PriorEstimate:
+    """KM1 or KM2 on standardised columns; weighted rows are resampled by their weights."""
+    positive_rows = _drawn(flat_sample(positive), rng)
+    unlabeled_rows = _drawn(flat_sample(unlabeled), rng)
+    scale = models.Scaling.of(unlabeled_rows, None)
+    estimator = priors.KernelMeanPrior(method, random_state=int(rng.randint(2**31 - 1)))
+    positive_columns, _ = models.standardised(positive_rows, scale)
+    unlabeled_columns, _ = models.standardised(unlabeled_rows, scale)
+    return estimator.estimate(positive_columns, unlabeled_columns)
+
+
+def flat_sample(sample: Sample) -> Sample:
+    """The sample with two-dimensional rows: images become vectors of pixels."""
+    if sample.rows.ndim == 2:
+        return sample
+    return Sample(sample.rows.reshape(len(sample), -1), sample.weight, sample.groups)
+
+
+def _drawn(sample: Sample, rng: np.random.RandomState) -> Rows:
+    if sample.weight is None or np.ptp(sample.weight) == 0:
+        return sample.rows
+    share: FloatArray = sample.weight / sample.weight.sum()
+    return sample.rows[rng.choice(len(sample), len(sample), p=share)]

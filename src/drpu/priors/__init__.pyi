@@ -2,6 +2,7 @@
 
 from .estimate import PriorEstimate as PriorEstimate
 from .figures import Figure as Figure
+from .kernel_mean import KernelMeanPrior as KernelMeanPrior
 from .methods import estimate_prior as estimate_prior
 from .methods import prior_from_tails as prior_from_tails
 from .plateau import fit_plateau as fit_plateau

@@ -11,11 +11,11 @@ from sklearn.ensemble import ExtraTreesClassifier
 
 from drpu._arrays import FloatArray, Rows
 from drpu._samples import SamplePair
-from drpu.classifier.priors import off_the_edge
 from drpu.models.crossfit import cross_fit, resolve_holdout
 from drpu.models.estimators import ClassifierRatio
 from drpu.models.registry import refuse_learnt
 from drpu.priors.estimate import PriorEstimate
+from drpu.rivals.priors import off_the_edge
 from drpu.rivals.rival import PosteriorRival
 
 FOLDS = 5  # largest number of folds
@@ -100,7 +100,7 @@ class ElkanNotoClassifier(PosteriorRival):
         if self._is_special_prior():
             self.prior_ = self._prior_of_mean(model, pair, rng)
         else:
-            self.prior_ = self._population(pair, rng).prior
+            self.prior_ = self._risk_priors(pair, rng).prior
         share = pair.labelled_fraction
         prior = self.prior_.value
         if self.scenario_ == "single-sample":

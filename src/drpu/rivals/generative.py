@@ -172,15 +172,15 @@ class GenPUClassifier(ScoredRival):
         return Generators()
 
     def _learn(self, pair: SamplePair, rng: np.random.RandomState) -> None:
-        population = self._population(pair, rng)
+        priors = self._risk_priors(pair, rng)
         self.generators_ = ClassGenerators.learn(
             pair,
-            prior=population.unlabeled_prior,
+            prior=priors.unlabeled_prior,
             game=self._game(len(pair)),
             seed=int(rng.randint(2**31 - 1)),
         )
-        self.prior_ = population.prior
-        prior = population.prior
+        self.prior_ = priors.prior
+        prior = priors.prior
         if self.test_prior is not None:
             prior = open_prior("test_prior", self.test_prior)
         self._train(prior, rng)

@@ -11,7 +11,6 @@ from sklearn.utils.metaestimators import available_if
 from drpu._arrays import FloatArray, Rows, softplus
 from drpu._checks import check_integer, check_random_state, check_real
 from drpu._samples import Sample, SamplePair
-from drpu.classifier.priors import Population, shifted_prior
 from drpu.classifier.reading import check_rows
 from drpu.exceptions import ParameterError
 from drpu.models.learner import ScoreLearner
@@ -20,6 +19,7 @@ from drpu.models.risks import ShiftedRisk, VariationalRisk, get_loss
 from drpu.models.scores import LinearScore, fit_margin
 from drpu.networks.learner import NetworkScore
 from drpu.priors.estimate import PriorEstimate, as_prior
+from drpu.rivals.priors import RiskPriors, shifted_prior
 from drpu.rivals.rival import PosteriorRival, ScoredRival, open_prior
 from drpu.state.labels import Classes
 
@@ -63,22 +63,20 @@ class _RiskClassifier(ScoredRival):
         return np.column_stack([1 - posterior, posterior])
 
     def _learn(self, pair: SamplePair, rng: np.random.RandomState) -> None:
-        population = self._population(pair, rng)
-        self._minimise(population, population.prior.value, pair, rng)
+        priors = self._risk_priors(pair, rng)
+        self._minimise(priors, priors.prior.value, pair, rng)
 
     def _minimise(
-        self, population: Population, target: float, pair: SamplePair, rng: np.random.RandomState
+        self, priors: RiskPriors, target: float, pair: SamplePair, rng: np.random.RandomState
     ) -> None:
         """Fit the score for rows whose prior is ``target``."""
         loss = get_loss(self.loss)
         cost = 0.5
         if loss.posterior is None:  # otherwise the cost is a threshold on the posterior
             cost = self.cost
-        objective = ShiftedRisk(
-            population.unlabeled_prior, target, loss, cost, **self._correction()
-        )
+        objective = ShiftedRisk(priors.unlabeled_prior, target, loss, cost, **self._correction())
         self.model_ = self._seeded(rng).fit_score(pair, objective)
-        self.prior_ = population.prior
+        self.prior_ = priors.prior
 
     def _correction(self) -> dict[str, Any]:
         """Parameters of the non-negative correction."""
@@ -301,17 +299,17 @@ class PUaClassifier(NNPUClassifier):
         """Fit to checked rows, for the prior of ``X_test`` or for ``test_prior``."""
         self._keep_parameters()
         rng = check_random_state(self.random_state)
-        population = self._population(pair, rng)
+        priors = self._risk_priors(pair, rng)
         if X_test is not None:
             rows = check_rows(
                 self, X_test, model=self._intake(), name="X_test", like=pair.unlabeled.rows
             )
-            self.test_prior_ = shifted_prior(self.prior, population, pair, Sample(rows), rng)
+            self.test_prior_ = shifted_prior(self.prior, priors, pair, Sample(rows), rng)
         elif self.test_prior is not None:
             self.test_prior_ = as_prior("test_prior", self.test_prior)
         else:
-            self.test_prior_ = population.prior
-        self._minimise(population, self.test_prior_.value, pair, rng)
+            self.test_prior_ = priors.prior
+        self._minimise(priors, self.test_prior_.value, pair, rng)
         self.classes_ = classes
         return self
 
@@ -404,18 +402,18 @@ class PULDClassifier(ScoredRival):
         return model
 
     def _learn(self, pair: SamplePair, rng: np.random.RandomState) -> None:
-        population = self._population(pair, rng)
+        priors = self._risk_priors(pair, rng)
         model = self._seeded(rng)
         assert isinstance(model, LinearScore)
         self.model_ = fit_margin(
             model,
             pair,
-            prior=population.unlabeled_prior,
+            prior=priors.unlabeled_prior,
             strengths=(self.positive_strength, self.unlabeled_strength),
             rounds=self.rounds,
             cost=self.cost,
         )
-        self.prior_ = population.prior
+        self.prior_ = priors.prior
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -520,7 +518,7 @@ class VPUClassifier(PosteriorRival, ScoredRival):
             mean = min(_mean_posterior(population, self.log_scale_), 1.0)
             self.prior_ = PriorEstimate(mean, 0.0, 1.0, 0.95, "vpu")
         else:
-            self.prior_ = self._population(pair, rng).prior
+            self.prior_ = self._risk_priors(pair, rng).prior
             self.log_scale_ = _scale_at(self.prior_.value, population)
 
     def _values(self, sample: Sample, share: float) -> _Values:

@@ -24,7 +24,6 @@ from drpu._checks import (
 from drpu._codec import Text, kept
 from drpu._samples import SamplePair
 from drpu.classifier.fitting import check_prior_parameter
-from drpu.classifier.priors import Population, estimate_population
 from drpu.classifier.reading import (
     check_rows,
     pair_pu,
@@ -37,6 +36,7 @@ from drpu.models.learner import Function, ScoreLearner
 from drpu.models.registry import resolve_score
 from drpu.networks.generative import ClassGenerators
 from drpu.priors.estimate import PriorEstimate, as_prior
+from drpu.rivals.priors import RiskPriors, estimate_priors
 from drpu.state.labels import Classes, Labels
 from drpu.state.population import Columns
 from drpu.state.record import (
@@ -148,9 +148,9 @@ class PURival(Parameters, PUClassifier):
         self.classes_ = classes
         return self
 
-    def _population(self, pair: SamplePair, rng: np.random.RandomState) -> Population:
+    def _risk_priors(self, pair: SamplePair, rng: np.random.RandomState) -> RiskPriors:
         """Priors of the training data."""
-        return estimate_population(self.prior, pair, self._labelled_fraction(pair), rng)
+        return estimate_priors(self.prior, pair, self._labelled_fraction(pair), rng)
 
     def _labelled_fraction(self, pair: SamplePair) -> float:
         if self.scenario_ == "single-sample":
