@@ -37,7 +37,6 @@ from drpu.exceptions import (
     DRPUError,
     ExtraColumnsWarning,
     FewPositivesWarning,
-    ImputationWarning,
     IndexWarning,
     LabelError,
     MorePositivesWarning,
@@ -598,20 +597,28 @@ def test_missing_values_go_where_they_are_welcome(toy):
     X, y = toy.X_y()
     X = X.copy()
     X[::7, 0] = np.nan
-    with pytest.warns(ImputationWarning, match="column medians"):
-        clf = DRPUClassifier(holdout=2, scenario="case-control", random_state=0).fit(X, y)
+    clf = DRPUClassifier(holdout=2, scenario="case-control", random_state=0).fit(X, y)
     assert np.isfinite(clf.decision_function(X)).all()
     DRPUClassifier(BoostedRatio(n_rounds=10), holdout=2, scenario="case-control", random_state=0).fit(X, y)
     with pytest.raises(DataError, match="NaN"):
         DRPUClassifier(KernelRatio(), scenario="case-control").fit(X, y)
 
 
-def test_missing_values_in_new_rows_are_filled_with_a_warning(toy):
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array, pd.DataFrame])
+def test_rows_with_missing_values_are_a_fact_and_no_warning(toy, kind):
+    X, y = toy.X_y()
+    X[::10, 0] = np.nan
+    clf = DRPUClassifier(holdout=2, scenario="case-control", random_state=0).fit(kind(X), y)
+    notes = [note for note in clf.fitted_.columns.notes if note.code == "gaps"]
+    assert [note.number for note in notes] == [0.1]
+    assert not notes[0].doubtful
+
+
+def test_missing_values_in_new_rows_are_filled(toy):
     X, y = toy.X_y()
     clf = DRPUClassifier(holdout=2, scenario="case-control", random_state=0).fit(X, y)
     gap = np.array([[np.nan, 1.0]])
-    with pytest.warns(ImputationWarning):
-        assert np.isfinite(clf.predict_proba(gap)).all()
+    assert np.isfinite(clf.predict_proba(gap)).all()
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ from drpu.tables.frames import (
     read_frame,
     warn_of_order,
 )
-from drpu.tables.notes import Note, reappearing_share, table_notes
+from drpu.tables.notes import Note, notes_of_gaps, reappearing_share, table_notes
 from drpu.tables.values import ColumnProfile, missing, profile_columns
 
 # -- training rows -----------------------------------------------------------------------------
@@ -231,6 +231,7 @@ def _training_columns(
     notes: tuple[Note, ...] = ()
     if estimator.table_ is not None:
         notes = table_notes(positive, unlabeled, estimator.table_, scenario=scenario)
+    notes += notes_of_gaps(positive, unlabeled)
     profiles: tuple[ColumnProfile, ...] = ()
     if _is_dense_table(positive) and _is_dense_table(unlabeled):
         n = positive.shape[1]
