@@ -15,7 +15,7 @@ from drpu import periods as periods_package
 from drpu._arrays import BoolArray, FloatArray, IntArray, Rows, as_numpy
 from drpu._checks import LARGEST, check_numbers, check_weights, unit_weights
 from drpu._samples import Sample, SamplePair, n_rows, stack_rows
-from drpu.exceptions import DataError, LabelError, ParameterError, ScenarioWarning
+from drpu.exceptions import DataError, DataTypeError, LabelError, ParameterError, ScenarioWarning
 from drpu.models.clusters import Ranges, engine_of, refuse_frame
 from drpu.models.crossfit import Known
 from drpu.models.learner import Accepts, Function, RatioLearner, as_rows, check_pixels, check_shape
@@ -37,8 +37,11 @@ from drpu.tables.encoder import TableEncoder, fixed_cells
 from drpu.tables.frames import (
     Frame,
     FrameRows,
+    RecordFrame,
     aligned,
+    as_records,
     collected,
+    columns_named,
     is_frame,
     read_frame,
     warn_of_order,
@@ -424,6 +427,9 @@ def check_rows(
         return X
     refuse_frame(X, name)
     table = None if reset else getattr(estimator, "table_", None)
+    if not reset:
+        X = as_records(X)
+        _refuse_records_without_names(estimator, X)
     if is_frame(X) and (reset or table is not None or model.accepts_frames):
         return read_tables(estimator, [X], model=model, reset=reset)[0]
     if reset:
@@ -444,6 +450,14 @@ def check_rows(
         elif isinstance(model, Function):
             model.check_scale(name, rows)
     return rows if table is None else table.transform_array(rows)
+
+
+def _refuse_records_without_names(estimator: Any, X: Any) -> None:
+    if isinstance(X, RecordFrame) and not hasattr(estimator, "feature_names_in_"):
+        raise DataTypeError(
+            "X must be an array, because the columns of training had no names, got a dict or "
+            f"values with the names {columns_named(X.names)}."
+        )
 
 
 def _check_image_shape(name: str, X: Any, shape: tuple[int, ...] | None) -> None:

@@ -289,7 +289,7 @@ class TableEncoder(Kept):
             frame = frame.select([frame.positions[column.name] for column in self.used])
         else:
             frame = frame.select(self.used_positions)
-        types = list(frame.columns.schema.values())
+        types = frame.types
         values = self._encode_columns(frame, types)
         if warn:
             self._warn_of_unseen(values)
