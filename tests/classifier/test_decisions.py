@@ -12,6 +12,7 @@ from drpu import BoostedRatio, Costs, DRPUClassifier, PriorEstimate, load, make_
 from drpu.classifier.reading import read_rows
 from drpu.exceptions import DataError, DataTypeError, IdColumnWarning, ParameterError, ShiftWarning
 from drpu.models.boosted import ForestRatio
+from drpu.state.fitted import FittedRatio
 from drpu.tables.encoder import TableEncoder
 from drpu.tables.frames import read_frame
 
@@ -36,15 +37,50 @@ def test_exactly_as_many_rows_are_flagged_as_can_be_looked_at(june, data, rows):
     day = june.at_budget(rows=rows, of=data.test)
     flagged = day.predict(data.test) == 1
     assert flagged.sum() == rows
-    assert_array_equal(np.sort(day.budget_.positions), np.flatnonzero(flagged))
+    assert_array_equal(np.sort(day.budget_.rows), np.flatnonzero(flagged))
     others = day.decision_function(data.test)[~flagged]
     assert others.size == 0 or others.max() <= day.decision_function(data.test)[flagged].min()
+
+
+def test_ties_are_flagged_as_a_whole_and_the_list_holds_exactly_the_budget():
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 2, (2000, 2)).astype(float)  # four different rows
+    positive = rng.random(2000) < np.array([0.05, 0.2, 0.5, 0.9])[(2 * X[:, 0] + X[:, 1]).astype(int)]
+    clf = DRPUClassifier("boosted", random_state=0, prior=0.4).fit(X, positive & (rng.random(2000) < 0.5))
+    best = np.flatnonzero(X.all(axis=1))
+    for rows in (1, 50, len(best) - 1, len(best)):
+        day = clf.at_budget(rows=rows, of=X)
+        assert_array_equal(day.budget_.rows, best[:rows])  # ties are broken by position
+        assert_array_equal(np.flatnonzero(day.predict(X)), best)
+        assert_array_equal(day.predict(X[best[-1:]]), [True])  # a row alone as in the batch
+        assert (day.budget_.n, day.budget_.flagged, day.budget_.tied) == (rows, len(best), len(best))
+        shared = f"{len(best)} rows share the last score"
+        assert (shared in str(day.budget_)) == (shared in repr(day)) == (rows < len(best))
+        assert (shared in repr(day.budget_)) == (rows < len(best))
+    beyond = clf.at_budget(rows=len(best) + 1, of=X)
+    assert beyond.budget_.flagged == len(best) + beyond.budget_.tied
+    # one model, whose scores are those of the counts
+    clf = DRPUClassifier("boosted", holdout=0.5, random_state=0, prior=0.5).fit(X, positive)
+    without_rows = [{"share": 0.01}, {"rows": 20, "of": 2000}, {"rows": 20, "of": clf.count(X)}]
+    for budget in without_rows:
+        day = clf.at_budget(**budget)
+        assert_array_equal(np.flatnonzero(day.predict(X)), best)
+        assert day.expected_performance().flagged > 0.1
+
+
+def test_rows_of_equal_ratios_are_listed_by_the_score_and_by_position(june, data, monkeypatch):
+    rows = np.repeat(data.test[:50], 2, axis=0)
+    score = june.fitted_.model.label_scores(rows).mean(axis=1)
+    monkeypatch.setattr(FittedRatio, "log_ratio_of", lambda self, scores: np.zeros(len(scores)))
+    best = june.at_budget(rows=100, of=rows).budget_.rows
+    assert (np.diff(score[best]) <= 0).all()
+    assert (np.diff(best)[np.diff(score[best]) == 0] > 0).all()
 
 
 @pytest.mark.parametrize("rows", [50, 400, 1500])
 def test_expected_precision_and_recall_hold_the_truth(june, data, rows):
     budget = june.at_budget(rows=rows, of=data.test).budget_
-    truth = data.test_labels[budget.positions]
+    truth = data.test_labels[budget.rows]
     precision, recall = truth.mean(), truth.sum() / data.test_labels.sum()
     noise = 2 * np.sqrt(precision * (1 - precision) / rows)  # of the rows themselves
     assert budget.precision.low - noise <= precision <= budget.precision.high + noise
@@ -63,7 +99,7 @@ def test_a_share_a_number_and_counts_agree_with_the_rows(june, data):
         assert abs((other.predict(data.test) == 1).sum() - 200) < rows
         assert_allclose(other.budget_.recall.value, by_rows.budget_.recall.value, atol=recall)
         assert other.budget_.threshold == other.threshold_
-    assert june.at_budget(share=0.05, of=data.test).budget_.rows == 200
+    assert june.at_budget(share=0.05, of=data.test).budget_.n == 200
 
 
 def test_a_budget_sets_the_threshold_and_nothing_else(june, data):

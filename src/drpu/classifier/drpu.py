@@ -358,7 +358,9 @@ class RatioClassifier(PUClassifier):
         adapted : AdaptedClassifier
             Has the same prior and cost, and the threshold of the budget. Its ``budget_`` has the
             expected precision, recall and lift with their limits and, if rows were given, the
-            positions of the rows to check, in descending order of the score.
+            positions of the rows to check as ``budget_.rows``, the best first: exactly as many as
+            can be checked. ``predict`` treats each row alone, so it flags all rows with the score
+            of the last one, also if they are more; ``budget_`` and its text say how many.
 
         Examples
         --------
@@ -997,10 +999,16 @@ class AdaptedClassifier(RatioClassifier):
         raise ParameterError("fit must not be called here: fit a DRPUClassifier and adapt it.")
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
-        return (
-            f"AdaptedClassifier(prior={self.test_prior_}, train_prior={self.train_prior_}, "
-            f"cost={self.cost_:g}, shift={self.shift_!r}, scenario={self.scenario_!r})"
-        )
+        parts = [
+            f"prior={self.test_prior_}",
+            f"train_prior={self.train_prior_}",
+            f"cost={self.cost_:g}",
+            f"shift={self.shift_!r}",
+            f"scenario={self.scenario_!r}",
+        ]
+        if self.budget_ is not None:
+            parts.append(f"budget={str(self.budget_)!r}")
+        return f"AdaptedClassifier({', '.join(parts)})"
 
     def _repr_html_(self) -> str:
         rows = {

@@ -15,6 +15,7 @@ from scipy.stats import rankdata
 
 from drpu._arrays import BoolArray, FloatArray
 from drpu._codec import Kept, Number, Text, kept
+from drpu._samples import is_sparse
 from drpu.tables.encoder import TableEncoder
 from drpu.tables.values import DATE
 
@@ -162,9 +163,9 @@ def notes_of_gaps(positive: Any, unlabeled: Any) -> tuple[Note, ...]:
 
 def _rows_with_gaps(rows: Any) -> Any:
     """Number of rows with a missing value; None if the rows are no numbers in columns."""
-    if sparse.issparse(rows):
-        entries = sparse.coo_matrix(rows)
-        return len(np.unique(entries.row[np.isnan(entries.data)]))
+    if is_sparse(rows):
+        entries = sparse.find(rows)
+        return len(np.unique(entries[0][np.isnan(entries[2])]))
     if not _is_matrix(rows):
         return None
     return int(np.isnan(rows).any(axis=1).sum())
