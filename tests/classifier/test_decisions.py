@@ -9,8 +9,15 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
 from drpu import BoostedRatio, Costs, DRPUClassifier, PriorEstimate, load, make_gaussian_pu, save
-from drpu.classifier.reading import read_rows
-from drpu.exceptions import DataError, DataTypeError, IdColumnWarning, ParameterError, ShiftWarning
+from drpu.classifier.reading import read_batch, read_rows
+from drpu.exceptions import (
+    DataError,
+    DataTypeError,
+    IdColumnWarning,
+    ParameterError,
+    ShiftWarning,
+    TrainingTableWarning,
+)
 from drpu.models.boosted import ForestRatio
 from drpu.state.fitted import FittedRatio
 from drpu.tables.encoder import TableEncoder
@@ -332,6 +339,54 @@ def test_a_default_without_trees_says_so(data):
     clf = DRPUClassifier(holdout=2, random_state=0).fit_pu(data.positive[:8], data.unlabeled[:300])
     with pytest.raises(ParameterError, match=r"has no trees.*model='boosted'"):
         clf.contributions(data.test[:5])
+
+
+def test_importances_are_mean_absolute_contributions_also_from_a_file(data, tmp_path):
+    X, y = data.X_y()
+    frame = pd.DataFrame(X, columns=["x", "y"]).assign(noise=np.arange(len(X)) % 7, same=1.0)
+    for model in ("auto", "boosted"):
+        with pytest.warns(TrainingTableWarning):
+            clf = DRPUClassifier(model, scenario="case-control", holdout=2, random_state=0).fit(frame, y)
+        parts = clf.contributions(frame).to_numpy()[:, :-1]
+        assert len(frame) < 2000  # so that all rows are used
+        assert_allclose(clf.feature_importances_, np.abs(parts).mean(axis=0))
+        assert clf.feature_importances_.argmax() < 2
+        assert clf.feature_importances_[3] == 0
+        save(clf, tmp_path / "a.drpu")
+        assert_array_equal(load(tmp_path / "a.drpu").feature_importances_, clf.feature_importances_)
+        assert_array_equal(clf.at_prior(0.1).feature_importances_, clf.feature_importances_)
+
+
+def test_models_without_trees_have_no_importances(june):
+    assert not hasattr(june, "feature_importances_")
+    assert not hasattr(DRPUClassifier(), "feature_importances_")
+
+
+def test_rows_are_explained_alike_in_any_number_of_blocks(data, monkeypatch):
+    X, y = data.X_y()
+    clf = DRPUClassifier("boosted", scenario="case-control", holdout=2, random_state=0).fit(X, y)
+    parts, reasons = clf.contributions(X), clf.reasons(X)
+    monkeypatch.setattr("drpu.decisions.contributions.BLOCK", 7)
+    assert_array_equal(clf.contributions(X), parts)
+    assert clf.reasons(X) == reasons
+
+
+def test_reasons_of_a_text_name_the_words_that_matter():
+    rng = np.random.default_rng(0)
+    fillers = ["meet", "later", "home", "call", "today", "lunch", "there", "soon"]
+    spam = rng.random(900) < 0.4
+    texts = [
+        " ".join(rng.choice(fillers, 6)) + (" Winner!" if s else "") + f" {k}" for k, s in enumerate(spam)
+    ]
+    frame = pd.DataFrame({"text": texts, "hour": rng.integers(0, 24, 900)})
+    clf = DRPUClassifier("boosted", holdout=2, random_state=0).fit(frame, spam & (rng.random(900) < 0.5))
+    new = {"text": "meet later WINNER today home", "hour": 3}
+    (reasons,) = clf.reasons(new)
+    name, part = reasons.favour[0]
+    assert name.startswith("text: winner")
+    assert part == clf.contributions(new)[0, 0]
+    assert clf.reasons(frame[:20]) == clf.reasons(read_batch(clf, frame[:20]))
+    assert clf.reasons({"text": None, "hour": 3})[0].against[0][0] == "text"
 
 
 def test_models_without_contributions_say_so(june, data):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -562,10 +562,28 @@ def read_batch(classifier: Any, X: Any, *, warn_of_periods: bool = False) -> Bat
     periods = None
     if fitted.columns.period is not None:
         periods, X = periods_package.split_period(fitted.columns, X)
+    X = as_records(X)
+    if is_frame(X):
+        X = collected(X)
     batch = Batch.of(fitted, check_rows(classifier, X, model=fitted.model))
+    batch = replace(batch, texts=read_texts(fitted, X))
     if periods is not None and warn_of_periods:
         periods_package.warn_of_mixed_periods(fitted, classifier.reference_, batch, periods)
     return batch
+
+
+def read_texts(fitted: FittedRatio, X: Any) -> dict[str, Any]:
+    """The columns of free text of new rows as they are, for reasons that name words."""
+    X = as_records(X)
+    table = fitted.columns.table
+    if table is None or not table.free_texts or not is_frame(X):
+        return {}
+    frame = read_frame(X)
+    texts = {}
+    for name in table.free_texts:
+        position = frame.positions[name] if table.named else table.names.index(name)
+        texts[name] = np.array(frame.column(position).to_list(), dtype=object)
+    return texts
 
 
 def read_counts(classifier: Any, X: Any, sample_weight: Any = None) -> ScoreTails:
