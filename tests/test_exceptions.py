@@ -1,9 +1,12 @@
 """Errors and warnings: base classes, codes, and the tree in the docstring."""
 
 import inspect
+import json
 import pickle
 import re
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -72,11 +75,41 @@ def test_they_travel_between_processes(cls):
 def test_a_missing_extra_says_what_to_install():
     with pytest.raises(MissingExtraError) as caught:
         _checks.require("drpu_has_no_such_module.part", extra="torch", for_="NetworkRatio")
-    assert str(caught.value) == (
-        "NetworkRatio needs 'drpu_has_no_such_module', which is not installed. "
-        'Run: pip install "drpu[torch]"'
+    assert str(caught.value).startswith(
+        "NetworkRatio needs 'drpu_has_no_such_module', which is not installed. Run"
     )
     assert caught.value.name == "drpu_has_no_such_module"
+
+
+HERE = Path(__file__).parents[1]
+
+
+@pytest.mark.parametrize(
+    ("recorded", "command"),
+    [
+        (None, 'Run: pip install "drpu[cli]"'),
+        ({"url": HERE.as_uri(), "dir_info": {"editable": True}}, f'Run: pip install "{HERE}[cli]"'),
+        ({"url": "file:///gone", "dir_info": {}}, 'Run in a checkout of drpu: pip install ".[cli]"'),
+        ({"url": "file:///a.whl", "archive_info": {}}, 'Run: pip install "drpu[cli] @ file:///a.whl"'),
+        (
+            {"url": "https://host/a", "vcs_info": {"vcs": "git", "commit_id": "12ab"}},
+            'Run: pip install "drpu[cli] @ git+https://host/a@12ab"',
+        ),
+    ],
+)
+def test_an_extra_is_installed_from_where_the_package_came(recorded, command, monkeypatch):
+    record = None if recorded is None else json.dumps(recorded)
+    monkeypatch.setattr(_checks, "distribution", lambda _: SimpleNamespace(read_text=lambda _: record))
+    assert str(_checks.missing_extra("typer", extra="cli", for_="a command")).endswith(command)
+
+
+def test_an_extra_of_a_checkout_on_the_path_is_installed_from_it(monkeypatch):
+    def not_installed(name):
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr(_checks, "distribution", not_installed)
+    text = str(_checks.missing_extra("typer", extra="cli", for_="a command"))
+    assert text.endswith(f'Run: pip install "{HERE}[cli]"')
 
 
 def test_a_module_that_is_there_is_imported():

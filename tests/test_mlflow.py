@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_array_equal
 
-from drpu import load, save
+from drpu import DRPUClassifier, load, save
 from fraud_data import fraud_classifier, payments
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of MLflow and its dependencies
@@ -33,6 +33,14 @@ def make_model(mlflow):
 
 def outputs(clf, X):
     return pd.DataFrame({"label": clf.predict(X), "probability": clf.predict_proba(X)[:, 1]})
+
+
+def test_a_schema_is_inferred_after_missing_labels(mlflow):
+    new = payments(300, 0.3, 2)
+    labels = pd.Series(["yes" if k % 4 == 0 else None for k in range(300)])
+    clf = DRPUClassifier("boosted", holdout=2, random_state=0).fit(new, labels)
+    schema = mlflow.models.infer_signature(new, outputs(clf, new)).outputs
+    assert [str(kind) for kind in schema.input_types()] == ["DataType.string", "DataType.double"]
 
 
 @pytest.fixture(scope="module")

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from importlib import import_module
+from importlib.metadata import PackageNotFoundError, distribution
 from numbers import Integral, Real
+from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 import numpy as np
 from scipy import sparse
@@ -22,10 +27,41 @@ def require(module: str, *, extra: str, for_: str) -> Any:
         package = module.partition(".")[0]
         if error.name is not None and error.name.partition(".")[0] != package:
             raise
-        raise MissingExtraError(
-            f'{for_} needs {package!r}, which is not installed. Run: pip install "drpu[{extra}]"',
-            name=package,
-        ) from error
+        raise missing_extra(package, extra=extra, for_=for_) from error
+
+
+def missing_extra(package: str, *, extra: str, for_: str) -> MissingExtraError:
+    """The error that ``for_`` needs a package of an extra, which says how to install it."""
+    return MissingExtraError(
+        f"{for_} needs {package!r}, which is not installed. {_how_to_install(extra)}", name=package
+    )
+
+
+def _how_to_install(extra: str) -> str:
+    """How to install an extra from the place that this package came from.
+
+    pip records the place, unless it is a package index.
+    """
+    try:
+        recorded = distribution("drpu").read_text("direct_url.json")
+    except PackageNotFoundError:  # a checkout on the path
+        return _from_checkout(Path(__file__).parents[2], extra)
+    if recorded is None:
+        return f'Run: pip install "drpu[{extra}]"'
+    source = json.loads(recorded)
+    url = source["url"]
+    if "vcs_info" in source:
+        vcs = source["vcs_info"]
+        return f'Run: pip install "drpu[{extra}] @ {vcs["vcs"]}+{url}@{vcs["commit_id"]}"'
+    if "dir_info" in source:
+        return _from_checkout(Path(url2pathname(urlsplit(url).path)), extra)
+    return f'Run: pip install "drpu[{extra}] @ {url}"'
+
+
+def _from_checkout(folder: Path, extra: str) -> str:
+    if (folder / "pyproject.toml").is_file():
+        return f'Run: pip install "{folder}[{extra}]"'
+    return f'Run in a checkout of drpu: pip install ".[{extra}]"'
 
 
 # largest absolute value of data, so that sums and products of a few numbers are finite

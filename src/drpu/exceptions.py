@@ -32,7 +32,7 @@ __all__ = [
     "ContradictionWarning", "CopiedPositivesWarning", "DRPUError", "DRPUWarning", "DataError",
     "DataTypeError", "EmptyColumnsWarning", "ExtraColumnsWarning", "FewNegativesWarning",
     "FewPositivesWarning",
-    "FewRowsWarning", "IdColumnWarning", "ImputationWarning", "IndexWarning",
+    "FewRowsWarning", "IdColumnWarning", "IndexWarning",
     "LabelError", "LabelledSampleWarning", "LateLabelsWarning", "MissingAnswersWarning",
     "MissingExtraError", "MissingValuesError", "MixedPeriodsWarning", "MorePositivesWarning",
     "OutputError", "ParameterError", "PixelScaleWarning", "PositiveLabelWarning",
@@ -258,10 +258,6 @@ class CopiedPositivesWarning(DRPUWarning, code="copied-positives", assumption=Fa
 
 class SeenPositivesWarning(DRPUWarning, code="seen-positives"):
     """A prior was estimated from rows on which the model was trained."""
-
-
-class ImputationWarning(DRPUWarning, code="imputed", assumption=False):
-    """Missing values were filled in."""
 
 
 class PositiveLabelWarning(DRPUWarning, code="positive-label", assumption=False):

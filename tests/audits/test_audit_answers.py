@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from drpu import Audit, AuditPlan, DRPUClassifier
-from drpu.audits.plan import DESIGN, GROUP, LABEL, ROW, read_answers, true_labels
+from drpu.audits.plan import DESIGN, GROUP, LABEL, ROW, true_labels
 from drpu.classifier.groups import audit_from_columns
 from drpu.exceptions import (
     DataError,
@@ -20,6 +20,7 @@ from drpu.exceptions import (
     MissingAnswersWarning,
     ParameterError,
 )
+from drpu.state.labels import read_answers
 
 # -- labels -------------------------------------------------------------------------------------
 
@@ -38,7 +39,7 @@ from drpu.exceptions import (
         ([True, False], [1, 0], [1, 0]),
         ([1], [1, 2], None),
         (["yes", "No", " 1 ", "0", "TRUE", "f"], ["ok", "fraud"], [1, 0, 1, 0, 1, 0]),
-        (["yes", "no"], [None, "yes"], [1, 0]),
+        (["yes", "no"], ["", "yes"], [1, 0]),
         (["1", "0"], ["", "yes"], [1, 0]),
         (["fraud", "no"], ["ok", "fraud"], [1, 0]),
         (["2", "1.0"], [1, 2], [1, 0]),
@@ -57,7 +58,7 @@ def test_answers_come_in_any_coding_that_has_one_meaning(labels, classes, expect
     assert_array_equal(positive, np.array(expected, bool))
 
 
-@pytest.mark.parametrize("classes", [[0, 1], ["", "yes"], [None, "fraud"]])
+@pytest.mark.parametrize("classes", [[0, 1], ["", "yes"], ["", "fraud"]])
 def test_none_nan_and_blank_mean_no_answer(classes):
     answered, positive = read_answers([1, None, float("nan"), "", "  ", "NA", 0], np.array(classes, object))
     assert_array_equal(answered, [True, False, False, False, False, False, True])

@@ -9,9 +9,17 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
 from drpu import BoostedRatio, Costs, DRPUClassifier, PriorEstimate, load, make_gaussian_pu, save
-from drpu.classifier.reading import read_rows
-from drpu.exceptions import DataError, DataTypeError, IdColumnWarning, ParameterError, ShiftWarning
+from drpu.classifier.reading import read_batch, read_rows
+from drpu.exceptions import (
+    DataError,
+    DataTypeError,
+    IdColumnWarning,
+    ParameterError,
+    ShiftWarning,
+    TrainingTableWarning,
+)
 from drpu.models.boosted import ForestRatio
+from drpu.state.fitted import FittedRatio
 from drpu.tables.encoder import TableEncoder
 from drpu.tables.frames import read_frame
 
@@ -36,15 +44,50 @@ def test_exactly_as_many_rows_are_flagged_as_can_be_looked_at(june, data, rows):
     day = june.at_budget(rows=rows, of=data.test)
     flagged = day.predict(data.test) == 1
     assert flagged.sum() == rows
-    assert_array_equal(np.sort(day.budget_.positions), np.flatnonzero(flagged))
+    assert_array_equal(np.sort(day.budget_.rows), np.flatnonzero(flagged))
     others = day.decision_function(data.test)[~flagged]
     assert others.size == 0 or others.max() <= day.decision_function(data.test)[flagged].min()
+
+
+def test_ties_are_flagged_as_a_whole_and_the_list_holds_exactly_the_budget():
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 2, (2000, 2)).astype(float)  # four different rows
+    positive = rng.random(2000) < np.array([0.05, 0.2, 0.5, 0.9])[(2 * X[:, 0] + X[:, 1]).astype(int)]
+    clf = DRPUClassifier("boosted", random_state=0, prior=0.4).fit(X, positive & (rng.random(2000) < 0.5))
+    best = np.flatnonzero(X.all(axis=1))
+    for rows in (1, 50, len(best) - 1, len(best)):
+        day = clf.at_budget(rows=rows, of=X)
+        assert_array_equal(day.budget_.rows, best[:rows])  # ties are broken by position
+        assert_array_equal(np.flatnonzero(day.predict(X)), best)
+        assert_array_equal(day.predict(X[best[-1:]]), [True])  # a row alone as in the batch
+        assert (day.budget_.n, day.budget_.flagged, day.budget_.tied) == (rows, len(best), len(best))
+        shared = f"{len(best)} rows share the last score"
+        assert (shared in str(day.budget_)) == (shared in repr(day)) == (rows < len(best))
+        assert (shared in repr(day.budget_)) == (rows < len(best))
+    beyond = clf.at_budget(rows=len(best) + 1, of=X)
+    assert beyond.budget_.flagged == len(best) + beyond.budget_.tied
+    # one model, whose scores are those of the counts
+    clf = DRPUClassifier("boosted", holdout=0.5, random_state=0, prior=0.5).fit(X, positive)
+    without_rows = [{"share": 0.01}, {"rows": 20, "of": 2000}, {"rows": 20, "of": clf.count(X)}]
+    for budget in without_rows:
+        day = clf.at_budget(**budget)
+        assert_array_equal(np.flatnonzero(day.predict(X)), best)
+        assert day.expected_performance().flagged > 0.1
+
+
+def test_rows_of_equal_ratios_are_listed_by_the_score_and_by_position(june, data, monkeypatch):
+    rows = np.repeat(data.test[:50], 2, axis=0)
+    score = june.fitted_.model.label_scores(rows).mean(axis=1)
+    monkeypatch.setattr(FittedRatio, "log_ratio_of", lambda self, scores: np.zeros(len(scores)))
+    best = june.at_budget(rows=100, of=rows).budget_.rows
+    assert (np.diff(score[best]) <= 0).all()
+    assert (np.diff(best)[np.diff(score[best]) == 0] > 0).all()
 
 
 @pytest.mark.parametrize("rows", [50, 400, 1500])
 def test_expected_precision_and_recall_hold_the_truth(june, data, rows):
     budget = june.at_budget(rows=rows, of=data.test).budget_
-    truth = data.test_labels[budget.positions]
+    truth = data.test_labels[budget.rows]
     precision, recall = truth.mean(), truth.sum() / data.test_labels.sum()
     noise = 2 * np.sqrt(precision * (1 - precision) / rows)  # of the rows themselves
     assert budget.precision.low - noise <= precision <= budget.precision.high + noise
@@ -63,7 +106,7 @@ def test_a_share_a_number_and_counts_agree_with_the_rows(june, data):
         assert abs((other.predict(data.test) == 1).sum() - 200) < rows
         assert_allclose(other.budget_.recall.value, by_rows.budget_.recall.value, atol=recall)
         assert other.budget_.threshold == other.threshold_
-    assert june.at_budget(share=0.05, of=data.test).budget_.rows == 200
+    assert june.at_budget(share=0.05, of=data.test).budget_.n == 200
 
 
 def test_a_budget_sets_the_threshold_and_nothing_else(june, data):
@@ -296,6 +339,54 @@ def test_a_default_without_trees_says_so(data):
     clf = DRPUClassifier(holdout=2, random_state=0).fit_pu(data.positive[:8], data.unlabeled[:300])
     with pytest.raises(ParameterError, match=r"has no trees.*model='boosted'"):
         clf.contributions(data.test[:5])
+
+
+def test_importances_are_mean_absolute_contributions_also_from_a_file(data, tmp_path):
+    X, y = data.X_y()
+    frame = pd.DataFrame(X, columns=["x", "y"]).assign(noise=np.arange(len(X)) % 7, same=1.0)
+    for model in ("auto", "boosted"):
+        with pytest.warns(TrainingTableWarning):
+            clf = DRPUClassifier(model, scenario="case-control", holdout=2, random_state=0).fit(frame, y)
+        parts = clf.contributions(frame).to_numpy()[:, :-1]
+        assert len(frame) < 2000  # so that all rows are used
+        assert_allclose(clf.feature_importances_, np.abs(parts).mean(axis=0))
+        assert clf.feature_importances_.argmax() < 2
+        assert clf.feature_importances_[3] == 0
+        save(clf, tmp_path / "a.drpu")
+        assert_array_equal(load(tmp_path / "a.drpu").feature_importances_, clf.feature_importances_)
+        assert_array_equal(clf.at_prior(0.1).feature_importances_, clf.feature_importances_)
+
+
+def test_models_without_trees_have_no_importances(june):
+    assert not hasattr(june, "feature_importances_")
+    assert not hasattr(DRPUClassifier(), "feature_importances_")
+
+
+def test_rows_are_explained_alike_in_any_number_of_blocks(data, monkeypatch):
+    X, y = data.X_y()
+    clf = DRPUClassifier("boosted", scenario="case-control", holdout=2, random_state=0).fit(X, y)
+    parts, reasons = clf.contributions(X), clf.reasons(X)
+    monkeypatch.setattr("drpu.decisions.contributions.BLOCK", 7)
+    assert_array_equal(clf.contributions(X), parts)
+    assert clf.reasons(X) == reasons
+
+
+def test_reasons_of_a_text_name_the_words_that_matter():
+    rng = np.random.default_rng(0)
+    fillers = ["meet", "later", "home", "call", "today", "lunch", "there", "soon"]
+    spam = rng.random(900) < 0.4
+    texts = [
+        " ".join(rng.choice(fillers, 6)) + (" Winner!" if s else "") + f" {k}" for k, s in enumerate(spam)
+    ]
+    frame = pd.DataFrame({"text": texts, "hour": rng.integers(0, 24, 900)})
+    clf = DRPUClassifier("boosted", holdout=2, random_state=0).fit(frame, spam & (rng.random(900) < 0.5))
+    new = {"text": "meet later WINNER today home", "hour": 3}
+    (reasons,) = clf.reasons(new)
+    name, part = reasons.favour[0]
+    assert name.startswith("text: winner")
+    assert part == clf.contributions(new)[0, 0]
+    assert clf.reasons(frame[:20]) == clf.reasons(read_batch(clf, frame[:20]))
+    assert clf.reasons({"text": None, "hour": 3})[0].against[0][0] == "text"
 
 
 def test_models_without_contributions_say_so(june, data):

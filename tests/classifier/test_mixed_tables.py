@@ -24,7 +24,6 @@ from drpu.exceptions import (
     DataError,
     DataTypeError,
     IdColumnWarning,
-    ImputationWarning,
     LabelError,
     ParameterError,
 )
@@ -162,8 +161,7 @@ def test_categories_need_the_table_that_they_came_in(train, june):
 def test_gaps_of_numbers_and_categories_are_welcome_where_they_were(train, june):
     X, y = train
     gaps = X.assign(temperature=X["temperature"].mask(np.arange(len(X)) % 7 == 0))
-    with pytest.warns(ImputationWarning):
-        clf = small("auto").fit(gaps, y)
+    clf = small("auto").fit(gaps, y)
     assert np.isfinite(clf.predict_proba(june[0])).all()
     with pytest.raises(DataError, match="NaN"):
         small("kernel").fit(gaps, y)

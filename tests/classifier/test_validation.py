@@ -11,6 +11,7 @@ import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.exceptions import DataConversionWarning
+from sklearn.metrics import accuracy_score, f1_score, roc_auc_score
 
 from drpu import (
     AUCScorer,
@@ -36,7 +37,6 @@ from drpu.exceptions import (
     DRPUError,
     ExtraColumnsWarning,
     FewPositivesWarning,
-    ImputationWarning,
     IndexWarning,
     LabelError,
     MorePositivesWarning,
@@ -249,8 +249,8 @@ TEXTS = getattr(np.dtypes, "StringDType", lambda: object)()  # strings of any le
         (lambda y: pd.Series(y == 1, dtype="boolean"), np.array([False, True])),
         (lambda y: np.array([np.bool_(flag) for flag in y], dtype=object), np.array([False, True])),
         (lambda y: np.where(y, "p", "").astype(VARIABLE), np.array(["", "p"], dtype=object)),
-        (lambda y: np.array(["p" if f else None for f in y], MISSING), np.array([None, "p"])),
-        (lambda y: np.array([Kind.FRAUD if f else None for f in y], dtype=object), np.array([None, "fraud"])),
+        (lambda y: np.array(["p" if f else None for f in y], MISSING), np.array(["", "p"])),
+        (lambda y: np.array([Kind.FRAUD if f else None for f in y], dtype=object), np.array(["", "fraud"])),
         (lambda y: np.where(y, "fraud", "").astype(TEXTS), np.array(["", "fraud"], dtype=object)),
     ],
 )
@@ -449,14 +449,17 @@ def test_data_that_cannot_be_used_are_refused_with_the_way_out(toy, change, word
         (pl.Series([1, None], dtype=pl.Int8), [0, 1], "i"),
         (pd.Series([True, None], dtype=object), [False, True], "b"),
         (pd.Series([True, None], dtype="boolean"), [False, True], "b"),
-        (pd.Series(["yes", None], dtype=object), [None, "yes"], "O"),
-        (pd.Series(["yes", None], dtype="string"), [None, "yes"], "O"),
-        (pl.Series(["yes", None]), [None, "yes"], "O"),
-        (pa.array(["yes", None]), [None, "yes"], "O"),
+        (pd.Series(["yes", None], dtype=object), ["", "yes"], "U"),
+        (pd.Series(["yes", None], dtype="string"), ["", "yes"], "U"),
+        (pl.Series(["yes", None]), ["", "yes"], "U"),
+        (pa.array(["yes", None]), ["", "yes"], "U"),
         (pa.array([1, None]), [0, 1], "i"),
         (pa.array([True, None]), [False, True], "b"),
-        (["yes", None], [None, "yes"], "O"),
-        (pd.Series([7, None], dtype="Int64"), [np.nan, 7], "f"),
+        (["yes", None], ["", "yes"], "U"),
+        (pd.Series(["yes", None, ""], dtype=object), ["", "yes"], "U"),
+        (pd.Series([7, None], dtype="Int64"), [0, 7], "i"),
+        (pd.Series([-3, None], dtype="Int64"), [-4, -3], "i"),
+        (np.array([2.0, np.nan]), [0, 2], "f"),
     ],
 )
 def test_missing_labels_mean_unlabeled_beside_any_single_label(toy, labels, classes, kind):
@@ -471,6 +474,46 @@ def test_missing_labels_mean_unlabeled_beside_any_single_label(toy, labels, clas
     assert clf.classes_.dtype.kind == kind
     assert clf.predict(X).dtype == clf.classes_.dtype
     assert clf.prior_ == light().fit(X, y).prior_
+
+
+@pytest.mark.parametrize(
+    ("labels", "codings"),
+    [
+        (["", "yes"], [["", "yes"], [None, "yes"], ["no", "yes"], [0, 1], ["0", "1"], [False, True]]),
+        ([np.nan, 1.0], [[0.0, 1.0], [np.nan, 1.0], ["no", "yes"], [0, 1], [False, True]]),
+        ([None, True], [[False, True], [None, True], ["no", "yes"], [0, 1]]),
+    ],
+)
+def test_score_and_evaluate_understand_yes_and_no_numbers_and_the_labels_of_training(toy, labels, codings):
+    X, y = toy.X_y()
+    kind = float if isinstance(labels[1], float) else object
+    clf = light().fit(X, np.array(labels, dtype=kind)[y])
+    truth = clf.predict(X) == clf.classes_[1]
+    truth[:10] = ~truth[:10]
+    agreed = accuracy_score(clf.classes_[truth.astype(int)], clf.predict(X))
+    for coding in codings:
+        coded = np.array(coding, dtype=object)[truth.astype(int)]
+        assert clf.score(X, coded) == pytest.approx(agreed)
+        assert clf.score(X, coded.tolist()) == pytest.approx(agreed)
+        measured = clf.evaluate(X, coded, blank="negative")
+        assert measured.accuracy.value == pytest.approx(agreed)
+
+
+def test_metrics_of_scikit_learn_accept_predictions_after_missing_labels(toy):
+    X, y = toy.X_y()
+    clf = light().fit(X, np.where(y == 1, "yes", None))
+    labels = np.where(y == 1, "yes", "")
+    assert accuracy_score(labels, clf.predict(X)) == clf.score(X, labels)
+    assert f1_score(labels, clf.predict(X), pos_label="yes") > 0
+    assert roc_auc_score(labels, clf.predict_proba(X)[:, 1]) > 0.5
+    assert sorted(clf.classes_) == clf.classes_.tolist()
+
+
+def test_labels_that_are_in_no_coding_are_refused(toy):
+    X, y = toy.X_y()
+    clf = light().fit(X, np.where(y == 1, "yes", None))
+    with pytest.raises(LabelError, match=r"yes and no, 1 and 0, .* got 'perhaps'"):
+        clf.score(X, np.where(y == 1, "yes", "perhaps"))
 
 
 @pytest.mark.parametrize(
@@ -554,20 +597,28 @@ def test_missing_values_go_where_they_are_welcome(toy):
     X, y = toy.X_y()
     X = X.copy()
     X[::7, 0] = np.nan
-    with pytest.warns(ImputationWarning, match="column medians"):
-        clf = DRPUClassifier(holdout=2, scenario="case-control", random_state=0).fit(X, y)
+    clf = DRPUClassifier(holdout=2, scenario="case-control", random_state=0).fit(X, y)
     assert np.isfinite(clf.decision_function(X)).all()
     DRPUClassifier(BoostedRatio(n_rounds=10), holdout=2, scenario="case-control", random_state=0).fit(X, y)
     with pytest.raises(DataError, match="NaN"):
         DRPUClassifier(KernelRatio(), scenario="case-control").fit(X, y)
 
 
-def test_missing_values_in_new_rows_are_filled_with_a_warning(toy):
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array, pd.DataFrame])
+def test_rows_with_missing_values_are_a_fact_and_no_warning(toy, kind):
+    X, y = toy.X_y()
+    X[::10, 0] = np.nan
+    clf = DRPUClassifier(holdout=2, scenario="case-control", random_state=0).fit(kind(X), y)
+    notes = [note for note in clf.fitted_.columns.notes if note.code == "gaps"]
+    assert [note.number for note in notes] == [0.1]
+    assert not notes[0].doubtful
+
+
+def test_missing_values_in_new_rows_are_filled(toy):
     X, y = toy.X_y()
     clf = DRPUClassifier(holdout=2, scenario="case-control", random_state=0).fit(X, y)
     gap = np.array([[np.nan, 1.0]])
-    with pytest.warns(ImputationWarning):
-        assert np.isfinite(clf.predict_proba(gap)).all()
+    assert np.isfinite(clf.predict_proba(gap)).all()
 
 
 @pytest.mark.parametrize(

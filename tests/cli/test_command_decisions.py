@@ -1,9 +1,17 @@
 """Budgets, amounts and groups on the command line."""
 
+import itertools
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
 import pytest
 from cli_answers import answer
 from cli_folder import write_folder
 from numpy.testing import assert_allclose
+
+from drpu import load
+from drpu.cli import main
 
 
 @pytest.fixture(scope="module")
@@ -19,6 +27,105 @@ def test_a_budget_flags_that_many_rows(run):
     _, out, _ = run("adapt toy.drpu june.csv --budget 2%")
     assert "checking" in out
     assert "10 rows (2.0%)" in out
+
+
+@pytest.fixture(scope="module")
+def boosted(folder):
+    words = ["--label", "y", "--drop", "id", "--model", "boosted", "--out", str(folder / "boosted.drpu")]
+    assert main(["fit", str(folder / "train.parquet"), *words]) == 0
+
+
+def written(folder, name):
+    return pa.csv.read_csv(folder / name).to_pydict()
+
+
+@pytest.mark.usefixtures("boosted")
+def test_a_budget_writes_the_list_to_check_the_best_first_with_reasons(run, folder):
+    found = answer(run("predict boosted.drpu june.csv --adapt --budget 40 --out check.csv --json"))
+    assert (found["rows"], found["written"]) == (500, 40)
+    rows = written(folder, "check.csv")
+    clf = load(folder / "boosted.drpu").adapt(table := pa.csv.read_csv(folder / "june.csv").drop("id"))
+    best = clf.at_budget(rows=40, of=table).budget_.rows
+    assert rows["id"] == best.tolist()
+    assert rows["drpu_rank"] == list(range(1, 41))
+    assert_allclose(rows["drpu_probability"], clf.predict_proba(table)[best, 1])
+    assert set(rows["drpu_label"]) == {1}
+    assert rows["drpu_for"] == [reasons.texts()[0] for reasons in clf.reasons(table.take(best))]
+    answers = answer(run("predict boosted.drpu june.csv --adapt --budget 40 --keep id --json"))
+    assert answers["kept"]["id"] == best.tolist()
+    assert answers["answers"]["drpu_rank"] == rows["drpu_rank"]
+
+
+@pytest.mark.usefixtures("boosted")
+def test_every_row_can_be_written_and_sorted_and_explained(run, folder):
+    assert run("predict boosted.drpu june.csv --adapt --budget 40 --all --out all.csv")[0] == 0
+    rows = written(folder, "all.csv")
+    assert rows["id"] == list(range(500))
+    assert sum(rows["drpu_label"]) == 40
+    assert [r <= 40 for r in rows["drpu_rank"]] == [label == 1 for label in rows["drpu_label"]]
+    assert "drpu_for" not in rows
+    run("predict boosted.drpu june.csv --adapt --sort --only-flagged --explain 1 --out flagged.csv")
+    flagged = written(folder, "flagged.csv")
+    assert set(flagged["drpu_label"]) == {1}
+    assert flagged["drpu_rank"] == list(range(1, len(flagged["id"]) + 1))
+    assert all(b <= a for a, b in itertools.pairwise(flagged["drpu_probability"]))
+    assert all("(+" in text for text in flagged["drpu_for"])
+    run("predict boosted.drpu june.csv --adapt --sort --out sorted.csv")
+    assert written(folder, "sorted.csv")["drpu_rank"] == list(range(1, 501))
+    run("predict boosted.drpu june.csv --adapt --only-flagged --out some.csv")
+    assert written(folder, "some.csv")["id"] == sorted(flagged["id"])
+
+
+def test_a_model_without_trees_writes_the_list_without_reasons(run, folder):
+    assert run("predict toy.drpu june.csv --adapt --budget 7 --out check.csv")[0] == 0
+    rows = written(folder, "check.csv")
+    assert len(rows["id"]) == 7
+    assert "drpu_for" not in rows
+
+
+def test_each_group_has_its_list(run, folder):
+    assert run("predict toy.drpu year.parquet --by month --budget 7 --out by-month.csv")[0] == 0
+    rows = written(folder, "by-month.csv")
+    assert rows["month"] == ["june"] * 7 + ["may"] * 7
+    assert rows["drpu_rank"] == [*range(1, 8), *range(1, 8)]
+
+
+def test_ties_do_not_make_the_list_longer(run, folder):
+    june = pa.csv.read_csv(folder / "june.csv")
+    same = pa.concat_tables([june.slice(0, 1)] * 60 + [june])
+    pa.csv.write_csv(same, folder / "same.csv")
+    first = load(folder / "toy.drpu").ratio(same.drop("id"))
+    better = int((first > first[0]).sum())
+    code, out, _ = run(f"predict toy.drpu same.csv --prior 0.2 --budget {better + 5} --out check.csv")
+    assert code == 0
+    assert f"{better + 5} rows written to" in out
+    assert len(written(folder, "check.csv")["id"]) == better + 5
+    _, out, _ = run(f"adapt toy.drpu same.csv --budget {better + 5}")
+    assert f"61 rows share the last score, so {better + 61} are flagged" in out
+
+
+def test_evaluate_gives_the_precision_of_the_rows_of_a_budget(run, folder):
+    june = pa.csv.read_csv(folder / "june.csv")
+    clf = load(folder / "toy.drpu")
+    truth = np.where(np.arange(500) % 3 == 0, "yes", "no")
+    pa.csv.write_csv(june.append_column("truth", pa.array(truth)), folder / "checked.csv")
+    found = answer(run("evaluate toy.drpu checked.csv --label truth --budget 60 --json"))
+    best = clf.at_budget(rows=60, of=june.drop("id")).budget_.rows
+    assert_allclose(found["evaluation"]["precision"]["value"], np.mean(truth[best] == "yes"))
+    assert found["budget"]["rows"] == 60
+    code, _, err = run("evaluate toy.drpu checked.csv --label truth --budget 60 --by truth")
+    assert code == 2
+    assert "--budget is about all rows" in err
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [("--all", "--all is about a list of --budget"), ("--budget 5 --all --only-flagged", "contradict")],
+)
+def test_options_that_have_no_effect_are_refused(run, options, words):
+    code, _, err = run(f"predict toy.drpu june.csv {options}")
+    assert code == 2
+    assert words in err
 
 
 @pytest.mark.usefixtures("undrawn")

@@ -79,7 +79,7 @@ def test_a_missing_reader_names_the_extra_and_another_way(run, folder, monkeypat
     (folder / "june.xlsx").write_bytes(b"PK")
     code, _, err = run("adapt toy.drpu june.xlsx")
     assert code == 1
-    assert "drpu[excel]" in err
+    assert '[excel]"' in err
     assert "save the sheet as CSV" in err
 
 

@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import shlex
 import sys
 
@@ -125,7 +126,7 @@ def test_columns_that_a_large_file_lacks_are_named_with_it(run, folder):
 
 
 @pytest.mark.usefixtures("few_trees")
-def test_explained_rows_name_the_columns_that_speak_most(run, folder, monkeypatch):
+def test_explained_rows_name_the_columns_that_speak_most(run, folder):
     run("fit train.parquet --label y --drop id --model boosted --out boosted.drpu")
     assert run("predict boosted.drpu june.parquet --explain 1 --keep id --out why.parquet")[0] == 0
     why = pa.parquet.read_table(folder / "why.parquet")
@@ -134,14 +135,6 @@ def test_explained_rows_name_the_columns_that_speak_most(run, folder, monkeypatc
     )
     assert why["drpu_for"].to_pylist() == [found.texts()[0] for found in reasons]
     assert why["drpu_against"].to_pylist() == [found.texts()[1] for found in reasons]
-    # of many rows only the flagged ones are explained
-    monkeypatch.setattr("drpu.cli.rows.EXPLAINED", 10)
-    run("predict boosted.drpu june.parquet --explain 1 --out some.parquet")
-    some = pa.parquet.read_table(folder / "some.parquet")
-    flagged = some["drpu_label"].to_numpy() == 1
-    texts = some["drpu_for"].to_numpy(zero_copy_only=False)
-    np.testing.assert_array_equal(texts[flagged], why["drpu_for"].to_numpy(zero_copy_only=False)[flagged])
-    assert set(texts[~flagged]) == {""}
     code, _, err = run("predict toy.drpu june.parquet --explain 1 --out x.parquet")
     assert code == 1
     assert "trees only" in err
@@ -387,7 +380,7 @@ def test_a_missing_extra_says_what_to_install(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "typer", None)
     monkeypatch.delitem(sys.modules, "drpu.cli.app", raising=False)
     assert main(["--help"]) == 1
-    assert 'pip install "drpu[cli]"' in capsys.readouterr().err
+    assert re.search(r'pip install ".*\[cli\]"', capsys.readouterr().err)
 
 
 @pytest.mark.parametrize("command", COMMANDS)

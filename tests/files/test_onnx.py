@@ -126,7 +126,6 @@ def test_training_rows_that_tie_with_a_level_stay_on_it(model, data, tmp_path):
     assert_same(clf, X.round(1), 0.3, 0.5, tmp_path)
 
 
-@pytest.mark.filterwarnings("ignore::drpu.exceptions.ImputationWarning")
 @pytest.mark.usefixtures("few_trees")
 @pytest.mark.parametrize("model", [BoostedRatio(n_rounds=20), "auto"])
 def test_missing_values_take_the_side_that_python_gives_them(model, data, tmp_path):

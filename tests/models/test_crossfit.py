@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from drpu._samples import Sample, SamplePair
-from drpu.exceptions import DataError, FewPositivesWarning, ImputationWarning, ParameterError, warn
+from drpu.exceptions import DataError, FewPositivesWarning, FewRowsWarning, ParameterError, warn
 from drpu.models.crossfit import FEWEST_TO_SPLIT, MOST_TO_FOLD, Folds, cross_fit, resolve_holdout
 from drpu.models.fourier import LinearRatio
 from drpu.models.kernel import KernelRatio
@@ -209,10 +209,10 @@ def test_a_share_of_one_row_cannot_be_kept_out(sizes):
 def test_a_warning_of_every_fold_is_given_once():
     class Warner(Spy):
         def fit_checked(self, pair, holdout=None):
-            warn(ImputationWarning("the rows have missing values"))
+            warn(FewRowsWarning("the rows have missing values"))
             return super().fit_checked(pair, holdout)
 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         cross_fit(Warner(), numbered(20, 40), holdout=5, random_state=0)
-    assert [w.category for w in caught] == [ImputationWarning]
+    assert [w.category for w in caught] == [FewRowsWarning]

@@ -14,7 +14,6 @@ from scipy import sparse
 
 from drpu import BoostedRatio, DRPUClassifier
 from drpu._samples import Sample, SamplePair
-from drpu.exceptions import ImputationWarning
 from drpu.models.auto import AutoRatio, Size
 from drpu.models.boosted import ForestRatio
 from drpu.models.choices import AUTO
@@ -46,8 +45,7 @@ def fitted():
 
 @pytest.fixture(scope="module")
 def fitted_with_gaps():
-    with pytest.warns(ImputationWarning):
-        return DRPUClassifier(random_state=0).fit(*labelled(gaps=0.1))
+    return DRPUClassifier(random_state=0).fit(*labelled(gaps=0.1))
 
 
 def each_alone(model, X):
@@ -117,13 +115,6 @@ def test_models_with_other_members_or_another_order_have_the_same_scores_in_any_
     model = Folds(tuple(chosen(function, kept) for function, kept in parts))
     X = rows(50, seed=5)
     assert_array_equal(in_batches(model, X, 1), each_alone(model, X))
-
-
-def test_gaps_that_training_did_not_have_are_told_for_a_single_row_too(fitted):
-    X = rows(1)
-    X[0, 1] = np.nan
-    with pytest.warns(ImputationWarning):
-        fitted.predict(X)
 
 
 def test_threads_score_single_rows_alike(fitted):

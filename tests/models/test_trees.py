@@ -58,6 +58,27 @@ def test_contributions_of_columns_stay_the_same(booster, trees):
     assert_allclose(found, booster.predict(new, pred_contrib=True), atol=1e-12)
 
 
+@pytest.mark.parametrize("leaves", [2, 31])
+@pytest.mark.parametrize("averaged", [False, True])
+def test_parts_of_columns_are_close_to_shapley_values_and_equal_to_those_of_stumps(leaves, averaged):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(800, 4))
+    y = rng.random(800) < 1 / (1 + np.exp(-2 * X[:, 0] + X[:, 1] * X[:, 2]))
+    forest = {"boosting": "rf", "bagging_fraction": 0.6, "bagging_freq": 1} if averaged else {}
+    settings = {"objective": "binary", "verbosity": -1, "num_leaves": leaves, **forest}
+    grown = lightgbm.train(settings, lightgbm.Dataset(X, y, params=settings), 30)
+    trees = Trees.from_lightgbm(grown.model_to_string(), 4, averaged=averaged)
+    parts, mean = trees.contributions(X[:100], threads=1)
+    shapley = grown.predict(X[:100], pred_contrib=True)
+    if averaged:
+        shapley = shapley / 30
+    assert_allclose(mean, shapley[:, -1], rtol=1e-6)
+    assert_allclose(parts.sum(axis=1), shapley[:, :-1].sum(axis=1), atol=1e-8)
+    if leaves == 2:
+        assert_allclose(parts, shapley[:, :-1], atol=1e-8)
+    assert np.corrcoef(parts.ravel(), shapley[:, :-1].ravel())[0, 1] > 0.95
+
+
 def test_a_tree_of_one_leaf_is_read():
     data = lightgbm.Dataset(np.zeros((50, 1)), np.arange(50) % 5 == 0, params={"verbosity": -1})
     flat = lightgbm.train({"objective": "binary", "verbosity": -1}, data, 2)

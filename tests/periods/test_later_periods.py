@@ -196,7 +196,7 @@ def test_expected_figures_follow_the_map(clf):
         low, high = found.expected_range()
         held += [getattr(low, name) <= value <= getattr(high, name) for name, value in truth.items()]
         checked = found.at_budget(share=0.2, of=X)
-        rows, budget = checked.budget_.positions, checked.budget_
+        rows, budget = checked.budget_.rows, checked.budget_
         held += [budget.precision.low <= y[rows].mean() <= budget.precision.high]
         held += [budget.recall.low <= y[rows].sum() / y.sum() <= budget.recall.high]
     assert sum(held) >= 13

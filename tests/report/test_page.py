@@ -253,7 +253,7 @@ def test_the_rows_to_check_are_listed_with_reasons_and_a_download(data):
     rows = list(csv.reader(io.StringIO(unquote(html.unescape(link)))))
     assert rows[0] == ["row", "probability", "for it", "against it", "id"]
     june = clf.adapt(new)
-    top = june.at_budget(rows=30, of=new).budget_.positions
+    top = june.at_budget(rows=30, of=new).budget_.rows
     assert [int(row[0]) for row in rows[1:]] == (top + 1).tolist()
     assert [row[4] for row in rows[1:]] == [ids[k] for k in top]
     np.testing.assert_allclose(

@@ -155,7 +155,7 @@ def test_a_fit_warns_once_and_keeps_its_notes(tmp_path):
         (warning.command, ("--period month", "--drop branch")),
     ):
         assert all(word in text for word in ("'month'", "'branch'", *ways))
-    assert codes(clf.fitted_.columns.notes) == {("time", "month"), ("constant", "branch")}
+    assert codes(clf.fitted_.columns.notes) == {("time", "month"), ("constant", "branch"), ("gaps", "")}
     save(clf, tmp_path / "a.drpu")
     assert load(tmp_path / "a.drpu").fitted_.columns.notes == clf.fitted_.columns.notes
 
@@ -164,6 +164,9 @@ def test_labelled_rows_among_the_unlabeled_ones_contradict_a_single_sample():
     both = pd.concat([table(), table()[LABELLED]], ignore_index=True)
     labelled = np.arange(len(both)) >= N
     clf = DRPUClassifier("boosted", prior=0.3, scenario="case-control", random_state=0)
-    assert codes(clf.fit(both, labelled).fitted_.columns.notes) == {("case-control", "")}  # and no warning
+    assert codes(clf.fit(both, labelled).fitted_.columns.notes) == {
+        ("case-control", ""),
+        ("gaps", ""),
+    }  # no warning
     with pytest.warns(TrainingTableWarning, match="use scenario='case-control'"):
         clf.set_params(scenario="single-sample").fit(both, labelled)

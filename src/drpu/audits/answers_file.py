@@ -29,13 +29,12 @@ from drpu.audits.plan import (
     check_positions,
     group_text,
     mean_scores,
-    read_answers,
     warn_of_missing,
 )
 from drpu.exceptions import DataError, LabelError
 from drpu.periods.groups import Groups
 from drpu.state.fitted import FittedRatio
-from drpu.state.labels import listed
+from drpu.state.labels import listed, read_answers
 from drpu.state.rows import Batch
 from drpu.tables.values import is_missing, is_missing_cell
 

@@ -28,7 +28,6 @@ from drpu.audits.plan import (
     RandomPart,
     bound_level,
     check_positions,
-    read_answers,
     warn_of_missing,
 )
 from drpu.audits.recalibration import DesignedSample, recalibrate
@@ -42,6 +41,7 @@ from drpu.priors.matching import Growth, carry_share, negative_growth, settled_g
 from drpu.priors.methods import prior_from_tails
 from drpu.priors.tails import ScoreTails
 from drpu.state.fitted import FittedRatio
+from drpu.state.labels import read_answers
 from drpu.state.population import with_labelled
 from drpu.state.reference import TRAINED, LogOddsMap, Reference, RowLogOdds, bounded_log_odds
 from drpu.state.rows import Batch

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from drpu._arrays import BoolArray, FloatArray, IntArray, Rows, as_numpy
+from drpu._arrays import FloatArray, IntArray, Rows, as_numpy
 from drpu._checks import check_choice, check_fraction, check_integer, check_real
 from drpu.audits.evaluation import Answers, Strata, draw_rows, expected_width, make_strata
 from drpu.exceptions import (
@@ -24,38 +24,11 @@ from drpu.periods.read import matched_prior
 from drpu.priors.calibration import ratio_posterior
 from drpu.priors.tails import ScoreTails
 from drpu.state.fitted import FittedRatio
-from drpu.state.labels import Classes, listed
+from drpu.state.labels import Classes, listed, read_answers
 from drpu.state.reference import Reference
 from drpu.state.rows import Batch
 from drpu.tables.frames import collected, warn_of_order
-from drpu.tables.values import NULL_WORDS, is_missing, is_missing_cell
-
-_WORDS = {
-    **dict.fromkeys((1.0, "true", "t", "yes", "y"), True),
-    **dict.fromkeys((0.0, "false", "f", "no", "n"), False),
-}
-
-
-def read_answers(
-    labels: Any, classes: Classes, *, name: str = "labels"
-) -> tuple[BoolArray, BoolArray]:
-    """Which rows have an answer, and which of these answers are positive.
-
-    Answers are yes and no, 1 and 0, true and false (as values or as words), or values of
-    ``classes``. None, NaN and a blank mean: no answer.
-    """
-    values = listed(labels, name)
-    own_labels = classes.tolist()
-    answered = np.zeros(len(values), dtype=bool)
-    answers = []
-    for k, value in enumerate(values):
-        no_answer = is_missing_cell(value) or (value in NULL_WORDS and value not in own_labels)
-        if not no_answer:
-            answered[k] = True
-            answers.append(value)
-    if not answers:
-        raise LabelError(f"{name} must hold at least one answer, got none.")
-    return answered, np.array(_positive(answers, classes, name), dtype=bool)
+from drpu.tables.values import is_missing_cell
 
 
 def true_labels(y: Any, classes: Classes, *, blank: str | None = None) -> list[Any]:
@@ -83,56 +56,6 @@ def true_labels(y: Any, classes: Classes, *, blank: str | None = None) -> list[A
             command=f"{finding}: write no for negatives, or --blank no if blank rows are negative.",
         )
     return values
-
-
-def _positive(answers: list[Any], classes: Classes, name: str) -> list[bool]:
-    """The answers as labels of training, as words, or as a mixture of both with one meaning."""
-    as_labels = []
-    as_words = []
-    negative, positive = map(_key, classes.tolist())
-    for answer in answers:
-        key = _key(answer)
-        as_labels.append(key == positive if key in (negative, positive) else None)
-        as_words.append(_WORDS.get(key.lower() if isinstance(key, str) else key))
-    if None not in as_labels and (None in as_words or isinstance(classes[1], (bool, np.bool_))):
-        return [label is True for label in as_labels]
-    if None not in as_words and None in as_labels:
-        return [word is True for word in as_words]
-    meanings = []
-    for answer, label, word in zip(answers, as_labels, as_words, strict=True):
-        if label is None and word is None:
-            raise LabelError(
-                f"{name} must be yes and no, 1 and 0, true and false, or the labels of training "
-                f"({_shown(classes)}), and blank for no answer, got {answer!r}."
-            )
-        if label is not None and word is not None and label != word:
-            raise LabelError(
-                f"{name} can be read as 1 and 0 and as the labels of training "
-                f"({_shown(classes)}), with different answers: use True for positive and False "
-                "for negative."
-            )
-        meanings.append(bool(word if label is None else label))
-    return meanings
-
-
-def _shown(classes: Classes) -> str:
-    negative, positive = classes.tolist()
-    return " and ".join(repr(label) for label in (positive, negative) if not is_missing(label))
-
-
-def _key(value: Any) -> Any:
-    """What answers are compared by: a number, or a word without blanks around it."""
-    if isinstance(value, (bool, str)):
-        text = str(value).strip()
-        value = text.lower() if text.lower() in ("true", "false") else text
-    if not isinstance(value, (str, bytes)):
-        return value
-    for number in (int, float):
-        try:  # as an integer first: large ones are equal as floats
-            return number(value)
-        except ValueError:
-            continue
-    return value
 
 
 def check_positions(name: str, rows: Any, most: int | None) -> IntArray:

@@ -23,7 +23,6 @@ from drpu.audits.plan import (
     RandomPart,
     check_audit,
     check_positions,
-    read_answers,
     refuse_repeated,
 )
 from drpu.exceptions import ContradictionWarning, DataError, ParameterError
@@ -31,7 +30,7 @@ from drpu.models.clusters import refuse_frame
 from drpu.models.crossfit import Known
 from drpu.priors.estimate import PriorEstimate
 from drpu.priors.figures import Figure
-from drpu.state.labels import Classes, check_same_rows, read_labels, split_negatives
+from drpu.state.labels import Classes, check_same_rows, read_answers, read_labels, split_negatives
 from drpu.state.population import with_labelled
 from drpu.tables.frames import collected, is_frame, warn_of_order
 from drpu.tables.values import is_missing

@@ -29,7 +29,7 @@ from drpu._checks import (
     check_weights,
 )
 from drpu._progress import inform, part, progress_bar
-from drpu._samples import n_rows
+from drpu._samples import n_rows, stack_rows
 from drpu.classifier.fitting import (
     check_prior_parameter,
     grouped_copies,
@@ -49,6 +49,7 @@ from drpu.classifier.reading import (
     read_counts,
     read_rows,
     read_samples,
+    read_texts,
     read_training,
 )
 from drpu.decisions.point import AtPrior, OperatingPoint, operating_point
@@ -81,6 +82,7 @@ if TYPE_CHECKING:  # modules that a fit does not need
     from drpu.periods.read import Reading, Shift
     from drpu.periods.shift_tests import ColumnShift, MixtureTest
 
+IMPORTANCE_ROWS = 2000  # most training rows from which importances of columns are computed
 BACKTEST_SHARE = 0.8  # of the time of a fit with a backtest: up to six fits to fewer rows
 
 
@@ -356,7 +358,9 @@ class RatioClassifier(PUClassifier):
         adapted : AdaptedClassifier
             Has the same prior and cost, and the threshold of the budget. Its ``budget_`` has the
             expected precision, recall and lift with their limits and, if rows were given, the
-            positions of the rows to check, in descending order of the score.
+            positions of the rows to check as ``budget_.rows``, the best first: exactly as many as
+            can be checked. ``predict`` treats each row alone, so it flags all rows with the score
+            of the last one, also if they are more; ``budget_`` and its text say how many.
 
         Examples
         --------
@@ -786,12 +790,29 @@ class RatioClassifier(PUClassifier):
 
     # -- explanations --------------------------------------------------------------------------
 
+    @property
+    def feature_importances_(self) -> FloatArray:
+        """Mean absolute contribution of each column in at most 2000 training rows.
+
+        In the order of the columns in training, in units of the log-ratio; they do not sum to 1.
+        They are computed by ``fit`` for models with trees, and kept in files.
+        """
+        importances = self.fitted_.columns.importances
+        if importances is None:
+            raise AttributeError(
+                "feature_importances_ exist for models with trees only, fitted to rows in memory: "
+                "use permutation_importance with AUCScorer for any model."
+            )
+        return importances.copy()
+
     def contributions(self, X: Rows) -> Any:
         """How much each column adds to the score of each row, for models with trees.
 
-        These are the contributions that LightGBM computes (Shapley values of its trees). For the
-        default they are averaged over its members with their weights, for ``"boosted"`` over the
-        folds.
+        On the way of a row from the root of a tree to its leaf, each split changes the mean output
+        of the training rows in the node; the change is added to the column of the split. The sums
+        over the trees are close to the Shapley values of the trees (docs/benchmarks.md) and a
+        hundred times faster to compute. For the default they are averaged over its members with
+        their weights, for ``"boosted"`` over the folds.
 
         Parameters
         ----------
@@ -839,10 +860,16 @@ class RatioClassifier(PUClassifier):
         Returns
         -------
         reasons : list of Reasons
-            One for each row, with the attributes ``favour`` and ``against``.
+            One for each row, with the attributes ``favour`` and ``against``. A column of texts is
+            followed by up to three of its words, those without which the score changes most.
         """
-        rows = X.rows if isinstance(X, Batch) else read_rows(self, X)
-        return decisions.reasons_of(self.fitted_, rows, check_integer("n", n, low=1))
+        most = check_integer("n", n, low=1)
+        if isinstance(X, Batch):
+            return decisions.reasons_of(self.fitted_, X.rows, most, X.texts)
+        if is_frame(X):
+            X = collected(X)
+        texts = read_texts(self.fitted_, X)
+        return decisions.reasons_of(self.fitted_, read_rows(self, X), most, texts)
 
 
 def in_memory(X: Any) -> bool:
@@ -995,10 +1022,16 @@ class AdaptedClassifier(RatioClassifier):
         raise ParameterError("fit must not be called here: fit a DRPUClassifier and adapt it.")
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
-        return (
-            f"AdaptedClassifier(prior={self.test_prior_}, train_prior={self.train_prior_}, "
-            f"cost={self.cost_:g}, shift={self.shift_!r}, scenario={self.scenario_!r})"
-        )
+        parts = [
+            f"prior={self.test_prior_}",
+            f"train_prior={self.train_prior_}",
+            f"cost={self.cost_:g}",
+            f"shift={self.shift_!r}",
+            f"scenario={self.scenario_!r}",
+        ]
+        if self.budget_ is not None:
+            parts.append(f"budget={str(self.budget_)!r}")
+        return f"AdaptedClassifier({', '.join(parts)})"
 
     def _repr_html_(self) -> str:
         rows = {
@@ -1216,7 +1249,7 @@ class DRPUClassifier(RatioClassifier):
             return self._fit_frame(learner, arguments)
         training = read_training(self, learner, arguments)
         with progress_bar("fit", show=self.verbose):
-            return self._keep(self._fit_ratio(learner, training))
+            return self._keep(_with_importances(self._fit_ratio(learner, training), training))
 
     def fit_pu(
         self,
@@ -1265,7 +1298,7 @@ class DRPUClassifier(RatioClassifier):
         weights = (positive_weight, unlabeled_weight)
         training = read_samples(self, learner, positive, unlabeled, negative, weights=weights)
         with progress_bar("fit", show=self.verbose):
-            return self._keep(self._fit_ratio(learner, training))
+            return self._keep(_with_importances(self._fit_ratio(learner, training), training))
 
     def _fit_ratio(self, learner: RatioLearner, training: TrainingSet) -> FittedRatio:
         """The steps of a fit after its arguments were read."""
@@ -1468,6 +1501,15 @@ class DRPUClassifier(RatioClassifier):
         if callable(prior):  # a prior by the user's own function is kept as a value
             prior = fitted.prior
         return DRPURecord(fitted, parameters_of(self._used, prior=prior))
+
+
+def _with_importances(fitted: FittedRatio, training: TrainingSet) -> FittedRatio:
+    """The fitted ratio with the importances of its columns, if its model has trees."""
+    pair = training.pair
+    step = -(-len(pair) // IMPORTANCE_ROWS)
+    rows = stack_rows(pair.positive.rows[::step], pair.unlabeled.rows[::step])
+    importances = decisions.importances_of(fitted, rows)
+    return replace(fitted, columns=replace(fitted.columns, importances=importances))
 
 
 def _fit_and_count(

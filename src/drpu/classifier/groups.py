@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from drpu._arrays import Rows
+from drpu._arrays import BoolArray, IntArray, Rows
 from drpu._checks import check_integer, check_random_state
 from drpu.audits.answers_file import read_audit
 from drpu.audits.combine import evaluate_parts, resolve_audit
@@ -181,17 +181,53 @@ def evaluate_by_group(
     return evaluations
 
 
-def outputs_by(priors: GroupPriors, batch: Batch, by: Any) -> dict[str, np.ndarray[Any, Any]]:
-    """Outputs of all rows, each by the classifier of its group."""
-    groups = Groups.of(flat_values("by", by))
-    whole: dict[str, np.ndarray[Any, Any]] = {}
-    for k, group in enumerate(priors):
-        rows = groups.rows(k)
-        for name, values in group.classifier._outputs(batch.take(rows)).items():
-            if name not in whole:
-                whole[name] = np.empty(len(batch), dtype=values.dtype)
-            whole[name][rows] = values
-    return whole
+@dataclass(frozen=True)
+class GroupOutputs:
+    """Outputs of all rows, each by the classifier of its group, and the order to check them in."""
+
+    outputs: dict[str, np.ndarray[Any, Any]]  # label, probability, ratio and score of each row
+    best_first: IntArray  # all rows: one group after the other, the best first in each
+    listed: IntArray  # the rows of the budget, or the flagged rows, in the same order
+    rank: IntArray  # of each row in its group, from 1 on
+
+    @classmethod
+    def of(cls, priors: GroupPriors, batch: Batch, by: Any) -> GroupOutputs:
+        """The outputs of rows that :meth:`adapt_by` has adapted a classifier to, group by group."""
+        groups = Groups.of(flat_values("by", by))
+        parts = [(group.classifier, groups.rows(k)) for k, group in enumerate(priors)]
+        return cls._joined(parts, batch)
+
+    @classmethod
+    def of_all(cls, classifier: RatioClassifier, batch: Batch) -> GroupOutputs:
+        """The outputs of rows that are one group."""
+        return cls._joined([(classifier, np.arange(len(batch)))], batch)
+
+    @classmethod
+    def _joined(cls, parts: list[tuple[RatioClassifier, IntArray]], batch: Batch) -> GroupOutputs:
+        whole: dict[str, np.ndarray[Any, Any]] = {}
+        rank = np.zeros(len(batch), dtype=np.int64)
+        best_first = []
+        listed = []
+        for classifier, rows in parts:
+            group = batch.take(rows)
+            for name, values in classifier._outputs(group).items():
+                if name not in whole:
+                    whole[name] = np.empty(len(batch), dtype=values.dtype)
+                whole[name][rows] = values
+            order = rows[classifier.fitted_.best_first(group.scores)]
+            rank[order] = np.arange(1, len(order) + 1)
+            best_first.append(order)
+            budget = getattr(classifier, "budget_", None)
+            if budget is None or budget.n is None:
+                listed.append(order[whole["score"][order] > 0])
+            else:
+                listed.append(order[: budget.n])
+        return cls(whole, np.concatenate(best_first), np.concatenate(listed), rank)
+
+    @property
+    def flagged(self) -> BoolArray:
+        """Which rows are flagged."""
+        return np.asarray(self.outputs["score"] > 0)
 
 
 def audit_from_columns(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -16,7 +16,7 @@ from drpu import periods as periods_package
 from drpu._arrays import BoolArray, FloatArray, IntArray, Rows, as_numpy
 from drpu._checks import LARGEST, check_numbers, check_weights, unit_weights
 from drpu._samples import Sample, SamplePair, n_rows, stack_rows
-from drpu.exceptions import DataError, LabelError, ParameterError, ScenarioWarning
+from drpu.exceptions import DataError, DataTypeError, LabelError, ParameterError, ScenarioWarning
 from drpu.models.crossfit import Known
 from drpu.models.learner import Accepts, Function, RatioLearner, as_rows, check_pixels, check_shape
 from drpu.priors.estimate import PriorEstimate
@@ -37,13 +37,16 @@ from drpu.tables.encoder import TableEncoder, fixed_cells
 from drpu.tables.frames import (
     Frame,
     FrameRows,
+    RecordFrame,
     aligned,
+    as_records,
     collected,
+    columns_named,
     is_frame,
     read_frame,
     warn_of_order,
 )
-from drpu.tables.notes import Note, reappearing_share, table_notes
+from drpu.tables.notes import Note, notes_of_gaps, reappearing_share, table_notes
 from drpu.tables.values import ColumnProfile, missing, profile_columns
 
 # -- training rows -----------------------------------------------------------------------------
@@ -231,6 +234,7 @@ def _training_columns(
     notes: tuple[Note, ...] = ()
     if estimator.table_ is not None:
         notes = table_notes(positive, unlabeled, estimator.table_, scenario=scenario)
+    notes += notes_of_gaps(positive, unlabeled)
     profiles: tuple[ColumnProfile, ...] = ()
     if _is_dense_table(positive) and _is_dense_table(unlabeled):
         n = positive.shape[1]
@@ -423,6 +427,9 @@ def check_rows(
         return X
     models.refuse_frame(X, name)
     table = None if reset else getattr(estimator, "table_", None)
+    if not reset:
+        X = as_records(X)
+        _refuse_records_without_names(estimator, X)
     if is_frame(X) and (reset or table is not None or model.accepts_frames):
         return read_tables(estimator, [X], model=model, reset=reset)[0]
     if reset:
@@ -443,6 +450,14 @@ def check_rows(
         elif isinstance(model, Function):
             model.check_scale(name, rows)
     return rows if table is None else table.transform_array(rows)
+
+
+def _refuse_records_without_names(estimator: Any, X: Any) -> None:
+    if isinstance(X, RecordFrame) and not hasattr(estimator, "feature_names_in_"):
+        raise DataTypeError(
+            "X must be an array, because the columns of training had no names, got a dict or "
+            f"values with the names {columns_named(X.names)}."
+        )
 
 
 def _check_image_shape(name: str, X: Any, shape: tuple[int, ...] | None) -> None:
@@ -547,10 +562,28 @@ def read_batch(classifier: Any, X: Any, *, warn_of_periods: bool = False) -> Bat
     periods = None
     if fitted.columns.period is not None:
         periods, X = periods_package.split_period(fitted.columns, X)
+    X = as_records(X)
+    if is_frame(X):
+        X = collected(X)
     batch = Batch.of(fitted, check_rows(classifier, X, model=fitted.model))
+    batch = replace(batch, texts=read_texts(fitted, X))
     if periods is not None and warn_of_periods:
         periods_package.warn_of_mixed_periods(fitted, classifier.reference_, batch, periods)
     return batch
+
+
+def read_texts(fitted: FittedRatio, X: Any) -> dict[str, Any]:
+    """The columns of free text of new rows as they are, for reasons that name words."""
+    X = as_records(X)
+    table = fitted.columns.table
+    if table is None or not table.free_texts or not is_frame(X):
+        return {}
+    frame = read_frame(X)
+    texts = {}
+    for name in table.free_texts:
+        position = frame.positions[name] if table.named else table.names.index(name)
+        texts[name] = np.array(frame.column(position).to_list(), dtype=object)
+    return texts
 
 
 def read_counts(classifier: Any, X: Any, sample_weight: Any = None) -> ScoreTails:

@@ -82,16 +82,15 @@ def _split_flags(arguments: Sequence[str]) -> tuple[Flags, list[str]]:
 
 
 def _command(words: list[str], flags: Flags) -> int:
+    from drpu._checks import missing_extra
     from drpu.cli import show
-    from drpu.exceptions import MissingExtraError
 
     try:
         from drpu.cli.app import UsageError, command
     except ModuleNotFoundError as error:
         if error.name not in ("typer", "rich"):
             raise
-        reason = f"the command line needs {error.name!r}, which is not installed."
-        missing = MissingExtraError(f'{reason} Run: pip install "drpu[cli]"')
+        missing = missing_extra(error.name, extra="cli", for_="the command line")
         return _fail(missing, in_json=flags.json)
     try:
         with show.warnings_as_lines(quiet=flags.quiet):

@@ -13,8 +13,8 @@ import drpu
 from drpu.cli.options import (
     Answers,
     By,
-    Costs,
     Data,
+    Decision,
     Formulas,
     Keep,
     Level,
@@ -26,7 +26,7 @@ from drpu.cli.options import (
     option,
     refuse,
 )
-from drpu.cli.show import Result, about, attributes, standing
+from drpu.cli.show import Result, about, attributes, decision_lines, standing
 from drpu.report.texts import figure_text, number, share
 
 
@@ -149,13 +149,14 @@ def evaluate(
     level: Level = 0.95,
     *,
     answers: Answers,
-    costs: Costs,
+    decision: Decision,
     reading: Reading,
 ) -> Result:
     """Accuracy, precision, recall and cost from true labels, with intervals.
 
     The labels come from a file that drpu audit wrote and that has been filled in, or from a column
-    of DATA, whose rows are then treated as a random sample.
+    of DATA, whose rows are then treated as a random sample. With --budget 200, the precision is
+    that of the 200 rows with the highest scores.
 
     Examples
     --------
@@ -163,6 +164,7 @@ def evaluate(
     drpu evaluate june.drpu checked.csv --label is_fraud --json
     drpu evaluate fraud.drpu year.csv --label is_fraud --by month
     drpu evaluate fraud.drpu checked.csv --label confirmed --blank no
+    drpu evaluate fraud.drpu checked.csv --label is_fraud --budget 200
     """
     if (label is None) == (answers.audit is None):
         raise typer.BadParameter(
@@ -177,11 +179,16 @@ def evaluate(
     meaning = {}
     if blank is not None:
         meaning["blank"] = "negative"
+    if by is not None:
+        refuse({"--budget": decision.budget}, "is about all rows: give it without --by.")
     reading.check(data)
+    decision.check()
     trained = saved.load()
     loaded = reading.read(data, trained)
     X = reading.rows(trained, loaded, used=[label, by])
-    classifier = costs.applied_to(trained, prior)
+    classifier = decision.applied_to(trained, prior)
+    with about(data):
+        classifier = decision.with_budget(classifier, X)
     y = loaded.optional_column(label)
     if by is not None:
         with about(data):
@@ -200,7 +207,10 @@ def evaluate(
     lines = {"measured on": rows}
     for name in _FIGURES:
         lines[name.replace("_", " ")] = _figure(name, evaluation)
-    return Result({"evaluation": evaluation} | standing(classifier), lines)
+    values = {"evaluation": evaluation} | standing(classifier)
+    if decision.budget is not None:
+        lines |= decision_lines(values)
+    return Result(values, lines)
 
 
 def _by_group(evaluations: Mapping[Any, Any], by: str, classifier: Any) -> Result:

@@ -33,7 +33,7 @@ from drpu.cli.show import (
     standing,
     table_lines,
 )
-from drpu.report.texts import prior_text, scenario_text
+from drpu.report.texts import labels_text, prior_text, scenario_text
 
 
 def inspect(
@@ -79,13 +79,8 @@ def inspect(
 
 
 def _lines(values: dict[str, Any], scenario: str) -> dict[str, str]:
-    from drpu.tables.values import is_missing_cell
-
     positives = f"{values['positives']:,.0f} positives"
     unlabeled = f"{values['unlabeled']:,.0f} unlabeled rows"
-    not_positive, positive = values["classes"].tolist()
-    if is_missing_cell(not_positive):
-        not_positive = "a blank"
     versions = [f"{name} {version}" for name, version in values["versions"].items()]
     extent = "its facts; --trusted loads the whole classifier"
     if values["loaded"]:
@@ -95,7 +90,7 @@ def _lines(values: dict[str, Any], scenario: str) -> dict[str, str]:
         "model": values["model"],
         "columns": _columns_text(values),
         "learnt from": f"{positives}, {unlabeled}",
-        "labels": f"{positive!s} is positive, {not_positive!s} is not",
+        "labels": labels_text(values["classes"]),
         "scenario": scenario,
         "training prior": prior_text(values["train_prior"]),
         "works at prior": prior_text(values["prior"]),

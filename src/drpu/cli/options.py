@@ -7,6 +7,7 @@ group. An option that more than one command needs is declared here once.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -203,6 +204,91 @@ class Decision(Costs):
         if budget is None:
             return classifier
         return classifier.at_budget(**budget_depth(budget), of=X)
+
+
+REASONS = 3  # columns that speak for and against each row of the list to check
+
+
+@dataclass(frozen=True, kw_only=True)
+class Written:
+    """Which rows a command writes, in which order, and whether it explains them."""
+
+    every_row: Annotated[
+        bool, typer.Option("--all", help="With --budget: write every row, not only the list.")
+    ] = False
+    only_flagged: Annotated[
+        bool, typer.Option("--only-flagged", help="Write the flagged rows only.")
+    ] = False
+    sort: Annotated[
+        bool, typer.Option("--sort", help="Write the best row first, with its rank.")
+    ] = False
+    explain: Annotated[
+        int | None,
+        option(
+            min=0,
+            help="Add this many columns that speak for and against each written row, as drpu_for "
+            f"and drpu_against; {REASONS} with --budget if left out.",
+        ),
+    ] = None
+
+    def check(self, decision: Decision) -> None:
+        """Raise if options contradict each other or have no effect."""
+        if self.every_row and self.only_flagged:
+            raise typer.BadParameter("--all and --only-flagged contradict: give one of them.")
+        if decision.budget is None:
+            refuse({"--all": self.every_row}, "is about a list of --budget rows: leave it out.")
+
+    def is_list(self, decision: Decision) -> bool:
+        """Whether exactly the rows of the budget are written, the best first."""
+        return decision.budget is not None and not self.every_row and not self.only_flagged
+
+    def selects(self, decision: Decision) -> bool:
+        """Whether not all rows are written in the order of the file."""
+        return self.sort or self.only_flagged or self.is_list(decision)
+
+    def chosen(self, scored: Any, decision: Decision) -> Any:
+        """Positions of the rows to write, in the order of the output."""
+        import numpy as np
+
+        if self.is_list(decision):
+            return scored.listed
+        chosen = scored.best_first if self.sort else np.arange(len(scored.flagged))
+        if self.only_flagged:
+            return chosen[scored.flagged[chosen]]
+        return chosen
+
+    def columns(
+        self, scored: Any, chosen: Any, classifier: Any, X: Any, decision: Decision, output: Output
+    ) -> dict[str, Any]:
+        """The new columns of the rows to write."""
+        columns = {}
+        if self.sort or decision.budget is not None:
+            columns["rank"] = scored.rank[chosen]
+        for name in ("label", "probability", "ratio"):
+            columns[name] = scored.outputs[name][chosen]
+        most = self.explain
+        if most is None and self.is_list(decision):
+            most = REASONS
+        if not most:
+            return columns
+        try:
+            reasons = self._reasons(classifier, X.take(chosen), most, output)
+        except ParameterError:  # a model without trees
+            if self.explain is not None:
+                raise
+            return columns
+        columns["for"] = [reason.texts()[0] for reason in reasons]
+        columns["against"] = [reason.texts()[1] for reason in reasons]
+        return columns
+
+    def _reasons(self, classifier: Any, rows: Any, most: int, output: Output) -> list[Any]:
+        from drpu._progress import progress_bar
+
+        if len(rows) == 0:
+            return []
+        show = int(sys.stderr.isatty() and not output.json)
+        with progress_bar("explain", show=show):
+            return list(classifier.reasons(rows, most))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,6 +22,7 @@ from drpu.cli.options import (
     Prior,
     Reading,
     Saved,
+    Written,
     refuse,
 )
 from drpu.cli.show import (
@@ -123,10 +125,6 @@ def _save_adapted(adapted: Any, trained: Any, out: Path | None) -> Result:
     return Result(values, lines)
 
 
-# Of more rows only the flagged ones are explained, because this takes longer than labelling.
-EXPLAINED = 10_000
-
-
 def predict(
     saved: Saved,
     data: Data,
@@ -141,14 +139,7 @@ def predict(
     prior: Prior = None,
     keep: Keep = None,
     prefix: Annotated[str, typer.Option(help="Prefix of the names of the new columns.")] = "drpu_",
-    explain: Annotated[
-        int,
-        typer.Option(
-            min=0,
-            help="Add this many columns that speak for and against each row, as drpu_for and "
-            f"drpu_against; of more than {EXPLAINED:,} rows to the flagged ones only.",
-        ),
-    ] = 0,
+    written: Written,
     formulas: Formulas = False,
     level: LevelOfNew = None,
     decision: Decision,
@@ -157,12 +148,16 @@ def predict(
 ) -> Result:
     """Label rows, with probabilities: columns drpu_label, drpu_probability, drpu_ratio.
 
+    With --budget 200, the 200 rows to check are written, the best first, with drpu_rank and the
+    columns that speak for and against each row; --all writes every row.
+
     Examples
     --------
     drpu predict fraud.drpu june.parquet --adapt --cost 0.8 --out june-scored.parquet
     drpu predict fraud.drpu year.csv --by month --out year-scored.csv
     drpu predict fraud.drpu june.csv --prior 0.02 --keep id > june-scored.csv
-    drpu predict fraud.drpu june.csv --adapt --budget 200 --explain 3 --out look-at.csv
+    drpu predict fraud.drpu june.csv --adapt --budget 200 --out check.csv
+    drpu predict fraud.drpu june.csv --adapt --only-flagged --sort --explain 3 --out flagged.csv
     cat june.csv | drpu predict fraud.drpu - --adapt --json | jq .flagged
     """
     if (adapt or by is not None) and prior is not None:
@@ -173,8 +168,9 @@ def predict(
         level = 0.95
     elif not adapt and by is None:
         refuse({"--level": True}, "is that of an estimated share: give --adapt, or --by month.")
-    from drpu.classifier.groups import outputs_by
-    from drpu.cli.tables import PIPE, check_out, with_columns, write_table
+    written.check(decision)
+    from drpu.classifier.groups import GroupOutputs
+    from drpu.cli.tables import check_out
 
     check_out(out, [saved.artifact, data], table=True)
     reading.check(data)
@@ -183,12 +179,14 @@ def predict(
     loaded = reading.read(data, classifier)
     kept = loaded.kept(keep)
     X = reading.scored(classifier, loaded, used=[by], mixed=adapt and by is None)
+    table = None
     with about(data):
         if by is not None:
-            groups = loaded.groups(by)
-            adapted = classifier.adapt_by(X, by=groups, level=level, budget=decision.checked)
-            values, table = by_group(adapted, by)
-            outputs = outputs_by(adapted, X, groups)
+            groups = classifier.adapt_by(
+                X, by=loaded.groups(by), level=level, budget=decision.checked
+            )
+            values, table = by_group(groups, by)
+            scored = GroupOutputs.of(groups, X, loaded.groups(by))
         else:
             if adapt:
                 classifier = classifier.adapt(X, level=level)
@@ -196,47 +194,49 @@ def predict(
             if not adapt:
                 classifier._warn_of_prior()
             values = standing(classifier)
-            table = None
-            outputs = classifier._outputs(X)
-        is_flagged = outputs["score"] > 0
-        names = ["label", "probability", "ratio"]
-        if explain:
-            outputs |= _reasons(classifier, X, explain, is_flagged)
-            names += ["for", "against"]
-    new_columns = {f"{prefix}{name}": outputs[name] for name in names}
-    n = len(is_flagged)
-    flagged = int(is_flagged.sum())
-    values |= {"rows": n, "flagged": flagged, "out": out}
-    if out == PIPE and output.json:
-        values["answers"] = new_columns
-        if keep is not None:
-            values["kept"] = kept.to_pydict()
-        return Result(values)
-    write_table(out, with_columns(kept, new_columns), formulas=formulas)
+            scored = GroupOutputs.of_all(classifier, X)
+        chosen = written.chosen(scored, decision)
+        new_columns = written.columns(scored, chosen, classifier, X, decision, output)
+    flagged = int(scored.flagged.sum())
+    n = len(X)
+    values |= {"rows": n, "flagged": flagged, "written": len(chosen), "out": out}
+    new_columns = {f"{prefix}{name}": column for name, column in new_columns.items()}
     line = f"{flagged:,} of {n:,} rows flagged ({share(flagged / max(n, 1))})"
     if by is None:
         line += f"; share of positives {prior_text(classifier.test_prior_)}"
-    if out != PIPE:
-        line += f"; written to {out}"
-    return Result(values, [line], table=table, aside=out == PIPE)
+    rows_written = chosen if written.selects(decision) else None
+    target = _Target(out, kept, rows_written, keep is not None, formulas)
+    return target.write(new_columns, values, line, table, output)
 
 
-def _reasons(classifier: Any, X: Any, n: int, is_flagged: Any) -> dict[str, Any]:
-    """Texts of the columns that speak for and against each row; empty if it is not explained."""
-    import numpy as np
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """The file for labelled rows, and what is copied to it."""
 
-    n_rows = len(is_flagged)
-    speaks_for = np.full(n_rows, "", dtype=object)
-    speaks_against = np.full(n_rows, "", dtype=object)
-    if n_rows > EXPLAINED:
-        explained = np.flatnonzero(is_flagged)
-    else:
-        explained = np.arange(n_rows)
-    if len(explained):
-        all_reasons = classifier.reasons(X.take(explained), n)
-        for row, reasons in zip(explained, all_reasons, strict=True):
-            speaks_for[row], speaks_against[row] = reasons.texts()
-    return {"for": speaks_for, "against": speaks_against}
+    path: str
+    kept: Any  # the columns of the input that are copied
+    rows: Any  # positions of the rows that are written; None if all are, in their order
+    named: bool  # whether the kept columns were named
+    formulas: bool
+
+    def write(
+        self, columns: dict[str, Any], values: dict[str, Any], line: str, table: Any, output: Output
+    ) -> Result:
+        """Write the columns, or return them in the values for JSON on the standard output."""
+        from drpu.cli.tables import PIPE, with_columns, write_table
+
+        if self.path == PIPE and output.json:
+            values["answers"] = columns
+            if self.named:
+                kept = self.kept if self.rows is None else self.kept.take(self.rows)
+                values["kept"] = kept.to_pydict()
+            return Result(values)
+        write_table(
+            self.path, with_columns(self.kept, columns, rows=self.rows), formulas=self.formulas
+        )
+        if self.path != PIPE:
+            line += f"; {values['written']:,} rows written to {self.path}"
+        return Result(values, [line], table=table, aside=self.path == PIPE)
 
 
 def prior(

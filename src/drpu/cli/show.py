@@ -83,9 +83,8 @@ def standing(classifier: Any) -> dict[str, Any]:
         values["expected_bill_per_row"] = classifier.expected_bill()
     budget = getattr(classifier, "budget_", None)
     if budget is not None:
-        values["budget"] = attributes(
-            budget, "rows", "share", "threshold", "precision", "recall", "lift"
-        )
+        names = ("share", "threshold", "precision", "recall", "lift", "flagged", "tied")
+        values["budget"] = {"rows": budget.n} | attributes(budget, *names)
     return values
 
 
@@ -195,7 +194,11 @@ def _budget_line(budget: dict[str, Any]) -> str:
     precision = expected_text(budget["precision"])
     recall = expected_text(budget["recall"])
     lift = figure_text(budget["lift"], "{:.3g}".format)
-    return f"{depth}: precision {precision}, recall {recall}, lift {lift}"
+    line = f"{depth}: precision {precision}, recall {recall}, lift {lift}"
+    flagged = budget["flagged"]
+    if flagged is not None and flagged != budget["rows"]:
+        line += f"; {budget['tied']:,} rows share the last score, so {flagged:,} are flagged"
+    return line
 
 
 def _bill_line(bill: Any, costs: dict[str, float]) -> str:

@@ -7,6 +7,7 @@ from .budget import share_for_precision as share_for_precision
 from .budget import share_for_recall as share_for_recall
 from .contributions import Reasons as Reasons
 from .contributions import contributions_of as contributions_of
+from .contributions import importances_of as importances_of
 from .contributions import reasons_of as reasons_of
 from .gain import Budget as Budget
 from .gain import gain_curve as gain_curve

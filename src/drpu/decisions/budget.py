@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Annotated, Any
 
@@ -198,8 +198,8 @@ def budget_threshold(
     if isinstance(of, Batch):
         gain = point.gain(fitted, reference, of.counts)
         depth = _Depth.of(rows, share, len(of))
-        order, gap = _between_rows(fitted.log_ratio_of(of.scores), depth)
-        return _threshold(fitted, gain, point.prior, depth, gap=gap, positions=order)
+        chosen = _chosen_rows(fitted, of, depth)
+        return _threshold(fitted, gain, point.prior, depth, chosen)
     if isinstance(of, ScoreTails):
         gain = point.gain(fitted, reference, of)
         return _threshold(fitted, gain, point.prior, _Depth.of(rows, share, int(of.n)))
@@ -207,15 +207,35 @@ def budget_threshold(
     return _threshold(fitted, gain, point.prior, _Depth.of(rows, share, of))
 
 
-def _between_rows(log_ratio: FloatArray, depth: _Depth) -> tuple[IntArray, Gap]:
-    """The rows that are checked, and the log-ratios of the first row that is not and the last."""
+@dataclass(frozen=True, slots=True)
+class _Chosen:
+    """The rows of a budget, and the rows that a threshold can flag."""
+
+    rows: IntArray  # exactly as many as can be checked, the best first
+    flagged: int  # as many, or more if the last of them has the same score as rows after it
+    tied: int  # rows with the score of the last one
+    gap: Gap  # log-ratios of the first row that is not flagged and of the last that is
+
+    @property
+    def threshold(self) -> float:
+        """The log-ratio above which rows are flagged, in the middle of the gap."""
+        below, last = self.gap
+        middle = last - (last - below) / 2
+        return middle if middle < last else below
+
+
+def _chosen_rows(fitted: FittedRatio, batch: Batch, depth: _Depth) -> _Chosen:
+    """The rows of the budget; the threshold lies below all rows with the score of the last one."""
     assert depth.rows is not None  # the number of all rows is known
-    order: IntArray = np.argsort(-log_ratio, kind="stable")
+    log_ratio = fitted.log_ratio_of(batch.scores)
+    order = fitted.best_first(batch.scores)
     last = float(log_ratio[order[depth.rows - 1]])
+    flagged = int((log_ratio >= last).sum())
     following = last - 1.0
-    if depth.rows < len(order):
-        following = float(log_ratio[order[depth.rows]])
-    return order[: depth.rows], (following, last)
+    if flagged < len(order):
+        following = float(log_ratio[order[flagged]])
+    tied = int((log_ratio == last).sum())
+    return _Chosen(order[: depth.rows], flagged, tied, (following, last))
 
 
 def _threshold(
@@ -223,28 +243,28 @@ def _threshold(
     gain: Gain,
     prior: PriorEstimate,
     depth: _Depth,
-    *,
-    gap: Gap | None = None,
-    positions: IntArray | None = None,
+    chosen: _Chosen | None = None,
 ) -> BudgetThreshold:
-    """The threshold between two rows or, without ``gap``, at a level of the counts."""
+    """The threshold below the chosen rows or, without rows, at a level of the counts."""
     level = _first_level(gain, depth.share)
-    if gap is not None:
-        log_ratio = gap[1] - (gap[1] - gap[0]) / 2
+    levels = fitted.tails.levels
+    if chosen is not None:
+        gap: Gap | None = chosen.gap
+        log_ratio = chosen.threshold
     else:
         log_ratios = fitted.level_log_ratios()
         gap = _around(log_ratios, level)
-        log_ratio = float(log_ratios[-1]) if gap is None else (gap[0] + gap[1]) / 2
+        # above the highest level there are more rows than can be checked: the rows on it are
+        # flagged, too, because all of them may have the same score
+        log_ratio = float(np.nextafter(log_ratios[-1], -np.inf))
+        if gap is not None:
+            log_ratio = (gap[0] + gap[1]) / 2
     outlook = gain.outlook(
-        depth.share,
-        fitted.tails.n_positive,
-        prior,
-        float(np.exp(log_ratio)),
-        rows=depth.rows,
-        positions=positions,
+        depth.share, fitted.tails.n_positive, prior, float(np.exp(log_ratio)), n=depth.rows
     )
-    levels = fitted.tails.levels
-    score = float(levels[level]) if level < len(levels) else math.inf
+    if chosen is not None:
+        outlook = replace(outlook, rows=chosen.rows, flagged=chosen.flagged, tied=chosen.tied)
+    score = float(levels[min(level, len(levels) - 1)])
     return BudgetThreshold(log_ratio, score, outlook, gap, _around(levels, level))
 
 

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import narwhals as nw
 import numpy as np
 
-from drpu._arrays import FloatArray, Rows
+from drpu._arrays import FloatArray, IntArray, Rows
+from drpu._progress import progress
 from drpu._results import TableColumns, TableResult
+from drpu._samples import n_rows
+from drpu.exceptions import ParameterError
 from drpu.state.fitted import FittedRatio
 from drpu.tables.frames import is_frame, read_frame
 
 REST = "(rest)"  # what is not a part of any column
+BLOCK = 5000  # rows that are explained at a time
+NAMED_WORDS = 3  # words that are named for a column of texts
+
+WordParts = list[tuple[str, float]]  # words of a text, with what each adds to the score
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +32,8 @@ class Reasons(TableResult):
     ----------
     favour, against : tuple of (str, float)
         Columns that raise and that lower the score, each with its part of it, the largest part
-        first.
+        first. After the name of a column of texts come the words that matter most, as in
+        ``"message: winner, prize"``.
     """
 
     favour: tuple[tuple[str, float], ...]
@@ -64,7 +73,11 @@ def contributions_of(fitted: FittedRatio, X: Any, rows: Rows) -> Any:
 
     ``rows`` are the rows of ``X`` as the model reads them.
     """
-    parts = _column_parts(fitted, rows)
+    blocks = range(0, n_rows(rows), BLOCK)
+    parts_of_blocks = []
+    for start in progress(blocks, total=len(blocks)):
+        parts_of_blocks.append(_column_parts(fitted, rows[start : start + BLOCK]))
+    parts = np.concatenate(parts_of_blocks)
     if not is_frame(X):
         return parts
     names = _column_names(fitted, parts)
@@ -80,18 +93,93 @@ def contributions_of(fitted: FittedRatio, X: Any, rows: Rows) -> Any:
     return table
 
 
-def reasons_of(fitted: FittedRatio, rows: Rows, most: int) -> list[Reasons]:
-    """The columns that speak most for and against each row, at most ``most`` of each."""
+def reasons_of(
+    fitted: FittedRatio, rows: Rows, most: int, texts: Mapping[str, Any] | None = None
+) -> list[Reasons]:
+    """The columns that speak most for and against each row, at most ``most`` of each.
+
+    ``texts`` are the values of columns of texts, whose words are named.
+    """
+    blocks = range(0, n_rows(rows), BLOCK)
+    reasons_of_rows = []
+    for start in progress(blocks, total=len(blocks)):
+        place = slice(start, start + BLOCK)
+        texts_of_block = {name: values[place] for name, values in (texts or {}).items()}
+        reasons_of_rows += _reasons_of_block(fitted, rows[place], most, texts_of_block)
+    return reasons_of_rows
+
+
+def _reasons_of_block(
+    fitted: FittedRatio, rows: Rows, most: int, texts: Mapping[str, Any]
+) -> list[Reasons]:
     parts = _column_parts(fitted, rows)
     names = _column_names(fitted, parts)
     parts = parts[:, :-1]
     order = np.argsort(-parts, axis=1, kind="stable")
+    favour = order[:, :most]
+    against = order[:, ::-1][:, :most]
+    words = {}
+    for name, values in texts.items():
+        position = names.index(name)
+        named = ((favour == position) | (against == position)).any(axis=1)
+        words[position] = _word_parts(fitted, rows, name, values, np.flatnonzero(named))
     reasons_of_rows = []
-    for row, descending in zip(parts, order, strict=True):
-        favour = [(names[j], float(row[j])) for j in descending[:most] if row[j] > 0]
-        against = [(names[j], float(row[j])) for j in descending[::-1][:most] if row[j] < 0]
-        reasons_of_rows.append(Reasons(tuple(favour), tuple(against)))
+    for k, row in enumerate(parts):
+        raising = [(_named(names, words, j, k, 1), float(row[j])) for j in favour[k] if row[j] > 0]
+        lowering = [
+            (_named(names, words, j, k, -1), float(row[j])) for j in against[k] if row[j] < 0
+        ]
+        reasons_of_rows.append(Reasons(tuple(raising), tuple(lowering)))
     return reasons_of_rows
+
+
+def _named(
+    names: list[str], words: Mapping[int, dict[int, WordParts]], column: int, row: int, sign: int
+) -> str:
+    """The name of a column; after that of a column of texts, the words that matter most."""
+    name = names[column]
+    word_parts = words.get(column, {}).get(row, [])
+    speaking = [(sign * part, word) for word, part in word_parts if sign * part > 0]
+    speaking.sort(key=lambda pair: -pair[0])
+    if not speaking:
+        return name
+    return f"{name}: {', '.join(word for _, word in speaking[:NAMED_WORDS])}"
+
+
+def _word_parts(
+    fitted: FittedRatio, rows: Rows, name: str, texts: Any, positions: IntArray
+) -> dict[int, WordParts]:
+    """For each row, how much each word of its text adds: the score less that without the word."""
+    table = fitted.columns.table
+    assert table is not None  # it has the column of texts
+    place, column = table.text_place(name)
+    words = []
+    rows_of_words = []
+    shorter_texts = []
+    for row in positions.tolist():
+        for word, shorter in column.without_each_word(texts[row]):
+            words.append(word)
+            rows_of_words.append(row)
+            shorter_texts.append(shorter)
+    if not words:
+        return {}
+    without_word = np.array(rows[rows_of_words])
+    without_word[:, place] = column.encode_texts(shorter_texts)
+    scores = fitted.model.label_scores(rows).mean(axis=1)
+    changes = scores[rows_of_words] - fitted.model.label_scores(without_word).mean(axis=1)
+    parts: dict[int, WordParts] = {}
+    for row, word, change in zip(rows_of_words, words, changes.tolist(), strict=True):
+        parts.setdefault(row, []).append((word, change))
+    return parts
+
+
+def importances_of(fitted: FittedRatio, rows: Rows) -> FloatArray | None:
+    """Mean absolute part of each column in the scores of rows; None if the model has no trees."""
+    try:
+        parts = _column_parts(fitted, rows)
+    except ParameterError:
+        return None
+    return np.asarray(np.abs(parts[:, :-1]).mean(axis=0))
 
 
 def _column_parts(fitted: FittedRatio, rows: Rows) -> FloatArray:

@@ -25,7 +25,7 @@ class Budget(TableResult):
 
     Attributes
     ----------
-    rows : int or None
+    n : int or None
         Number of rows that can be checked; None if only a share was given.
     share : float
         The same as a share of all rows.
@@ -34,17 +34,26 @@ class Budget(TableResult):
     precision, recall, lift : Figure
         Share of those rows that are positive, share of the positives that are among them, and the
         number of positives relative to that among as many random rows.
-    positions : ndarray of int or None
-        Positions of those rows, the best first; None if no rows were given.
+    rows : ndarray of int or None
+        Positions of those rows, the best first; None if no rows were given. They are exactly
+        ``n`` rows: of rows with equal probabilities those with higher scores come first, and of
+        rows with equal scores those that come first in the table.
+    flagged : int or None
+        Number of rows that ``predict`` flags; None if no rows were given. It treats each row alone,
+        so it flags all rows with the score of the last one, also if they are more than ``n``.
+    tied : int or None
+        Number of rows with the score of the last one, 1 if it is the only one.
     """
 
-    rows: int | None
+    n: int | None
     share: float
     threshold: float
     precision: Figure
     recall: Figure
     lift: Figure
-    positions: IntArray | None = None
+    rows: IntArray | None = None
+    flagged: int | None = None
+    tied: int | None = None
 
     def to_columns(self) -> TableColumns:
         """One row for each of precision, recall and lift, with limits."""
@@ -52,19 +61,30 @@ class Budget(TableResult):
         return {"figure": ["precision", "recall", "lift"], **figures}
 
     def _title(self) -> str:
-        return f"{self._depth()}, those with ratios above {self.threshold:.3g}"
+        title = f"{self._depth()}, those with ratios above {self.threshold:.3g}"
+        return f"{title}; {self.tie_text()}" if self.tie_text() else title
 
     def _depth(self) -> str:
         share = f"{self.share:.2%}"
-        if self.rows is None:
+        if self.n is None:
             return f"{share} of the rows"
-        return f"{self.rows:,} rows ({share})"
+        return f"{self.n:,} rows ({share})"
+
+    def tie_text(self) -> str:
+        """How many rows share the last score, if predict flags more rows than can be checked."""
+        if self.n is None or self.flagged is None or self.flagged == self.n:
+            return ""
+        return f"{self.tied:,} rows share the last score, so predict flags {self.flagged:,} rows"
 
     def __str__(self) -> str:
-        lift = f"lift {self.lift.value:.1f}"
-        precision = self.precision.as_expected()
-        recall = self.recall.as_expected()
-        return f"{self._depth()}: precision {precision}, recall {recall}, {lift}"
+        parts = [
+            f"precision {self.precision.as_expected()}",
+            f"recall {self.recall.as_expected()}",
+            f"lift {self.lift.value:.1f}",
+        ]
+        if self.tie_text():
+            parts.append(self.tie_text())
+        return f"{self._depth()}: {', '.join(parts)}"
 
 
 def budget_outlook(
@@ -73,8 +93,7 @@ def budget_outlook(
     share: float,
     threshold: float,
     *,
-    rows: int | None = None,
-    positions: IntArray | None = None,
+    n: int | None = None,
 ) -> Budget:
     """The budget at a depth of the ranking, ``share``.
 
@@ -91,13 +110,12 @@ def budget_outlook(
     )
     most_lift = 1 / max(share, prior.low, 1e-12)
     return Budget(
-        rows=rows,
+        n=n,
         share=share,
         threshold=threshold,
         precision=precision,
         recall=Figure(value, low, high),
         lift=Figure(value / share, low / share, min(high / share, most_lift)),
-        positions=positions,
     )
 
 
@@ -132,8 +150,7 @@ class Gain:
         prior: PriorEstimate,
         threshold: float,
         *,
-        rows: int | None = None,
-        positions: IntArray | None = None,
+        n: int | None = None,
     ) -> Budget:
         """The budget if a share of the rows is checked.
 
@@ -146,7 +163,7 @@ class Gain:
             figure = Figure(recall, low, high)
         else:
             figure = counted_recall(recall, n_positive, prior.level)
-        return budget_outlook(figure, prior, share, threshold, rows=rows, positions=positions)
+        return budget_outlook(figure, prior, share, threshold, n=n)
 
     @property
     def lift(self) -> FloatArray:

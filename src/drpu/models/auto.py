@@ -17,7 +17,7 @@ from drpu._checks import check_random_state
 from drpu._codec import Array, Items, kept
 from drpu._progress import progress
 from drpu._samples import Sample, SamplePair, is_sparse, n_rows
-from drpu.exceptions import DataError, ImputationWarning, ParameterError
+from drpu.exceptions import DataError, ParameterError
 from drpu.models.boosted import BoostedFunction, BoostedRatio, ForestRatio
 from drpu.models.choices import AUTO
 from drpu.models.fourier import FourierRatio, LinearRatio
@@ -101,7 +101,6 @@ class Average(Function):
     weights: Annotated[FloatArray, Array("m", low=0)]  # they sum to 1 if the members are averaged
     constant: float  # added to the weighted sum; 0 if the members are averaged
     filling: Filling  # replaces missing values and category codes for members that accept none
-    saw_gaps: bool = False  # whether training rows had missing values
 
     def __post_init__(self) -> None:
         for member in self.members:
@@ -139,10 +138,7 @@ class Average(Function):
         return f"log-ratio of {' + '.join(terms)}"
 
     def _score(self, X: Rows) -> FloatArray:
-        gaps = has_gaps(X)
-        if gaps and not self.saw_gaps:
-            warn_of_gaps()
-        return self._sum(X, gaps, iter([tree.score(X) for tree in self._trees]))
+        return self._sum(X, has_gaps(X), iter([tree.score(X) for tree in self._trees]))
 
     @cached_property
     def _trees(self) -> list[TreeFunction]:
@@ -166,12 +162,9 @@ class Average(Function):
         for function in functions:
             trees += function._trees
         trees_together = TreesTogether(trees) if trees else None
-        all_saw_gaps = all(function.saw_gaps for function in functions)
 
         def scores(X: Rows) -> FloatArray:
             gaps = has_gaps(X)
-            if gaps and not all_saw_gaps:
-                warn_of_gaps()
             tree_scores: list[FloatArray] = []
             if trees_together is not None:
                 tree_scores = trees_together.columns(X)
@@ -216,14 +209,6 @@ def has_gaps(X: Rows) -> bool:
     """Whether any value is missing."""
     values = X.data if is_sparse(X) else X
     return bool(np.isnan(values).any())
-
-
-def warn_of_gaps() -> None:
-    """Warn that the smooth member gets medians in place of missing values."""
-    ImputationWarning.issue(
-        "the rows have missing values: the trees use them as they are, the smooth member gets "
-        "column medians instead (zeros in sparse rows)."
-    )
 
 
 # -- the learner ----------------------------------------------------------------------------------
@@ -335,9 +320,6 @@ class AutoRatio(RatioLearner):
     def fit_checked(self, pair: SamplePair, holdout: SamplePair | None = None) -> Average:
         """The density ratio of checked samples."""
         self._check_categories(pair)
-        gaps = has_gaps(pair.positive.rows) or has_gaps(pair.unlabeled.rows)
-        if gaps:
-            warn_of_gaps()
         rng = check_random_state(self.random_state)
         seeds = [int(seed) for seed in rng.randint(2**31 - 1, size=3)]
         size = self._size or Size.of(pair)
@@ -360,7 +342,7 @@ class AutoRatio(RatioLearner):
             members, weights = _fit_weighted(filling, pair, split, learners, start=start)
         used = np.flatnonzero(weights.members)
         used_members = tuple(members[i] for i in used)
-        return Average(used_members, weights.members[used], weights.constant, filling, gaps)
+        return Average(used_members, weights.members[used], weights.constant, filling)
 
     def for_folds(self, pair: SamplePair, folds: int) -> list[Self]:
         """Copies that have fewer trees each, and the same medians and indicators."""

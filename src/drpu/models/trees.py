@@ -270,6 +270,59 @@ class Trees(Kept):
             rows[level] = rows[children[:, level]].sum(axis=0)
         return rows[: len(self.feature)]
 
+    @cached_property
+    def _path_parts(self) -> tuple[sparse.csr_matrix, float]:
+        """What the columns add on the way to each leaf, (leaves, columns), and the mean output.
+
+        The output of a node is the mean of its leaves, weighted by their training rows. A split
+        adds the difference between the child on the path and the split to its column. The outputs
+        of the roots are the mean output.
+        """
+        n_splits = len(self.feature)
+        children = self._children()
+        rows = np.concatenate([np.zeros(n_splits), self.count])
+        total = np.concatenate([np.zeros(n_splits), self.value * self.count])
+        for level in reversed(self._levels(children)):
+            rows[level] = rows[children[:, level]].sum(axis=0)
+            total[level] = total[children[:, level]].sum(axis=0)
+        output = total / rows
+        parent = np.full(len(rows), -1)
+        parent[children] = np.arange(n_splits)
+
+        leaves = np.arange(len(self.value))
+        nodes = leaves + n_splits
+        entries = []
+        while len(nodes):
+            below_root = parent[nodes] >= 0
+            leaves = leaves[below_root]
+            nodes = nodes[below_root]
+            above = parent[nodes]
+            entries.append((leaves, self.feature[above], output[nodes] - output[above]))
+            nodes = above
+        of_leaf = np.concatenate([leaves for leaves, _, _ in entries])
+        of_column = np.concatenate([columns for _, columns, _ in entries])
+        part = np.concatenate([parts for _, _, parts in entries])
+        shape = (len(self.value), self.n_columns)
+        path_parts = sparse.csr_matrix((part, (of_leaf, of_column)), shape=shape)
+        return path_parts, float(output[self._roots].sum())
+
+    def contributions(self, X: Rows, threads: int) -> tuple[FloatArray, float]:
+        """What each column adds to the mean output, (rows, columns), and the mean output.
+
+        The sum of all of them is the output for the row.
+        """
+        leaf = self.booster.predict(tree_rows(X), pred_leaf=True, num_threads=threads)
+        n = X.shape[0]
+        leaves = np.asarray(leaf, dtype=np.int64).reshape(n, len(self)) + self._leaf_start[:-1]
+        ends = np.arange(0, leaves.size + 1, len(self))
+        path_parts, mean_output = self._path_parts
+        shape = (n, path_parts.shape[0])
+        of_row = sparse.csr_matrix((np.ones(leaves.size), leaves.ravel(), ends), shape=shape)
+        parts = (of_row @ path_parts).toarray()
+        if self.averaged:
+            return parts / len(self), mean_output / len(self)
+        return parts, mean_output
+
     def categories(self, k: int) -> IntArray:
         """The categories that the k-th split on a category sends to the left."""
         words = self.bits[self.bounds[k] : self.bounds[k + 1]]
@@ -430,23 +483,15 @@ class TreeFunction(Function):
         return self.convert(self.output(X))
 
     def contributions(self, X: Rows) -> FloatArray:
-        """LightGBM's contributions of the columns, scaled to the log-ratio; the last is the base.
+        """What the columns add on the paths of the trees, scaled to the log-ratio; last, the base.
 
         They add up to the output of the trees. If the log-ratio is not a sum of that output and a
         constant, the contributions of a row are multiplied by the change of the log-ratio from the
         average row to this one, relative to the change of the output: then they add up to the
         log-ratio.
         """
-        parts = self.trees.booster.predict(
-            tree_rows(X), pred_contrib=True, num_threads=self._threads(X)
-        )
-        if is_sparse(parts):
-            parts = parts.toarray()
-        parts = np.array(parts, dtype=np.float64)
-        if self.trees.averaged:  # LightGBM returns the sum over the trees of a forest as well
-            parts /= len(self.trees)
-        of_columns = parts[:, :-1]
-        base = parts[:, -1:]
+        of_columns, mean_output = self.trees.contributions(X, self._threads(X))
+        base = np.full((len(of_columns), 1), mean_output)
         rise = of_columns.sum(axis=1, keepdims=True)
         start = self.convert(base)
         step = np.where(np.abs(rise) > _TINY, rise, _TINY)

@@ -48,7 +48,14 @@ from drpu.state.fitted import FittedRatio
 from drpu.state.population import TrainingColumns
 from drpu.state.reference import Reference
 from drpu.state.rows import Batch
-from drpu.tables.frames import collected, is_frame, read_frame, warn_of_order
+from drpu.tables.frames import (
+    RecordFrame,
+    as_records,
+    collected,
+    is_frame,
+    read_frame,
+    warn_of_order,
+)
 from drpu.tables.values import by_month, flat_values, is_missing
 
 DIFFERENT = 0.001  # below this p-value groups have different priors
@@ -356,12 +363,16 @@ def group_values(columns: TrainingColumns, X: Any, by: Any) -> tuple[np.ndarray[
 
 def split_period(columns: TrainingColumns, X: Any) -> tuple[np.ndarray[Any, Any] | None, Any]:
     """The periods of the rows, if ``X`` has the column of periods of training, and the others."""
+    X = as_records(X)
     if columns.period is None or not is_frame(X):
         return None, X
     refuse_frame(X)
     X = collected(X)
     if columns.period not in read_frame(X).names:
         return None, X
+    if isinstance(X, RecordFrame):
+        periods = np.array(X.columns[columns.period].to_list(), dtype=object)
+        return periods, X.without([columns.period])
     return group_values(columns, X, columns.period)
 
 

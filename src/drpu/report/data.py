@@ -29,7 +29,7 @@ from typing import Any, Self
 import numpy as np
 
 from drpu._arrays import FloatArray, IntArray, Rows
-from drpu.classifier.groups import outputs_by
+from drpu.classifier.groups import GroupOutputs
 from drpu.classifier.reading import read_batch
 from drpu.decisions.budget import budget_depth
 from drpu.decisions.gain import Budget, Gain, negative_survival
@@ -195,9 +195,9 @@ class ReportData:
         """Number of rows to check: the budget of the page, or the rows that are flagged."""
         if self.budget is None:
             return min(max(1, self.expected_flagged), self.rows)
-        if self.budget.rows is None:
+        if self.budget.n is None:
             return round(self.budget.share * self.rows)
-        return self.budget.rows
+        return self.budget.n
 
     @property
     def other_shift(self) -> bool:
@@ -346,13 +346,15 @@ def _list_rows(
         to_check = np.ones(len(scored), dtype=bool)
         probability = np.asarray(data.current._outputs(scored)["probability"])
     else:
-        outputs = outputs_by(data.groups, scored, member)
-        to_check = outputs["score"] > 0
-        n = int(to_check.sum())
-        probability = outputs["probability"]
+        groups = GroupOutputs.of(data.groups, scored, member)
+        to_check = np.zeros(len(scored), dtype=bool)
+        to_check[groups.listed] = True
+        n = len(groups.listed)
+        probability = groups.outputs["probability"]
 
-    log_ratio = data.fitted.log_ratio_of(scored.scores)
-    top = np.lexsort((-log_ratio, -probability, ~to_check))[: min(n, MOST_ROWS)]
+    rank = np.empty(len(scored), dtype=np.int64)
+    rank[data.fitted.best_first(scored.scores)] = np.arange(len(scored))
+    top = np.lexsort((rank, -probability, ~to_check))[: min(n, MOST_ROWS)]
     names = None
     if member is not None:
         names = [str(data.periods[k].name) for k in member[top]]

@@ -585,11 +585,18 @@ def lift_text(data: ReportData) -> str:
     )
 
 
+def labels_text(classes: Any) -> str:
+    """Which label means what."""
+    negative_label, positive_label = classes.tolist()
+    if isinstance(negative_label, str) and not negative_label.strip():
+        negative_label = "a blank"
+    return f"{positive_label!s} is positive, {negative_label!s} is not"
+
+
 def facts(data: ReportData) -> TextTable:
     """Facts about the fit and the new rows."""
     fitted = data.fitted
     functions = fitted.model.functions
-    negative_label, positive_label = fitted.classes
     n_positive, n_unlabeled = fitted.population.sizes
     sample = f"{n_positive:,} labelled positives, {n_unlabeled:,} unlabeled rows"
     held_out = f"{fitted.tails.n_positive:,.0f} positives, {fitted.tails.n:,.0f} unlabeled"
@@ -599,7 +606,7 @@ def facts(data: ReportData) -> TextTable:
         ("Training sample", sample),
         ("Held out for counts", held_out),
         ("Scenario", scenario_text(fitted)),
-        ("Labels", f"{positive_label} is positive, {negative_label} is not"),
+        ("Labels", labels_text(fitted.classes)),
         ("Training prior", f"{prior_text(data.train)}, method {data.train.method}"),
         ("Area under the ROC curve", f"{data.roc.area:.3f}"),
         ("Doubt about the labels", f"{data.current.sensitivity(2)}"),

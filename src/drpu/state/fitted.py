@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from drpu import priors
-from drpu._arrays import FloatArray, Rows
+from drpu._arrays import FloatArray, IntArray, Rows
 from drpu._codec import kept
 from drpu._samples import n_rows
 from drpu.exceptions import DataError
@@ -97,6 +97,14 @@ class FittedRatio:
     def log_ratio_of(self, scores: FloatArray) -> FloatArray:
         """The same from :meth:`scores` of the rows."""
         return _label_log_ratio(self, self.model.labelling(scores))
+
+    def best_first(self, scores: FloatArray) -> IntArray:
+        """Positions of rows with :meth:`scores`, in descending order of their log-ratios.
+
+        Ties are broken by the mean score before calibration, and then by position.
+        """
+        raw_scores = _row_means(self.model.labelling(scores))
+        return np.lexsort((-raw_scores, -self.log_ratio_of(scores)))
 
     def level_log_ratios(self) -> FloatArray:
         """Log-ratios at the held-out positive scores, ascending."""

@@ -20,12 +20,12 @@ from drpu.exceptions import (
     MorePositivesWarning,
     PositiveLabelWarning,
 )
-from drpu.tables.values import as_series, is_missing, missing
+from drpu.tables.values import NULL_WORDS, as_series, is_missing, is_missing_cell, missing
 
 Classes = np.ndarray[Any, Any]  # the two labels: (unlabeled or negative, positive)
 LONGEST_LABEL = 9999  # characters of a label, a number of four digits in its type
 _LABEL_DTYPE = r"[<=|]?(b1|[iu][1248]|f[248]|U[0-9]{1,4}|O)|>[iuf][248]|>U[0-9]{1,4}"
-_Label = None | bool | int | Annotated[float, Number()] | Annotated[str, Text(most=LONGEST_LABEL)]
+_Label = bool | int | Annotated[float, Number()] | Annotated[str, Text(most=LONGEST_LABEL)]
 
 
 @kept("labels")
@@ -33,8 +33,7 @@ _Label = None | bool | int | Annotated[float, Number()] | Annotated[str, Text(mo
 class Labels(Kept):
     """The two labels of a classifier, the positive one last.
 
-    Booleans, numbers, strings of at most 9999 characters, or objects, which are strings or None
-    here.
+    Booleans, numbers, strings of at most 9999 characters, or objects, which are strings here.
     """
 
     dtype: Annotated[str, Text(pattern=_LABEL_DTYPE)]
@@ -52,7 +51,7 @@ class Labels(Kept):
         return cls(classes.dtype.str, (_plain_label(negative), _plain_label(positive)))
 
     def classes(self) -> Classes:
-        """The labels as the attribute ``classes_``; a missing number is NaN."""
+        """The labels as the attribute ``classes_``."""
         try:
             return np.array(self.values, dtype=np.dtype(self.dtype))
         except (ValueError, TypeError, OverflowError) as error:
@@ -60,10 +59,8 @@ class Labels(Kept):
 
 
 def _plain_label(label: Any) -> Any:
-    """The label as JSON keeps it: a plain string instead of NumPy's, and None instead of NaN."""
-    if isinstance(label, str):
-        return str.__str__(label)
-    return None if label != label else label
+    """The label as JSON keeps it: a plain string instead of NumPy's."""
+    return str.__str__(label) if isinstance(label, str) else label
 
 
 def listed(labels: Any, name: str = "labels") -> list[Any]:
@@ -108,19 +105,103 @@ def labels_of(y: Any, n: int) -> np.ndarray[Any, Any]:
 
 
 def labelled_flags(y: Any, classes: Classes) -> BoolArray:
-    """Which rows have the label of the positives; all others, also missing ones, have not."""
-    rest, positive = classes.tolist()
-    flags = []
-    for value in listed(y, "y"):
-        is_positive = not is_missing(value) and bool(value == positive)
-        if not is_positive and not is_missing(value) and value != rest:
-            raise LabelError(
-                f"y must hold the labels of training, {classes.tolist()}, or missing values, got "
-                f"{value!r}: pass a missing value for every row that is not a labelled positive."
-            )
-        flags.append(is_positive)
-    return np.array(flags, dtype=bool)
+    """Which rows have the label of the positives; all others, also missing ones, have not.
 
+    Labels are those of training or, if any is not, yes and no, 1 and 0, or true and false.
+    """
+    rest, positive = classes.tolist()
+    values = listed(y, "y")
+    answered = ~np.array([is_missing_cell(value) for value in values], dtype=bool)
+    answers = [value for value in values if not is_missing_cell(value)]
+    flags = np.zeros(len(values), dtype=bool)
+    if all(value in (rest, positive) for value in answers):
+        flags[answered] = [value == positive for value in answers]
+    else:
+        flags[answered] = _positive(answers, classes, "y")
+    return flags
+
+
+# -- true labels -------------------------------------------------------------------------------
+
+_WORDS = {
+    **dict.fromkeys((1.0, "true", "t", "yes", "y"), True),
+    **dict.fromkeys((0.0, "false", "f", "no", "n"), False),
+}
+
+
+def read_answers(
+    labels: Any, classes: Classes, *, name: str = "labels"
+) -> tuple[BoolArray, BoolArray]:
+    """Which rows have an answer, and which of these answers are positive.
+
+    Answers are yes and no, 1 and 0, true and false (as values or as words), or values of
+    ``classes``. None, NaN and a blank mean: no answer.
+    """
+    values = listed(labels, name)
+    own_labels = classes.tolist()
+    answered = np.zeros(len(values), dtype=bool)
+    answers = []
+    for k, value in enumerate(values):
+        no_answer = is_missing_cell(value) or (value in NULL_WORDS and value not in own_labels)
+        if not no_answer:
+            answered[k] = True
+            answers.append(value)
+    if not answers:
+        raise LabelError(f"{name} must hold at least one answer, got none.")
+    return answered, np.array(_positive(answers, classes, name), dtype=bool)
+
+
+def _positive(answers: list[Any], classes: Classes, name: str) -> list[bool]:
+    """The answers as labels of training, as words, or as a mixture of both with one meaning."""
+    as_labels = []
+    as_words = []
+    negative, positive = map(_key, classes.tolist())
+    for answer in answers:
+        key = _key(answer)
+        as_labels.append(key == positive if key in (negative, positive) else None)
+        as_words.append(_WORDS.get(key.lower() if isinstance(key, str) else key))
+    if None not in as_labels and (None in as_words or isinstance(classes[1], (bool, np.bool_))):
+        return [label is True for label in as_labels]
+    if None not in as_words and None in as_labels:
+        return [word is True for word in as_words]
+    meanings = []
+    for answer, label, word in zip(answers, as_labels, as_words, strict=True):
+        if label is None and word is None:
+            raise LabelError(
+                f"{name} must be yes and no, 1 and 0, true and false, or the labels of training "
+                f"({_shown(classes)}), and blank for no answer, got {answer!r}."
+            )
+        if label is not None and word is not None and label != word:
+            raise LabelError(
+                f"{name} can be read as 1 and 0 and as the labels of training "
+                f"({_shown(classes)}), with different answers: use True for positive and False "
+                "for negative."
+            )
+        meanings.append(bool(word if label is None else label))
+    return meanings
+
+
+def _shown(classes: Classes) -> str:
+    negative, positive = classes.tolist()
+    return " and ".join(repr(label) for label in (positive, negative) if not is_missing_cell(label))
+
+
+def _key(value: Any) -> Any:
+    """What answers are compared by: a number, or a word without blanks around it."""
+    if isinstance(value, (bool, str)):
+        text = str(value).strip()
+        value = text.lower() if text.lower() in ("true", "false") else text
+    if not isinstance(value, (str, bytes)):
+        return value
+    for number in (int, float):
+        try:  # as an integer first: large ones are equal as floats
+            return number(value)
+        except ValueError:
+            continue
+    return value
+
+
+# -- labels of training ------------------------------------------------------------------------
 
 LARGEST_LABEL = 2**63  # numbers are smaller
 NUMBERS = (int, float, np.number, np.bool_)
@@ -135,8 +216,8 @@ def read_labels(y: Any, pos_label: Any = None, *, warn: bool = True) -> tuple[Bo
     are the unlabeled rows.
     """
     labels = _flat(y, warn=warn)
-    gaps = missing(labels)
-    if gaps.any():
+    if missing(labels).any():
+        gaps = _without_label(labels)
         classes = _classes_with_gaps(labels[~gaps], pos_label, _declared(y))
         return ~gaps, _storable(classes)
     labels = _plain_numbers(labels, y)
@@ -152,6 +233,13 @@ def read_labels(y: Any, pos_label: Any = None, *, warn: bool = True) -> tuple[Bo
     if warn and pos_label is None:
         warn_of_guess(classes, int(flags.sum()), int((~flags).sum()))
     return flags, classes
+
+
+def _without_label(labels: np.ndarray[Any, Any]) -> BoolArray:
+    """Which labels are missing; beside missing ones, blank texts are missing, too."""
+    if labels.dtype.kind in "biuf":
+        return missing(labels)
+    return np.array([is_missing_cell(label) for label in labels], dtype=bool)
 
 
 def _plain_numbers(labels: np.ndarray[Any, Any], y: Any) -> np.ndarray[Any, Any]:
@@ -270,10 +358,10 @@ def _declared(y: Any) -> Any:
 
 
 def _classes_with_gaps(present: np.ndarray[Any, Any], pos_label: Any, declared: Any) -> Classes:
-    """The label of the unlabeled rows and the single label of the other rows.
+    """The label of the unlabeled rows and the single label of the other rows, in ascending order.
 
-    If the single label is 1 or True, unlabeled rows have 0 or False; for another number they have
-    NaN, and for a string None.
+    Beside True unlabeled rows have False, beside text the empty text, and beside a number 0, or the
+    next smaller number if it is not positive.
     """
     values = list(dict.fromkeys(present.tolist()))
     if not values:
@@ -287,20 +375,20 @@ def _classes_with_gaps(present: np.ndarray[Any, Any], pos_label: Any, declared: 
     label = values[0]
     if pos_label is not None and pos_label != label:
         raise LabelError(f"pos_label must be {label!r}, the only label in y, got {pos_label!r}.")
-    if isinstance(label, (bool, np.bool_)):
-        dtype = np.dtype(bool)
-    elif isinstance(label, (int, float, np.number)):
-        dtype = declared or np.dtype(float if present.dtype.kind == "f" else int)
-    else:
-        return np.array([None, label], dtype=object)
+    if isinstance(label, str):
+        return np.array(["", str.__str__(label)])
     if label == 0 and pos_label is None:
         raise LabelError(
             f"y holds {label!r} and missing values: {label!r} usually marks rows without a label. "
             f"Set pos_label={label!r} if it marks the positives."
         )
-    if label == 1:
-        return np.array([0, 1], dtype=dtype)
-    return np.array([np.nan, label], dtype=float)
+    if isinstance(label, (bool, np.bool_)) or declared == np.dtype(bool):
+        return np.array([not label, bool(label)])
+    rest = 0 if label > 0 else label - 1
+    if declared is not None and np.iinfo(declared).min <= rest:
+        return np.array([rest, label], dtype=declared)
+    is_whole = present.dtype.kind != "f" and float(label).is_integer()
+    return np.array([rest, label], dtype=int if is_whole else float)
 
 
 def split_negatives(

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Self, cast
 
 import numpy as np
 from scipy import sparse
 
 from drpu._arrays import BoolArray, FloatArray, Rows
-from drpu._codec import Items, Kept, NotKept, Number, Text, Whole, kept
+from drpu._codec import Array, Items, Kept, NotKept, Number, Text, Whole, kept
 from drpu._samples import n_rows
 from drpu.exceptions import DataError
 from drpu.models.learner import Function
@@ -230,8 +230,13 @@ class TrainingColumns(Columns):
     ``profiles``: Empty for sparse rows, images, and frames that the model reads.
     ``notes``: What to know about the training table.
     ``period``: Name of the column of periods, which is no feature.
+    ``importances``: Mean absolute contribution of each column to the scores of training rows; None
+    for models without trees.
     """
 
     profiles: tuple[ColumnProfile, ...] = ()
     notes: Annotated[tuple[Note, ...], Items(0, MOST_NOTES)] = ()
     period: Annotated[str, Text(most=10_000)] | None = None
+    importances: Annotated[FloatArray, Array("d", low=0)] | None = field(
+        default=None, compare=False
+    )

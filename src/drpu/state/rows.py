@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,7 @@ class Batch:
     rows: Rows  # in the form that the model accepts
     scores: FloatArray  # score of each row by each model, as by :meth:`FittedRatio.scores`
     counts: ScoreTails  # the counts of these scores
+    texts: dict[str, Any] = field(default_factory=dict)  # columns of free text as they were
 
     @classmethod
     def of(cls, fitted: FittedRatio, rows: Rows) -> Batch:
@@ -43,7 +44,8 @@ class Batch:
 
     def take(self, index: Any) -> Batch:
         """The rows at ``index``, with the counts of all rows."""
-        return Batch(self.rows[index], self.scores[index], self.counts)
+        texts = {name: values[index] for name, values in self.texts.items()}
+        return Batch(self.rows[index], self.scores[index], self.counts, texts)
 
     def part(self, fitted: FittedRatio, index: IntArray) -> Batch:
         """The rows at ``index``, with counts of these rows only."""

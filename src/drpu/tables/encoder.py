@@ -236,6 +236,23 @@ class TableEncoder(Kept):
         return tuple(column.name for column in self.columns if not column.width)
 
     @property
+    def free_texts(self) -> tuple[str, ...]:
+        """Names of the columns of free text, whose words can be named."""
+        if self.indicators is not None:
+            return ()
+        return tuple(column.name for column in self.used if isinstance(column, TextColumn))
+
+    def text_place(self, name: str) -> tuple[slice, TextColumn]:
+        """Where a column of free text is in encoded rows, and the column."""
+        start = 0
+        for column in self.used:
+            if column.name == name:
+                assert isinstance(column, TextColumn)
+                return slice(start, start + column.width), column
+            start += column.width
+        raise DataError(f"there is no column {name!r}.")
+
+    @property
     def text_columns(self) -> tuple[str, ...]:
         """Names of the columns that a reader of text files has to leave as text.
 
@@ -289,7 +306,7 @@ class TableEncoder(Kept):
             frame = frame.select([frame.positions[column.name] for column in self.used])
         else:
             frame = frame.select(self.used_positions)
-        types = list(frame.columns.schema.values())
+        types = frame.types
         values = self._encode_columns(frame, types)
         if warn:
             self._warn_of_unseen(values)

@@ -5,18 +5,24 @@ from __future__ import annotations
 import difflib
 import hashlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import narwhals as nw
 import numpy as np
 from narwhals.exceptions import NarwhalsError
 
 from drpu._arrays import IntArray
-from drpu._checks import one_line
-from drpu.exceptions import CollectedWarning, DataError, ExtraColumnsWarning, IndexWarning
+from drpu._checks import one_line, require
+from drpu.exceptions import (
+    CollectedWarning,
+    DataError,
+    DataTypeError,
+    ExtraColumnsWarning,
+    IndexWarning,
+)
 from drpu.tables.values import as_bytes
 
 
@@ -43,6 +49,11 @@ class Frame:
     def __len__(self) -> int:
         return int(self.columns.shape[0])
 
+    @property
+    def types(self) -> list[Any]:
+        """Types of the columns."""
+        return list(self.columns.schema.values())
+
     def column(self, position: int) -> nw.Series[Any]:
         """One column, by position."""
         return self.columns[:, position]
@@ -60,6 +71,98 @@ class Frame:
 
 
 @dataclass(frozen=True, slots=True)
+class RecordColumn:
+    """The values of one column of dicts, with the methods of a column that encoders use."""
+
+    name: str
+    values: list[Any]
+    dtype: ClassVar[Any] = nw.Object()  # every value is read by itself
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def to_list(self) -> list[Any]:
+        """The values."""
+        return self.values
+
+
+@dataclass(frozen=True)
+class RecordFrame(Frame):
+    """Rows that are dicts, as a service gets them; no library of data frames is needed."""
+
+    columns: Any  # RecordColumn by name
+    named: bool = True
+
+    @cached_property
+    def names(self) -> list[str]:
+        """Names of the columns."""
+        return list(self.columns)
+
+    @property
+    def types(self) -> list[Any]:
+        """Types of the columns."""
+        return [RecordColumn.dtype] * len(self.columns)
+
+    def __len__(self) -> int:
+        return len(self.column(0))
+
+    def column(self, position: int) -> Any:
+        """One column, by position."""
+        return self.columns[self.names[position]]
+
+    def select(self, positions: Sequence[int]) -> RecordFrame:
+        """The columns at the positions, in that order."""
+        names = [self.names[position] for position in positions]
+        return RecordFrame({name: self.columns[name] for name in names})
+
+    def native(self) -> Any:
+        """The rows as a frame of pandas."""
+        pandas = require("pandas", extra="data", for_="a model that reads data frames")
+        return pandas.DataFrame({name: column.values for name, column in self.columns.items()})
+
+
+def as_records(X: Any) -> Any:
+    """One dict, a list of dicts or a pandas row as a :class:`RecordFrame`; other rows unchanged."""
+    if isinstance(X, Mapping):
+        return _record_frame([X])
+    if isinstance(X, (list, tuple)) and X and all(isinstance(row, Mapping) for row in X):
+        return _record_frame(X)
+    pandas = sys.modules.get("pandas")
+    if pandas is None or not isinstance(X, pandas.Series):
+        return X
+    names = X.index.tolist()
+    if not names or not all(isinstance(name, str) for name in names):
+        return X
+    return _record_frame([dict(zip(names, X.tolist(), strict=True))])
+
+
+def _record_frame(rows: Sequence[Mapping[Any, Any]]) -> RecordFrame:
+    names = dict.fromkeys(name for row in rows for name in row)
+    columns = {}
+    for name in names:
+        if not isinstance(name, str):
+            raise DataTypeError(f"the names in X must be strings, got {name!r:.100}.")
+        values = []
+        for position, row in enumerate(rows):
+            if name not in row:
+                raise DataError(
+                    f"every row of X must have the same names, but row {position} has no "
+                    f"{name!r}: give it the value None if it is missing."
+                )
+            value = row[name]
+            if isinstance(value, (list, tuple, dict, np.ndarray)):
+                raise DataTypeError(
+                    f"a dict is one row of X, but {name!r} is a {type(value).__name__}: pass "
+                    "single values, a list of dicts for several rows, or a data frame."
+                )
+            values.append(value)
+        columns[name] = RecordColumn(name, values)
+    if not columns:
+        raise DataError("X must have the columns of training, got an empty dict.")
+    return RecordFrame(columns)
+
+
+@dataclass(frozen=True, slots=True)
 class FrameRows:
     """Rows that stay a data frame, with the shape and the indexing of an array."""
 
@@ -67,7 +170,9 @@ class FrameRows:
 
     @classmethod
     def of(cls, frame: Frame) -> FrameRows:
-        """The rows of a frame; an Arrow table becomes a pandas frame for transformers."""
+        """The rows of a frame; Arrow tables and dicts become a pandas frame for transformers."""
+        if isinstance(frame, RecordFrame):
+            return cls(frame.native())
         columns = frame.columns
         if columns.implementation.is_pyarrow():
             return cls(columns.to_pandas())
@@ -106,7 +211,7 @@ def native_rows(X: Any) -> Any:
 
 def is_frame(X: Any) -> bool:
     """Whether ``X`` is a data frame: pandas, polars (lazy too), Arrow tables and batches."""
-    if _is_record_batch(X):
+    if _is_record_batch(X) or isinstance(X, RecordFrame):
         return True
     try:
         native = nw.from_native(X, pass_through=True)
@@ -117,6 +222,8 @@ def is_frame(X: Any) -> bool:
 
 def read_frame(X: Any) -> Frame:
     """``X`` as a :class:`Frame`; lazy frames are collected, with a warning."""
+    if isinstance(X, RecordFrame):
+        return X
     frame = nw.from_native(collected(X))
     n_named = sum(isinstance(name, str) for name in frame.columns)
     if 0 < n_named < len(frame.columns):

@@ -9,11 +9,13 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
+from scipy import sparse
 from scipy.special import xlogy
 from scipy.stats import rankdata
 
 from drpu._arrays import BoolArray, FloatArray
 from drpu._codec import Kept, Number, Text, kept
+from drpu._samples import is_sparse
 from drpu.tables.encoder import TableEncoder
 from drpu.tables.values import DATE
 
@@ -87,6 +89,12 @@ _TEXTS = {
     ),
     "sorted": ("the table is sorted by {column!r}, which is used", "", ""),
     "left-out": ("{column!r} is left out, because every row has a different value", "", ""),
+    "gaps": (
+        "{number:.1%} of the rows have a missing value: trees use it as it is, a smooth model gets "
+        "the median of the column, or zero in sparse rows",
+        "",
+        "",
+    ),
     "text": ("{column!r} is free text, read as {number:.0f} columns", "", ""),
 }
 
@@ -142,6 +150,25 @@ def table_notes(
     order = list(_TEXTS)
     notes.sort(key=lambda note: order.index(note.code))
     return tuple(notes[:MOST_NOTES])
+
+
+def notes_of_gaps(positive: Any, unlabeled: Any) -> tuple[Note, ...]:
+    """How many rows have a missing value, if any; none for images and tables that a model reads."""
+    counts = [_rows_with_gaps(rows) for rows in (positive, unlabeled)]
+    if None in counts or sum(counts) == 0:
+        return ()
+    n = positive.shape[0] + unlabeled.shape[0]
+    return (Note("gaps", number=sum(counts) / n),)
+
+
+def _rows_with_gaps(rows: Any) -> Any:
+    """Number of rows with a missing value; None if the rows are no numbers in columns."""
+    if is_sparse(rows):
+        entries = sparse.find(rows)
+        return len(np.unique(entries[0][np.isnan(entries[2])]))
+    if not _is_matrix(rows):
+        return None
+    return int(np.isnan(rows).any(axis=1).sum())
 
 
 def _is_matrix(rows: Any) -> bool:

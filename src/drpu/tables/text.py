@@ -30,6 +30,7 @@ PARTS = (3, 4)  # letters of a part of a word
 FEWEST_TEXTS = 5  # a word of fewer different texts is not used
 DIRECTIONS = 50  # columns that the words of a text are reduced to
 PROFILED = 8  # directions whose values are compared with those of new rows
+MOST_EXPLAINED = 200  # words of a text whose effect on the score is computed
 CHUNK = 10_000  # texts whose words are counted at a time
 
 _WORD = re.compile(r"\w+")
@@ -82,12 +83,23 @@ class TextColumn(Column):
 
     def encode(self, series: nw.Series[Any]) -> FloatArray:  # noqa: D102
         distinct, rows = distinct_values(self.name, series.to_list())
-        texts = [_text_of(value) for value in distinct]
+        return self.encode_texts([_text_of(value) for value in distinct])[rows]
+
+    def encode_texts(self, texts: Sequence[str]) -> FloatArray:
+        """The encoded columns of texts, one row for each."""
         shapes = [_shape(text) for text in texts]
         projected = []
         for weighted in self._weighted(texts):
             projected.append(np.asarray(weighted @ self.directions, dtype=np.float64))
-        return np.hstack([np.concatenate(projected), shapes])[rows]
+        return np.hstack([np.concatenate(projected), shapes])
+
+    def without_each_word(self, value: Any) -> Iterator[tuple[str, str]]:
+        """Each different word of a text, and the text without it; of at most 200 words."""
+        text = _text_of(value)
+        words = dict.fromkeys(_WORD.findall(text.lower()))
+        for word in list(words)[:MOST_EXPLAINED]:
+            whole_word = rf"\b{re.escape(word)}\b"
+            yield word, re.sub(whole_word, " ", text, flags=re.IGNORECASE)
 
     @property
     def width(self) -> int:  # noqa: D102
