@@ -43,7 +43,7 @@ from drpu.state.fitted import FittedRatio
 from drpu.state.history import LabelCount
 from drpu.state.labels import labelled_flags, labels_of
 from drpu.state.population import count_labels
-from drpu.state.reference import Reference
+from drpu.state.reference import FEW_ANSWERS, Reference
 
 SHIFTS = ("auto", "prior", "none")
 MOST_NAMED = 6  # columns that a warning names
@@ -313,7 +313,7 @@ _ACTIONS = {
     "arrived support.",
     "answers": "The answers were used for these rows only.",
 }
-_HELP = "Two things help: answers for 50 rows ({}), or a new fit with recent rows."
+_HELP = f"Two things help: answers for {FEW_ANSWERS} rows ({{}}), or a new fit with recent rows."
 _REFIT = "If this goes on, a new fit with recent rows helps."  # where there are answers
 
 
