@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from drpu.audits.evaluation import Answers
+from drpu._arrays import IntArray
+from drpu.audits.evaluation import Answers, Strata
 from drpu.audits.plan import (
     DESIGN,
     GROUP,
@@ -25,6 +26,7 @@ from drpu.audits.plan import (
     VERSION,
     Audit,
     AuditPart,
+    AuditPlan,
     check_of,
     check_positions,
     group_text,
@@ -48,8 +50,13 @@ class _Design:
 
     classifier: str
     population: str
-    planned: int
+    strata: tuple[int, ...]  # rows planned in each stratum
     rows: tuple[int, ...]  # rows of each stratum
+
+    @property
+    def planned(self) -> int:
+        """Number of rows to label."""
+        return sum(self.strata)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,12 +111,50 @@ def read_audit(
     """
     if groups is not None:
         return _by_group(fitted, batch, columns, groups, label)
+    _refuse_groups(columns)
+    return _audit(fitted, batch, _read_lines(columns, label), label)
+
+
+def read_plan(
+    fitted: FittedRatio, batch: Batch, columns: Mapping[str, Any], *, level: float = 0.95
+) -> tuple[AuditPlan, dict[int, bool]]:
+    """The plan in a file that is partly filled in, and the answers by their place in the plan.
+
+    The arguments are those of :func:`read_audit`. Rows of the plan are those that the file has, in
+    its order; cuts and expected shares of the strata are not in a file.
+    """
+    _refuse_groups(columns)
+    lines = _read_lines(columns, LABEL)
+    rows = _checked_rows(fitted, batch, lines)
+    design = lines[0].design
+    answers = {}
+    if any(line.is_answered for line in lines):
+        labels = [line.label for line in lines]
+        answered, positive = read_answers(labels, fitted.classes, name=LABEL)
+        answers = dict(zip(np.flatnonzero(answered).tolist(), positive.tolist(), strict=True))
+    sizes = np.array(design.rows)
+    unknown = np.full(len(sizes), np.nan)
+    plan = AuditPlan(
+        rows=rows,
+        strata=Strata(unknown[1:], sizes, np.array(design.strata), unknown),
+        stratum=np.array([line.stratum for line in lines]),
+        scores=batch.scores[rows],
+        counts=batch.counts,
+        classes=fitted.classes,
+        classifier=design.classifier,
+        population=design.population,
+        expected_width=np.nan,
+        level=level,
+    )
+    return plan, answers
+
+
+def _refuse_groups(columns: Mapping[str, Any]) -> None:
     if any(not is_missing_cell(name) for name in columns.get(GROUP, ())):
         raise DataError(
             f"the audit was planned in groups (column {GROUP!r}): name the column of the groups, "
             "by=... in Python and --by on the command line."
         )
-    return _audit(fitted, batch, _read_lines(columns, label), label)
 
 
 def _by_group(
@@ -206,6 +251,32 @@ def _check_filled(row: Any, design: Any) -> None:
 
 def _audit(fitted: FittedRatio, batch: Batch, lines: list[_Line], name: str) -> Audit:
     """The answers of one plan; ``name`` is that of the column of answers."""
+    rows = _checked_rows(fitted, batch, lines)
+    design = lines[0].design
+    if not any(line.is_answered for line in lines):
+        raise LabelError(
+            f"the column {name!r} of the audit file holds no answer: fill in at least one."
+        )
+    labels = [line.label for line in lines]
+    answered, positive = read_answers(labels, fitted.classes, name=name)
+    n_answered = int(answered.sum())
+    if n_answered < design.planned:
+        deleted = design.planned - len(lines)
+        warn_of_missing(design.planned - n_answered, design.planned, deleted)
+    stratum = np.array([line.stratum for line in lines])[answered]
+    part = AuditPart(
+        answers=Answers(positive, stratum, np.array(design.rows)),
+        scores=batch.scores[rows[answered]],
+        counts=batch.counts,
+        classifier=design.classifier,
+        population=design.population,
+        rows=rows[answered],
+    )
+    return Audit((part,))
+
+
+def _checked_rows(fitted: FittedRatio, batch: Batch, lines: list[_Line]) -> IntArray:
+    """Positions of the rows of the file; raises unless it is a plan of these rows."""
     design = lines[0].design
     if any(line.design != design for line in lines):
         raise DataError("the audit file holds rows of several plans: pass one file for each plan.")
@@ -220,28 +291,8 @@ def _audit(fitted: FittedRatio, batch: Batch, lines: list[_Line], name: str) -> 
         raise DataError(
             f"the audit was planned on {planned} rows, got {len(batch)}: pass the rows of the plan."
         )
-    if not any(line.is_answered for line in lines):
-        raise LabelError(
-            f"the column {name!r} of the audit file holds no answer: fill in at least one."
-        )
-    labels = [line.label for line in lines]
-    answered, positive = read_answers(labels, fitted.classes, name=name)
-    scores = batch.scores[rows]
-    _check_scores(lines, mean_scores(scores))
-    n_answered = int(answered.sum())
-    if n_answered < design.planned:
-        deleted = design.planned - len(lines)
-        warn_of_missing(design.planned - n_answered, design.planned, deleted)
-    stratum = np.array([line.stratum for line in lines])[answered]
-    part = AuditPart(
-        answers=Answers(positive, stratum, np.array(design.rows)),
-        scores=scores[answered],
-        counts=batch.counts,
-        classifier=design.classifier,
-        population=design.population,
-        rows=rows[answered],
-    )
-    return Audit((part,))
+    _check_scores(lines, mean_scores(batch.scores[rows]))
+    return rows
 
 
 def _check_scores(lines: list[_Line], scores: list[float]) -> None:
@@ -272,7 +323,7 @@ def _read_line(row: Any, text: str, group: str | None) -> _Line | None:
             n, size = map(int, of_stratum.split("of"))
             planned.append(n)
             sizes.append(size)
-        design = _Design(classifier, population, sum(planned), tuple(sizes))
+        design = _Design(classifier, population, tuple(planned), tuple(sizes))
         line = _Line(position, design, int(stratum), float(score), group)
     except (TypeError, ValueError, OverflowError):  # int(inf) overflows
         return None

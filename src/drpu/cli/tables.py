@@ -24,7 +24,8 @@ import numpy as np
 
 from drpu._checks import LARGEST, require
 from drpu._output import check_output, output_file
-from drpu.cli.show import listed, plain, printable
+from drpu._shown import printable
+from drpu.cli.show import listed, plain
 from drpu.exceptions import DataError, DataTypeError, MissingExtraError, ParameterError
 from drpu.tables.values import NULL_WORDS
 
@@ -610,8 +611,8 @@ def start_of_parquet(path: str) -> Loaded:
     return Loaded(path, table=table)
 
 
-def read_written(path: str) -> Loaded:
-    """The content of a file that drpu wrote.
+def read_written(path: str, texts: Sequence[str] = ()) -> Loaded:
+    """The content of a file that drpu wrote; ``texts`` as in :func:`read`.
 
     It is UTF-8 with commas, unless a spreadsheet has saved it in another way.
     """
@@ -628,7 +629,18 @@ def read_written(path: str) -> Loaded:
     beside_name = re.search(r'drpu_row"?([,;|\t])|([,;|\t])"?drpu_row', text)
     if beside_name is not None:
         separator = beside_name[1] or beside_name[2]
-    return read(path, TextFormat(separator, encoding, "."))
+    return read(path, TextFormat(separator, encoding, "."), texts)
+
+
+def read_as_written(path: str) -> Loaded:
+    """The content of a file that drpu wrote, whose values stay texts as they stand in a CSV file.
+
+    So the file can be written again without a change.
+    """
+    loaded = read_written(path)
+    if loaded.table is None or ending_of(path) not in SEPARATED:
+        return loaded
+    return read_written(path, texts=loaded.names)
 
 
 def _read_columnar(path: str, ending: str) -> Any:
@@ -754,6 +766,34 @@ def with_columns(table: Any, columns: dict[str, Any], rows: Any = None) -> Any:
             raise DataError(f"the input has a column {name!r} already: choose another --prefix.")
         table = table.append_column(name, pa.array(values))
     return table
+
+
+def with_labels(table: Any, words: Sequence[str | None]) -> Any:
+    """The table of an audit with these answers."""
+    from drpu.audits.plan import LABEL
+
+    answers = _arrow().array(words, _arrow().string())
+    return table.set_column(table.column_names.index(LABEL), LABEL, answers)
+
+
+def csv_lines(table: Any, *, formulas: bool = False) -> tuple[str, list[str]]:
+    """Header and lines of the table of an audit as CSV; the answers are last, and left out."""
+    from drpu.audits.plan import LABEL
+
+    others = [name for name in table.column_names if name != LABEL]
+    answers = _arrow().array([None] * table.num_rows, _arrow().string())
+    table = table.select(others).append_column(LABEL, answers)
+    if not formulas:
+        table = _without_formulas(table)
+    lines = []
+    for position in range(table.num_rows):
+        line = io.BytesIO()
+        options = _arrow("pyarrow.csv").WriteOptions(include_header=False)
+        _arrow("pyarrow.csv").write_csv(table.slice(position, 1), line, options)
+        lines.append(line.getvalue().decode().removesuffix("\n"))
+    head = io.BytesIO()
+    _encode(table.slice(0, 0), ".csv", head)
+    return head.getvalue().decode().removesuffix("\n"), lines
 
 
 def write_table(path: str, table: Any, *, formulas: bool = False) -> None:
