@@ -16,6 +16,7 @@ import numpy as np
 
 from drpu._arrays import IntArray, as_numpy
 from drpu._checks import check_integer, check_real
+from drpu._results import frame_of
 from drpu._shown import printable
 from drpu.audits.evaluation import Answers, both_tails
 from drpu.audits.plan import Audit, AuditPlan, read_answers
@@ -219,7 +220,7 @@ def _mean_these(positive: str, negative: str, classes: Classes) -> bool:
         _, meanings = read_answers([positive, negative], classes)
     except DataError:
         return False
-    return meanings.tolist() == [True, False]
+    return bool(meanings[0]) and not meanings[1]
 
 
 # -- rows as texts ---------------------------------------------------------------------------------
@@ -312,13 +313,60 @@ def cut(text: str, longest: int) -> str:
     return f"{text[: longest - 3]}..."
 
 
+# -- in Python ------------------------------------------------------------------------------------
+
+
+def table_to_fill_in(plan: AuditPlan, X: Any) -> Any:
+    """The planned rows of ``X`` as a data frame, with the columns of the plan; see ``to_frame``."""
+    _check_rows(plan, X)
+    return frame_of(planned_columns(X, plan.rows) | plan.to_columns())
+
+
+def ask_in_text(
+    plan: AuditPlan, X: Any, *, n: int | None = None, keep: Iterable[str] | None = None
+) -> Audit:
+    """The answers that somebody types; see ``AuditPlan.ask``."""
+    _check_rows(plan, X)
+    conversation = Conversation(plan, Goal(n))
+    converse(conversation, ShownRows.of(X, plan.rows, keep=keep), _Prompt(), lambda _: None)
+    return conversation.audit()
+
+
+def _check_rows(plan: AuditPlan, X: Any) -> None:
+    """Raise unless ``X`` has as many rows as the plan was made for."""
+    shape = getattr(X, "shape", None)
+    n_rows = len(X) if shape is None else int(shape[0])
+    planned = int(plan.strata.rows.sum())
+    if n_rows != planned:
+        raise DataError(
+            f"X must be the {planned} rows that the audit was planned on, got {n_rows} rows."
+        )
+
+
+class _Prompt:
+    """The prompt of Python."""
+
+    width = 100
+
+    def say(self, text: str) -> None:
+        print(text)
+
+    def reply(self, prompt: str) -> str | None:
+        try:
+            return input(prompt)
+        except EOFError:
+            return None
+
+
 # -- in a terminal ---------------------------------------------------------------------------------
 
 
 class Console(Protocol):
     """Where questions are shown, and replies come from."""
 
-    width: int  # characters of a line
+    @property
+    def width(self) -> int:
+        """Characters of a line."""
 
     def say(self, text: str) -> None:
         """Show a line."""

@@ -10,7 +10,7 @@ import csv
 import hashlib
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 from importlib.resources import files
@@ -18,8 +18,8 @@ from typing import Any
 
 from drpu import __version__
 from drpu._shown import json_for_script, page_policy
-from drpu.audits.ask import LONGEST_VALUE, Conversation, ShownRows, answer_words, cut
-from drpu.audits.plan import DESIGN, LABEL, ROW
+from drpu.audits.ask import LONGEST_VALUE, Conversation, Goal, ShownRows, answer_words, cut
+from drpu.audits.plan import DESIGN, LABEL, ROW, AuditPlan
 
 ANSWERS_FILE = "answers.csv"
 
@@ -157,6 +157,16 @@ def _needed_columns(conversation: Conversation) -> tuple[str, list[str]]:
         writer.writerow([row, design])
     head, *lines = text.getvalue().splitlines()
     return head, [f"{line}," for line in lines]
+
+
+def page_in_notebook(
+    plan: AuditPlan, X: Any, *, n: int | None = None, keep: Iterable[str] | None = None
+) -> ShownPage:
+    """The page about the planned rows of ``X``; see ``AuditPlan.ask``."""
+    conversation = Conversation(plan, Goal(n))
+    rows = ShownRows.of(X, plan.rows, keep=keep)
+    command = f'adapt(X, audit=plan.answer(pandas.read_csv("{ANSWERS_FILE}")))'
+    return ShownPage(ask_page(conversation, rows, PageTexts(command=command)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ import numpy as np
 
 from drpu._arrays import BoolArray, FloatArray, IntArray, Rows, as_numpy
 from drpu._checks import check_choice, check_fraction, check_integer, check_real
+from drpu._shown import in_notebook
 from drpu.audits.evaluation import (
     Answers,
     Strata,
@@ -38,7 +39,7 @@ from drpu.state.fitted import FittedRatio
 from drpu.state.labels import Classes, listed
 from drpu.state.reference import FEW_ANSWERS, Reference
 from drpu.state.rows import Batch
-from drpu.tables.frames import collected, warn_of_order
+from drpu.tables.frames import collected, is_frame, read_frame, warn_of_order
 from drpu.tables.values import NULL_WORDS, is_missing, is_missing_cell
 
 _WORDS = {
@@ -543,10 +544,11 @@ class AuditPlan:
 
         Parameters
         ----------
-        labels : array-like of shape (n,) or shorter, or mapping from position to label
+        labels : array-like of shape (n,) or shorter, mapping from position to label, or frame
             The true label of each row in the order of ``rows``: yes and no, 1 and 0, true and
             false, or values of ``classes_``. None, NaN and a blank mean: no answer. A shorter list
-            has the answers about the first rows.
+            has the answers about the first rows. A data frame is the table of :meth:`to_frame`,
+            filled in.
         rows : array-like of int, optional
             Positions that the labels belong to, in any order; the first planned rows when left
             out. Planned rows that are not named have no answer.
@@ -607,6 +609,8 @@ class AuditPlan:
 
     def _placed(self, labels: Any, rows: Any) -> tuple[IntArray, list[Any]]:
         """Places in the plan, and the answer for each."""
+        if is_frame(labels):
+            labels = self._filled_in(labels)
         if isinstance(labels, Mapping):
             if rows is not None:
                 raise ParameterError(
@@ -629,6 +633,46 @@ class AuditPlan:
             )
         return place, values
 
+    def ask(self, X: Rows, *, n: int | None = None, keep: Any = None, page: Any = None) -> Any:
+        """Ask about the planned rows, one at a time: on a page in a notebook, otherwise in text.
+
+        Parameters
+        ----------
+        X : rows of shape (N, d)
+            The rows that the audit was planned on.
+        n : int, optional
+            Number of answers after which it stops; all planned rows when left out.
+        keep : list of str, optional
+            Columns to show; all when left out.
+        page : bool, optional
+            Whether to make a page; True in a notebook when left out. The page holds values of the
+            planned rows, and sends nothing.
+
+        Returns
+        -------
+        audit : Audit, or ShownPage
+            The answers that were typed, for ``adapt(X, audit=...)``. Or the page, which a notebook
+            shows: it saves a file, and ``plan.answer(pandas.read_csv("answers.csv"))`` reads it.
+            ``str(page)`` is its HTML.
+        """
+        from drpu.audits.ask import ask_in_text
+        from drpu.audits.ask_page import page_in_notebook
+
+        if page is None:
+            page = in_notebook()
+        if page:
+            return page_in_notebook(self, X, n=n, keep=keep)
+        return ask_in_text(self, X, n=n, keep=keep)
+
+    def to_frame(self, X: Rows) -> Any:
+        """The planned rows of ``X`` as a table to fill in, with the columns of :meth:`to_columns`.
+
+        :meth:`answer` accepts the table when its column ``drpu_label`` is filled in.
+        """
+        from drpu.audits.ask import table_to_fill_in
+
+        return table_to_fill_in(self, X)
+
     def to_columns(self) -> dict[str, list[Any]]:
         """Columns that a file of rows to label needs besides the rows, in the order of ``rows``.
 
@@ -650,6 +694,27 @@ class AuditPlan:
             body = f"{design}-{stratum}-{score:.6g}".replace("+", "")
             texts.append(f"{body}-{check_of(int(row), body, group)}")
         return texts
+
+    def _filled_in(self, frame: Any) -> dict[int, Any]:
+        """The answers in the table of :meth:`to_frame`, by position."""
+        table = read_frame(frame)
+        for name in (ROW, DESIGN, LABEL):
+            if name not in table.positions:
+                raise DataError(
+                    f"the table of answers must have a column {name!r}, got {table.names}: fill in "
+                    "the table of to_frame(X)."
+                )
+        columns = [table.column(table.positions[name]).to_list() for name in (ROW, DESIGN, LABEL)]
+        designs = dict(zip(self.rows.tolist(), self._design(), strict=True))
+        answers = {}
+        for row, design, label in zip(*columns, strict=True):
+            if designs.get(int(row)) != design:
+                raise DataError(
+                    f"the table of answers belongs to another plan, or was changed, at {ROW} = "
+                    f"{row}: pass the table of this plan's to_frame(X), filled in."
+                )
+            answers[int(row)] = label
+        return answers
 
     def _places(self, rows: Any) -> IntArray:
         """Places of the given positions in the plan."""
