@@ -42,6 +42,7 @@
     keep();
     do place += 1; while (place in replies);
     show();
+    window.scrollTo(0, 0);
   }
 
   function move(step) {
@@ -81,8 +82,8 @@
     const isLast = place >= plan.rows.length;
     const current = replies[place];
     showRow();
-    element("progress").textContent =
-      `${n} of ${plan.goal} answers` + (skipped ? `, ${skipped} skipped` : "");
+    const counted = n > plan.goal ? `${n} answers` : `${n} of ${plan.goal} answers`;
+    element("progress").textContent = counted + (skipped ? `, ${skipped} skipped` : "");
     element("bar").value = Math.min(n / plan.goal, 1);
     element("earlier").textContent = current ? `Your reply was ${current}.` : "";
     for (const kind of ["yes", "no", SKIPPED]) {
@@ -96,7 +97,7 @@
     element("save").classList.toggle("ready", isEnough);
     element("enough").hidden = !isEnough && !isLast;
     element("enough").textContent = isEnough
-      ? `${n} answers are enough: save them. More answers narrow the interval further.`
+      ? "These answers are enough: save them. More answers narrow the interval further."
       : "No planned row is left: save the answers.";
     if (!isKept) {
       element("kept").textContent =

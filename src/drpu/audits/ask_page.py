@@ -91,8 +91,7 @@ def _text(name: str) -> str:
 def _about(conversation: Conversation) -> str:
     return (
         "Say for each row whether it is truly positive. Skip a row that you cannot judge. "
-        f"{_goal(conversation)} answers are enough to start, and you may stop at any time. "
-        "Keys: y, n, s, and the arrows to go back and forward."
+        f"{_goal(conversation)} answers are enough to start, and you may stop at any time."
     )
 
 
