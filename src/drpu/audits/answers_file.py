@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from drpu._arrays import IntArray
-from drpu.audits.evaluation import Answers, Strata
+from drpu.audits.evaluation import Answers
 from drpu.audits.plan import (
     DESIGN,
     GROUP,
@@ -65,6 +65,7 @@ class _Line:
 
     row: int
     design: _Design
+    place: int  # in the order of the plan
     stratum: int
     score: float
     group: str | None
@@ -116,35 +117,37 @@ def read_audit(
 
 
 def read_plan(
-    fitted: FittedRatio, batch: Batch, columns: Mapping[str, Any], *, level: float = 0.95
+    plan: AuditPlan, fitted: FittedRatio, batch: Batch, columns: Mapping[str, Any]
 ) -> tuple[AuditPlan, dict[int, bool]]:
-    """The plan in a file that is partly filled in, and the answers by their place in the plan.
+    """The plan in a file that is partly filled in, and the answers by their place in this plan.
 
-    The arguments are those of :func:`read_audit`. Rows of the plan are those that the file has, in
-    its order; cuts and expected shares of the strata are not in a file.
+    ``plan`` is any plan of these rows by the same classifier; the other arguments are those of
+    :func:`read_audit`. The rows are those that the file has, in the order in which they were
+    planned.
     """
     _refuse_groups(columns)
-    lines = _read_lines(columns, LABEL)
+    lines = sorted(_read_lines(columns, LABEL), key=lambda line: line.place)
     rows = _checked_rows(fitted, batch, lines)
     design = lines[0].design
+    if len(design.rows) != len(plan.strata.rows):
+        raise DataError(
+            "the audit file was planned by another version of drpu: its answers can be used, but "
+            "for more questions choose another file."
+        )
     answers = {}
     if any(line.is_answered for line in lines):
         labels = [line.label for line in lines]
         answered, positive = read_answers(labels, fitted.classes, name=LABEL)
         answers = dict(zip(np.flatnonzero(answered).tolist(), positive.tolist(), strict=True))
-    sizes = np.array(design.rows)
-    unknown = np.full(len(sizes), np.nan)
-    plan = AuditPlan(
+    strata = replace(plan.strata, rows=np.array(design.rows), planned=np.array(design.strata))
+    stratum = np.array([line.stratum for line in lines])
+    plan = replace(
+        plan,
         rows=rows,
-        strata=Strata(unknown[1:], sizes, np.array(design.strata), unknown),
-        stratum=np.array([line.stratum for line in lines]),
+        strata=strata,
+        stratum=stratum,
         scores=batch.scores[rows],
-        counts=batch.counts,
-        classes=fitted.classes,
-        classifier=design.classifier,
         population=design.population,
-        expected_width=np.nan,
-        level=level,
     )
     return plan, answers
 
@@ -259,10 +262,7 @@ def _audit(fitted: FittedRatio, batch: Batch, lines: list[_Line], name: str) -> 
         )
     labels = [line.label for line in lines]
     answered, positive = read_answers(labels, fitted.classes, name=name)
-    n_answered = int(answered.sum())
-    if n_answered < design.planned:
-        deleted = design.planned - len(lines)
-        warn_of_missing(design.planned - n_answered, design.planned, deleted)
+    _warn_of_gaps(lines)
     stratum = np.array([line.stratum for line in lines])[answered]
     part = AuditPart(
         answers=Answers(positive, stratum, np.array(design.rows)),
@@ -273,6 +273,15 @@ def _audit(fitted: FittedRatio, batch: Batch, lines: list[_Line], name: str) -> 
         rows=rows[answered],
     )
     return Audit((part,))
+
+
+def _warn_of_gaps(lines: list[_Line]) -> None:
+    """Warn of rows without an answer before the last answered one, in the order of the plan."""
+    places = [line.place for line in lines if line.is_answered]
+    reached = max(places) + 1
+    if len(places) < reached:
+        in_file = sum(line.place < reached for line in lines)
+        warn_of_missing(reached - len(places), reached, reached - in_file)
 
 
 def _checked_rows(fitted: FittedRatio, batch: Batch, lines: list[_Line]) -> IntArray:
@@ -316,7 +325,7 @@ def _read_line(row: Any, text: str, group: str | None) -> _Line | None:
         body, _, check = text.strip().rpartition("-")
         if check != check_of(position, body, group) or float(row) != position:
             return None
-        version, classifier, population, strata, stratum, score = body.split("-", 5)
+        version, classifier, population, strata, place, stratum, score = body.split("-", 6)
         planned = []
         sizes = []
         for of_stratum in strata.split("_"):
@@ -324,12 +333,12 @@ def _read_line(row: Any, text: str, group: str | None) -> _Line | None:
             planned.append(n)
             sizes.append(size)
         design = _Design(classifier, population, tuple(planned), tuple(sizes))
-        line = _Line(position, design, int(stratum), float(score), group)
+        line = _Line(position, design, int(place), int(stratum), float(score), group)
     except (TypeError, ValueError, OverflowError):  # int(inf) overflows
         return None
     if version != VERSION or population not in (*POPULATIONS, *SEEN):
         return None
-    if not 0 <= line.stratum < len(sizes):
+    if not 0 <= line.stratum < len(sizes) or not 0 <= line.place < design.planned:
         return None
     for n, size in zip(planned, sizes, strict=True):
         if not 0 <= n <= size < 2**53:

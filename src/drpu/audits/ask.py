@@ -7,7 +7,6 @@ page that asks in a browser.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -18,14 +17,14 @@ from drpu._arrays import IntArray, as_numpy
 from drpu._checks import check_integer, check_real
 from drpu._results import frame_of
 from drpu._shown import printable
-from drpu.audits.evaluation import Answers, both_tails
-from drpu.audits.plan import Audit, AuditPlan, read_answers
+from drpu.audits.plan import Audit, AuditPlan, AuditProgress, read_answers
 from drpu.exceptions import DataError
 from drpu.state.labels import Classes
+from drpu.state.reference import FEW_ANSWERS
 from drpu.tables.frames import is_frame, read_frame, take_frame
 from drpu.tables.values import is_missing_cell
 
-ENOUGH = 20  # answers after which more of them change few labels
+LEAST = 10  # answers before a narrow interval ends a conversation
 FURTHER = 30  # answers whose effect is foretold at the end
 PROMPT = "positive? [y/n/skip/back/quit] "
 HELP = "Answer y (yes) or n (no), s to skip the row, b to go back, q to quit."
@@ -45,7 +44,7 @@ _COMMANDS = {
 class Goal:
     """When enough is known: after so many answers, or when the interval is this narrow."""
 
-    answers: int | None = ENOUGH
+    answers: int | None = FEW_ANSWERS
     width: float | None = None
 
     def __post_init__(self) -> None:
@@ -107,7 +106,9 @@ class Conversation:
         n = self.goal.answers
         if n is not None and self.n_answers >= n:
             return True
-        return self.goal.width is not None and self.width <= self.goal.width
+        if self.goal.width is None or self.n_answers < LEAST:
+            return False
+        return self.knowledge.width <= self.goal.width
 
     # -- replies -----------------------------------------------------------------------------------
 
@@ -152,25 +153,16 @@ class Conversation:
         return len(self.skipped) > max(2, _MANY_SKIPPED * asked)
 
     @property
-    def width(self) -> float:
-        """Width of the interval of the prior from the answers so far; 1 without answers."""
-        if not self.answers:
-            return 1.0
-        places = sorted(self.answers)
-        positive = np.array([self.answers[place] for place in places])
-        answers = Answers(positive, self.plan.stratum[places], self.plan.strata.rows)
-        share = answers.share(positive, both_tails(self.plan.level))
-        return share.high - share.low
-
-    def width_after(self, further: int) -> float:
-        """About the width after so many further answers like those so far."""
-        n = max(self.n_answers, 1)
-        return self.width * math.sqrt(n / (n + further))
+    def knowledge(self) -> AuditProgress:
+        """What the answers so far tell about the prior."""
+        return self.plan.progress(self.labels[: self._last_place + 1])
 
     @property
-    def labels(self) -> list[bool | None]:
-        """The answer about each planned row, None where there is none."""
-        return [self.answers.get(place) for place in range(self.plan.n)]
+    def labels(self) -> list[str | None]:
+        """The answer about each planned row as a word, None where there is none."""
+        positive, negative = answer_words(self.plan.classes)
+        words = {True: positive, False: negative, None: None}
+        return [words[self.answers.get(place)] for place in range(self.plan.n)]
 
     def audit(self) -> Audit:
         """The answers, for ``adapt(X, audit=...)``."""
@@ -185,7 +177,8 @@ class Conversation:
             counted += f", {len(self.skipped)} skipped"
         if not self.answers:
             return counted
-        line = f"{counted}; the interval of the share of positives is {self.width:.2f} wide"
+        width = self.knowledge.width
+        line = f"{counted}; the interval of the share of positives is {width:.2f} wide"
         if self.goal.width is not None:
             line += f" (aim: {self.goal.width:g})"
         return line
@@ -196,10 +189,10 @@ class Conversation:
         further = min(FURTHER, left)
         if not self.answers or further < 1:
             return None
-        after = self.width_after(further)
+        now = self.knowledge
         return (
-            f"{further} more answers would narrow the interval from {self.width:.2f} "
-            f"to about {after:.2f}"
+            f"{further} more would narrow the interval from {now.width:.2f} "
+            f"to about {now.width_after(further):.2f}"
         )
 
 

@@ -140,7 +140,7 @@ def _plan(
         "values": values,
         "opinions": None if opinions is None else list(opinions),
         "rows": plan.rows.tolist(),
-        "answers": conversation.labels,
+        "answers": [conversation.answers.get(place) for place in range(plan.n)],
         "head": head,
         "lines": list(lines),
     }

@@ -690,8 +690,8 @@ class AuditPlan:
         design = f"{VERSION}-{self.classifier}-{self.population}-{'_'.join(strata)}"
         texts = []
         rows_of_plan = zip(self.rows, self.stratum, mean_scores(self.scores), strict=True)
-        for row, stratum, score in rows_of_plan:
-            body = f"{design}-{stratum}-{score:.6g}".replace("+", "")
+        for place, (row, stratum, score) in enumerate(rows_of_plan):
+            body = f"{design}-{place}-{stratum}-{score:.6g}".replace("+", "")
             texts.append(f"{body}-{check_of(int(row), body, group)}")
         return texts
 
@@ -804,7 +804,7 @@ ROW = "drpu_row"
 GROUP = "drpu_group"
 DESIGN = "drpu_design"
 LABEL = "drpu_label"
-VERSION = "1"
+VERSION = "2"
 
 
 def mean_scores(scores: Any) -> list[float]:

@@ -19,6 +19,7 @@ from drpu.report.texts import prior_text, share
 
 if TYPE_CHECKING:
     from drpu.audits.ask import Conversation, ShownRows
+    from drpu.audits.plan import AuditPlan
 
 PLANNED = 100  # rows, so that a conversation can go on after its first answers
 
@@ -121,24 +122,15 @@ class AnswersFile:
         """Write the answers so far; the file is replaced as a whole."""
         from drpu.cli.tables import with_labels, write_table
 
-        write_table(
-            self.path, with_labels(self.table, _words(conversation)), formulas=self.formulas
-        )
+        rows = conversation.plan.rows.tolist()
+        words = dict(zip(rows, conversation.labels, strict=True))
+        write_table(self.path, with_labels(self.table, words), formulas=self.formulas)
 
-    def lines(self) -> tuple[str, list[str]]:
-        """The header and the lines of the file as CSV, without the answers."""
+    def lines(self, conversation: Conversation) -> tuple[str, list[str]]:
+        """Header and lines of the file as CSV in the order of the plan, without the answers."""
         from drpu.cli.tables import csv_lines
 
-        return csv_lines(self.table, formulas=self.formulas)
-
-
-def _words(conversation: Conversation) -> list[str | None]:
-    """The answer about each planned row as a word, None where there is none."""
-    from drpu.audits.ask import answer_words
-
-    positive, negative = answer_words(conversation.plan.classes)
-    words = {True: positive, False: negative, None: None}
-    return [words[label] for label in conversation.labels]
+        return csv_lines(self.table, conversation.plan.rows.tolist(), formulas=self.formulas)
 
 
 @dataclass(frozen=True)
@@ -155,23 +147,30 @@ class _Questions:
     def start(self, answers: AnswersFile, kept: Any) -> Conversation:
         """The conversation of the file, if there is one; otherwise a new one."""
         from drpu.audits.answers_file import read_plan
-        from drpu.audits.ask import ENOUGH, Conversation, Goal
+        from drpu.audits.ask import Conversation, Goal
         from drpu.cli.tables import with_columns
+        from drpu.state.reference import FEW_ANSWERS
 
-        n = ENOUGH if self.n is None and self.width is None else self.n
+        n = FEW_ANSWERS if self.n is None and self.width is None else self.n
         goal = Goal(n, self.width)
+        plan = self._plan(n)
         if answers.exists:
             columns = answers.read()
-            fitted = self.classifier.fitted_
-            plan, labels = read_plan(fitted, self.X, columns, level=self.level)
+            plan, labels = read_plan(plan, self.classifier.fitted_, self.X, columns)
             return Conversation(plan, goal, labels)
-        most = len(self.X)
-        planned = min(max(PLANNED, n or 0), most)
-        plan = self.classifier.plan_audit(
-            self.X, n=planned, level=self.level, random_state=self.seed
-        )
         answers.table = with_columns(kept, plan.to_columns(), rows=plan.rows)
         return Conversation(plan, goal)
+
+    def _plan(self, n: int | None) -> AuditPlan:
+        """More rows than are asked about at first, so that a conversation can go on."""
+        options = {"level": self.level, "random_state": self.seed}
+        planned = max(PLANNED, 2 * (n or 0))
+        if self.width is not None:
+            expected = self.classifier.plan_audit(self.X, width=self.width, **options)
+            planned = max(planned, 2 * expected.n)
+        planned = min(planned, len(self.X))
+        plan: AuditPlan = self.classifier.plan_audit(self.X, n=planned, **options)
+        return plan
 
 
 def _shown(
@@ -269,7 +268,7 @@ def _what_changed(
     flagged = [int((adapted._outputs(X)["score"] > 0).sum()) for adapted in (before, after)]
     _warn_of_skipped(conversation)
     values |= {
-        "width": conversation.width,
+        "width": conversation.knowledge.width,
         "prior_before": before.prior_,
         "prior": after.prior_,
         "flagged_before": flagged[0],
@@ -284,7 +283,7 @@ def _what_changed(
     }
     outlook = conversation.outlook()
     if outlook is not None:
-        lines["more answers"] = f"{outlook}: --n {conversation.n_answers + 30}"
+        lines["more answers"] = outlook
     lines["use them"] = shlex.join(words)
     return Result(values, lines)
 
@@ -321,7 +320,7 @@ def _write_page(
     from drpu.audits.ask_page import PageTexts, ask_page
 
     texts = PageTexts(file=Path(answers.path).name, command=shlex.join(words))
-    write_output(page, ask_page(conversation, rows, texts, table=answers.lines()))
+    write_output(page, ask_page(conversation, rows, texts, table=answers.lines(conversation)))
     written = page.stat().st_size
     values = {"page": str(page), "bytes": written, "planned": conversation.plan.n}
     n_columns = len(rows.names)

@@ -768,32 +768,46 @@ def with_columns(table: Any, columns: dict[str, Any], rows: Any = None) -> Any:
     return table
 
 
-def with_labels(table: Any, words: Sequence[str | None]) -> Any:
-    """The table of an audit with these answers."""
+def with_labels(table: Any, words: dict[int, str | None]) -> Any:
+    """The table of an audit with the answer about the row at each position."""
     from drpu.audits.plan import LABEL
 
-    answers = _arrow().array(words, _arrow().string())
-    return table.set_column(table.column_names.index(LABEL), LABEL, answers)
+    answers = [words[row] for row in _audited_rows(table)]
+    column = _arrow().array(answers, _arrow().string())
+    return table.set_column(table.column_names.index(LABEL), LABEL, column)
 
 
-def csv_lines(table: Any, *, formulas: bool = False) -> tuple[str, list[str]]:
-    """Header and lines of the table of an audit as CSV; the answers are last, and left out."""
+def csv_lines(table: Any, rows: Sequence[int], *, formulas: bool = False) -> tuple[str, list[str]]:
+    """Header and lines of the table of an audit as CSV; the answers are last, and left out.
+
+    The lines are in the order of ``rows``.
+    """
     from drpu.audits.plan import LABEL
 
+    lines_of_rows = {row: line for line, row in enumerate(_audited_rows(table))}
+    table = table.take([lines_of_rows[row] for row in rows])
     others = [name for name in table.column_names if name != LABEL]
     answers = _arrow().array([None] * table.num_rows, _arrow().string())
     table = table.select(others).append_column(LABEL, answers)
     if not formulas:
         table = _without_formulas(table)
-    lines = []
-    for position in range(table.num_rows):
-        line = io.BytesIO()
-        options = _arrow("pyarrow.csv").WriteOptions(include_header=False)
-        _arrow("pyarrow.csv").write_csv(table.slice(position, 1), line, options)
-        lines.append(line.getvalue().decode().removesuffix("\n"))
-    head = io.BytesIO()
-    _encode(table.slice(0, 0), ".csv", head)
-    return head.getvalue().decode().removesuffix("\n"), lines
+    return _csv_text(table.slice(0, 0)), [
+        _csv_text(table.slice(line, 1), header=False) for line in range(table.num_rows)
+    ]
+
+
+def _audited_rows(table: Any) -> list[int]:
+    """The positions in the table of an audit, which a spreadsheet may have changed to 3.0."""
+    from drpu.audits.plan import ROW
+
+    return [int(float(row)) for row in table.column(ROW).to_pylist()]
+
+
+def _csv_text(table: Any, *, header: bool = True) -> str:
+    arrow_csv = _arrow("pyarrow.csv")
+    text = io.BytesIO()
+    arrow_csv.write_csv(table, text, arrow_csv.WriteOptions(include_header=header))
+    return text.getvalue().decode().removesuffix("\n")
 
 
 def write_table(path: str, table: Any, *, formulas: bool = False) -> None:
