@@ -111,6 +111,12 @@ def test_columns_are_chosen_with_keep(ask, folder):
     ]
 
 
+def test_dropped_columns_are_not_shown(ask, folder):
+    _, out, _ = ask(["y", "q"], "--drop note")
+    assert " note " not in out
+    assert read(str(folder / "june-answers.csv")).names[:3] == ["id", "b", "a"]
+
+
 def test_starting_again_goes_on_where_it_stopped(ask, folder):
     ask(["y", "n", "s", "n", "quit"])
     assert answers(folder)[:5] == ["yes", "no", None, "no", None]
@@ -179,6 +185,14 @@ def test_the_printed_command_uses_the_answers(ask, folder, run, truth):
     assert code == 0
     assert "missing-answers" not in err  # rows after the last answer were not asked about
     assert "labels follow the answers" in out
+
+
+def test_adapt_without_answers_ends_with_the_command_that_asks(ask, folder, run):
+    code, out, _ = run("adapt toy.drpu june.csv")
+    assert code == 0
+    assert out.splitlines()[-1].endswith("answers for 20 rows: drpu ask toy.drpu june.csv")
+    ask(["n"] * 20)
+    assert "drpu ask" not in run("adapt toy.drpu june.csv --audit june-answers.csv")[1]
 
 
 def test_the_summary_is_what_adapt_says(ask, folder, run, truth):

@@ -232,7 +232,6 @@ def test_every_row_is_scored_once(run, monkeypatch, line):
 @pytest.mark.parametrize(
     ("line", "code"),
     [
-        ("audit toy.drpu june.csv --out x.csv", 2),
         ("audit toy.drpu june.csv --n 5 --width 0.1 --out x.csv", 2),
         ("audit toy.drpu june.csv --n 5000 --out x.csv", 1),
         ("audit toy.drpu june.csv --n 5 --out june.csv", 1),

@@ -19,8 +19,8 @@ from drpu._results import frame_of
 from drpu._shown import printable
 from drpu.audits.plan import Audit, AuditPlan, AuditProgress, read_answers
 from drpu.exceptions import DataError
+from drpu.priors.constants import FEW_ANSWERS
 from drpu.state.labels import Classes
-from drpu.state.reference import FEW_ANSWERS
 from drpu.tables.frames import is_frame, read_frame, take_frame
 from drpu.tables.values import is_missing_cell
 

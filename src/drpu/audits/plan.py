@@ -32,12 +32,13 @@ from drpu.exceptions import (
 )
 from drpu.periods.read import matched_prior, read_new_rows
 from drpu.priors.calibration import ratio_posterior
+from drpu.priors.constants import FEW_ANSWERS
 from drpu.priors.estimate import PriorEstimate
 from drpu.priors.figures import Figure, exact_limits
 from drpu.priors.tails import ScoreTails
 from drpu.state.fitted import FittedRatio
 from drpu.state.labels import Classes, listed
-from drpu.state.reference import FEW_ANSWERS, Reference
+from drpu.state.reference import Reference
 from drpu.state.rows import Batch
 from drpu.tables.frames import collected, is_frame, read_frame, warn_of_order
 from drpu.tables.values import NULL_WORDS, is_missing, is_missing_cell

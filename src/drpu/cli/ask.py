@@ -15,6 +15,7 @@ import typer
 from drpu.cli.options import Data, Formulas, Keep, Level, Output, Reading, Saved, Seed, option
 from drpu.cli.show import Result, about, say, size
 from drpu.exceptions import DataError, MissingAnswersWarning, silent
+from drpu.priors.constants import FEW_ANSWERS
 from drpu.report.texts import prior_text, share
 
 if TYPE_CHECKING:
@@ -57,7 +58,8 @@ def ask(
 
     Answer y or n, or skip a row that you cannot judge. Each answer is written at once: start again
     to go on. 20 answers are usually enough. The rows are chosen so that you may stop after any
-    answer. drpu audit writes all rows to a file for somebody else to fill in.
+    answer. All columns are shown, except those of --drop, or those of --keep only. drpu audit
+    writes the rows to a file for somebody else to fill in.
 
     Examples
     --------
@@ -81,6 +83,8 @@ def ask(
     classifier = saved.load()
     loaded = reading.read(data, classifier)
     kept = loaded.kept(keep)
+    if keep is None and kept is not None:
+        kept = kept.select(reading.chosen(loaded))
     X = reading.scored(classifier, loaded)
     answers = AnswersFile(path, formulas=formulas)
     questions = _Questions(classifier, X, level=level, seed=seed, n=n, width=width)
@@ -149,7 +153,6 @@ class _Questions:
         from drpu.audits.answers_file import read_plan
         from drpu.audits.ask import Conversation, Goal
         from drpu.cli.tables import with_columns
-        from drpu.state.reference import FEW_ANSWERS
 
         n = FEW_ANSWERS if self.n is None and self.width is None else self.n
         goal = Goal(n, self.width)

@@ -15,6 +15,7 @@ from drpu._checks import check_choice, check_fraction, check_prior, check_scores
 from drpu._codec import Number, Text, kept
 from drpu.exceptions import DataError, DataTypeError, ParameterError, PriorError, SeparationWarning
 from drpu.priors.central import central_prior, later_limits
+from drpu.priors.constants import FEW_ANSWERS
 from drpu.priors.limits import Limits, ratio_limits, shift_limits
 from drpu.priors.matching import efficient
 from drpu.priors.readings import PROPORTIONS, adaptive
@@ -347,8 +348,8 @@ def warn_if_not_identified(prior: PriorEstimate) -> None:
         f"the prior is not identified: {{value}} is used, {bound}anything from {{low}} to "
         "{high} is possible. The score may separate the classes too weakly to tell:",
         advice="give the prior if you know it (at_prior), flag as many rows as can be checked "
-        "(at_budget), or label about 50 rows (plan_audit).",
+        f"(at_budget), or answer for {FEW_ANSWERS} rows, which is surest: plan_audit(X).ask(X).",
         command="give --prior if you know it, flag as many rows as can be checked (--budget), or "
-        "label about 50 rows (drpu audit).",
+        f"answer for {FEW_ANSWERS} rows, which is surest: drpu ask.",
         **shares,
     )

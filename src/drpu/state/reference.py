@@ -21,7 +21,6 @@ from drpu.state.fitted import FittedRatio
 # Chosen by ``python -m benchmarks.answers``.
 INTERCEPT_SPREAD = 3.0  # standard deviation of the intercept about the centre
 SLOPE_SPREAD = 0.5  # relative standard deviation of the slope about the centre
-FEW_ANSWERS = 20  # as many are planned unless a number is given
 FARTHEST = 7.0  # trained log-odds are clipped: beyond it they say more about the model than rows
 
 
