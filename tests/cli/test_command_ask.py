@@ -123,7 +123,7 @@ def test_starting_again_goes_on_where_it_stopped(ask, folder):
     rows = planned(folder)
     code, out, _ = ask(["y", "q"])
     assert code == 0
-    assert "june-answers.csv has 3 answers already." in out
+    assert "answers that june-answers.csv has already: 3" in out
     assert f"row {rows[4]}: 3 of 20 answers, 1 skipped" in out
     assert answers(folder)[:5] == ["yes", "no", None, "no", "yes"]
     assert planned(folder) == rows

@@ -30,6 +30,7 @@ PROMPT = "positive? [y/n/skip/back/quit] "
 HELP = "Answer y (yes) or n (no), s to skip the row, b to go back, q to quit."
 MOST_COLUMNS = 40  # of a row, in a terminal
 LONGEST_VALUE = 500  # characters of a value on a page
+_HARDLY = 0.95  # of the width is left
 _MANY_SKIPPED = 0.2  # of the rows that were asked about
 _COMMANDS = {
     **dict.fromkeys(("y", "yes"), "yes"),
@@ -189,11 +190,11 @@ class Conversation:
         further = min(FURTHER, left)
         if not self.answers or further < 1:
             return None
-        now = self.knowledge
-        return (
-            f"{further} more would narrow the interval from {now.width:.2f} "
-            f"to about {now.width_after(further):.2f}"
-        )
+        now = self.knowledge.width
+        later = self.knowledge.width_after(further)
+        if later > _HARDLY * now:
+            return f"{further} more would hardly narrow the interval, which is {now:.2f} wide"
+        return f"{further} more would narrow the interval from {now:.2f} to about {later:.2f}"
 
 
 def answer_words(classes: Classes) -> tuple[str, str]:

@@ -236,7 +236,7 @@ def _talk(
 
     terminal = _Terminal(aside=in_json)
     if conversation.answers:
-        terminal.say(f"{answers.path} has {conversation.n_answers} answers already.")
+        terminal.say(f"answers that {answers.path} has already: {conversation.n_answers}")
     if not conversation.is_finished:
         terminal.say(f"Is the row truly positive? {HELP}")
         terminal.say(f"Each answer is written to {answers.path}, with values of the row.")
@@ -295,7 +295,7 @@ def _answers_line(conversation: Conversation, answers: AnswersFile) -> str:
     positive = sum(conversation.answers.values())
     line = f"{conversation.n_answers} in {answers.path}, {positive} of them yes"
     if conversation.skipped:
-        line += f"; {len(conversation.skipped)} rows skipped"
+        line += f"; skipped: {len(conversation.skipped)}"
     return line
 
 
