@@ -46,7 +46,7 @@ from benchmarks._results import command_line, write_results
 from benchmarks._tables import encode, generator
 from drpu import Audit, DRPUClassifier, labelling_weights
 from drpu._samples import is_sparse
-from drpu.audits.evaluation import Answers, Strata, allocate, draw_rows, make_strata
+from drpu.audits.evaluation import Answers, Strata, draw_rows, make_strata
 from drpu.audits.recalibration import DesignedSample, recalibrate
 from drpu.state.reference import LogOddsMap, RowLogOdds, bounded_log_odds
 
@@ -70,7 +70,7 @@ KNOWN = CACHE.parent / "answers"
 def design(kind: str, z: Array, probability: Array, n: int) -> Strata:
     """Strata of the rows and the number of answers in each."""
     if kind == "random":
-        return Strata(np.empty(0), np.array([len(z)]), np.array([n]), np.array([0.5]))
+        return Strata(np.empty(0), np.array([len(z)]), np.array([n]), np.array([0.5]), np.ones(1))
     if kind == "strata":
         return make_strata(z, probability, n, min(2 * float(probability.mean()), 1.0))
     far = float(np.quantile(np.abs(z), 1 / 3))  # a third of the rows is near the threshold
@@ -79,8 +79,8 @@ def design(kind: str, z: Array, probability: Array, n: int) -> Strata:
     stratum = np.searchsorted(cuts, z, side="right")
     rows = np.bincount(stratum, minlength=len(cuts) + 1)
     near = np.bincount(stratum, weights=np.abs(z) <= far, minlength=len(rows)) > rows / 2
-    planned = allocate(rows, np.where(near, 4.0, 1.0), n)  # a row near it is chosen four times as often
-    return Strata(cuts, rows, planned, np.full(len(rows), 0.5))
+    spread = np.where(near, 4.0, 1.0)  # a row near it is chosen four times as often
+    return Strata(cuts, rows, np.zeros_like(rows), np.full(len(rows), 0.5), spread).first(n)
 
 
 class Period:

@@ -136,7 +136,9 @@ def planned(cell: Cell, place: Place, n: int) -> Strata:
 
 
 def at_random(cell: Cell, place: Place, n: int) -> Strata:
-    return Strata(np.empty(0), np.array([len(place.y)]), np.array([n]), np.array([place.rough.value]))
+    return Strata(
+        np.empty(0), np.array([len(place.y)]), np.array([n]), np.array([place.rough.value]), np.ones(1)
+    )
 
 
 def limited(share: Figure, bound: float) -> Figure:

@@ -2,7 +2,8 @@
 
 This is a hook of mkdocs, and ``tests/test_docs.py`` uses it, too: no result in the documentation is typed
 by hand. The ``python`` blocks of a page run one after the other in one namespace. Lines of ``console``
-blocks that start with ``$ drpu`` are passed to the command line. Blocks in other languages are shown only.
+blocks that start with ``$ drpu`` are passed to the command line, with ``< FILE`` as its input. Blocks in
+other languages are shown only.
 ``<!-- example: NAME -->`` is replaced by the file ``examples/NAME.py``.
 """
 
@@ -15,8 +16,10 @@ import itertools
 import os
 import re
 import shlex
+import sys
 import tempfile
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -79,9 +82,25 @@ def _commands(lines: str) -> None:
     for line in lines.splitlines():
         words = shlex.split(line.removeprefix("$ "), comments=True)
         if words[:1] == ["drpu"]:
-            code = main(words[1:])
+            replies = ""
+            if "<" in words:
+                replies = Path(words.pop()).read_text()
+                words.remove("<")
+            with _input(replies):
+                code = main(words[1:])
             if code:
                 raise RuntimeError(f"{line!r} ended with exit code {code}")
+
+
+@contextlib.contextmanager
+def _input(text: str) -> Iterator[None]:
+    """The text as the standard input."""
+    before = sys.stdin
+    sys.stdin = io.StringIO(text)
+    try:
+        yield
+    finally:
+        sys.stdin = before
 
 
 def _pictures() -> list[str]:
@@ -110,7 +129,5 @@ def _svg(figure: Any) -> str:
 
 
 if __name__ == "__main__":  # python docs/run_blocks.py docs/tutorial.md
-    import sys
-
     for path in sys.argv[1:]:
         print(re.sub(r"<svg.*?</svg>", "(picture)", run_page(Path(path).read_text(), os.path.basename(path))))

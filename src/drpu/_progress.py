@@ -17,6 +17,7 @@ from contextvars import ContextVar
 from numbers import Integral
 from typing import Any, TextIO, TypeVar
 
+from drpu._shown import in_notebook
 from drpu.exceptions import ParameterError
 
 Item = TypeVar("Item")
@@ -171,9 +172,10 @@ def _clock(seconds: float) -> str:
 
 def _place() -> Callable[[str], None] | None:
     """A function that replaces the line of a bar in a notebook or in a terminal; None elsewhere."""
-    ipython = sys.modules.get("IPython")
-    if ipython is not None and hasattr(ipython.get_ipython(), "kernel"):
-        handle = ipython.display.display({"text/plain": ""}, raw=True, display_id=True)
+    if in_notebook():
+        handle = sys.modules["IPython"].display.display(
+            {"text/plain": ""}, raw=True, display_id=True
+        )
 
         def update(text: str) -> None:
             handle.update({"text/plain": text}, raw=True)

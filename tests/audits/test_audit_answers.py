@@ -253,9 +253,8 @@ def test_a_file_of_groups_that_was_changed_is_refused(audit_clf, audit_data, pla
 
 
 def test_bad_plans_are_refused(audit_clf, audit_data):
-    for bad in ({}, {"n": 10, "width": 0.1}):
-        with pytest.raises(ParameterError, match="n or width"):
-            audit_clf.plan_audit(audit_data.test, **bad)
+    with pytest.raises(ParameterError, match="n or width"):
+        audit_clf.plan_audit(audit_data.test, n=10, width=0.1)
     with pytest.raises(ParameterError, match="at most the number of rows, 50, got 51"):
         audit_clf.plan_audit(audit_data.test[:50], n=51)
     with pytest.raises(ParameterError, match="at least 1"):
@@ -271,8 +270,12 @@ def test_bad_plans_are_refused(audit_clf, audit_data):
 def test_bad_answers_are_refused(plan, audit_data):
     labels = audit_data.test_labels[plan.rows]
     other = int(np.setdiff1d(np.arange(3000), plan.rows)[0])
-    with pytest.raises(DataError, match="one answer for each of 120 rows, got 119"):
-        plan.answer(labels[:-1])
+    with pytest.raises(DataError, match="one answer for each of 120 planned rows, got 121"):
+        plan.answer([*labels, 1])
+    with pytest.raises(DataError, match="one answer for each of 2 rows, got 1"):
+        plan.answer([1], rows=plan.rows[:2])
+    with pytest.raises(ParameterError, match="error_rate must be below"):
+        plan.answer(labels, error_rate=0.5)
     with pytest.raises(LabelError, match="got 'perhaps'"):
         plan.answer(["perhaps"] * 120)
     with pytest.raises(LabelError, match="got 2"):
@@ -332,9 +335,79 @@ def test_the_same_answers_are_not_counted_twice(audit_clf, audit_data):
     plan = audit_clf.plan_audit(audit_data.test, n=40, random_state=0)
     labels = audit_data.test_labels[plan.rows]
     once, again = plan.answer(labels), plan.answer(labels[::-1], rows=plan.rows[::-1])
-    for other in (once, again):
-        with pytest.raises(DataError, match="must not be given twice"):
-            once + other
+    with pytest.raises(DataError, match="must not be given twice"):
+        once + once
+    joined = once + again
+    assert (joined.n, joined.twice, joined.disputed) == (40, 40, 0)
+    assert_array_equal(joined.parts[0].answers.positive, once.parts[0].answers.positive)
+
+
+def test_parts_of_a_plan_join_to_the_plan(audit_clf, audit_data):
+    plan = audit_clf.plan_audit(audit_data.test, n=40, random_state=0)
+    labels = audit_data.test_labels[plan.rows]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", MissingAnswersWarning)  # of the second half alone
+        second = plan.answer(labels[25:], rows=plan.rows[25:])
+    joined = plan.answer(labels[:25]) + second
+    whole = plan.answer(labels)
+    assert len(joined.parts) == 1
+    assert joined.twice == 0
+    assert joined.disagreement is None
+    assert_array_equal(joined.parts[0].rows, whole.parts[0].rows)
+    assert_array_equal(joined.parts[0].answers.positive, whole.parts[0].answers.positive)
+
+
+def test_disputed_rows_count_half_and_limits_hold_whoever_is_right(audit_clf, audit_data):
+    plan = audit_clf.plan_audit(audit_data.test, n=40, random_state=0)
+    first = audit_data.test_labels[plan.rows].astype(bool)
+    second = first.copy()
+    second[:4] = ~second[:4]
+    audits = [plan.answer(first), plan.answer(second)]
+    joined = audits[0] + audits[1]
+    assert (joined.n, joined.twice, joined.disputed) == (40, 40, 4)
+    assert joined.disagreement.value == 0.1
+    assert "disputed=4 of 40" in repr(joined)
+    both = joined.parts[0].answers
+    share = both.answered_share(both.positive, (0.025, 0.025))
+    alone = []
+    for audit in audits:
+        answers = audit.parts[0].answers
+        alone.append(answers.answered_share(answers.positive, (0.025, 0.025)))
+    assert_allclose(share.value, (alone[0].value + alone[1].value) / 2)
+    assert share.low <= min(figure.low for figure in alone)
+    assert share.high >= max(figure.high for figure in alone)
+
+
+def test_a_plan_without_a_number_has_twenty_rows(audit_clf, audit_data):
+    assert audit_clf.plan_audit(audit_data.test).n == 20
+    assert audit_clf.plan_audit(audit_data.test[:12]).n == 12
+
+
+def test_every_beginning_of_a_plan_is_a_plan(audit_clf, audit_data, plan):
+    longer = audit_clf.plan_audit(audit_data.test, n=200, random_state=0)
+    assert_array_equal(longer.rows[:120], plan.rows)
+    first = longer.first(30)
+    labels = audit_data.test_labels[first.rows]
+    audit = longer.answer(labels)  # without a warning: nothing was skipped
+    assert_array_equal(audit.parts[0].rows, first.rows)
+    assert_array_equal(first.strata.planned, audit.parts[0].answers.sizes)
+    assert longer.expected_width < first.expected_width
+    with pytest.raises(ParameterError, match="at most the number of planned rows, 200, got 201"):
+        longer.first(201)
+
+
+def test_progress_shows_the_width_so_far_and_later(audit_data, plan):
+    labels = audit_data.test_labels[plan.rows].tolist()
+    none = plan.progress([])
+    assert none.n == 0
+    assert none.prior == plan.without_answers
+    early = plan.progress([*labels[:20], None, *labels[21:30]])
+    assert (early.n, early.skipped) == (29, 1)
+    assert early.width == early.prior.high - early.prior.low
+    assert early.width_after(91) < early.width_after(20) < early.width
+    late = plan.progress(labels)
+    # what comes out is near what was expected: the answers decide the rest
+    assert_allclose(late.width, early.width_after(91), rtol=0.4)
 
 
 def test_audits_of_groups_are_a_mapping_from_groups(audit_clf, audit_data, plans, months):

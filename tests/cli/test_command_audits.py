@@ -72,7 +72,7 @@ def test_a_shuffled_and_partly_filled_file_is_read(run, folder):
     pa.csv.write_csv(table.take(order[:60]), folder / "partly.csv")
     code, _, err = run("adapt toy.drpu june.csv --audit partly.csv")
     assert code == 0
-    assert "20 of" in err  # a warning that says how many answers are missing
+    assert "of them are not in the file)" in err
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +106,7 @@ def test_the_command_that_reads_the_answers_works_as_printed(run, folder):
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        (b'"1-', b'"2-', "was changed"),
+        (b'"2-', b'"3-', "was changed"),
         (b"drpu_design", b"other", "must have a column 'drpu_design'"),
     ],
 )
@@ -232,7 +232,6 @@ def test_every_row_is_scored_once(run, monkeypatch, line):
 @pytest.mark.parametrize(
     ("line", "code"),
     [
-        ("audit toy.drpu june.csv --out x.csv", 2),
         ("audit toy.drpu june.csv --n 5 --width 0.1 --out x.csv", 2),
         ("audit toy.drpu june.csv --n 5000 --out x.csv", 1),
         ("audit toy.drpu june.csv --n 5 --out june.csv", 1),

@@ -46,15 +46,17 @@ def test_every_format_gives_the_same_fit(run, folder, file):
     assert result["columns"] == ["a", "b"]
 
 
-def test_fit_ends_with_the_command_that_writes_rows_to_label(run, folder):
+def test_fit_ends_with_the_command_that_asks_about_rows(run, folder, monkeypatch):
     rng = np.random.default_rng(0)
     y = np.r_[np.ones(60, int), np.zeros(300, int)]
     weak = pa.table({"a": rng.normal(0.5 * y), "y": y})
     options = pa.csv.WriteOptions(delimiter=";")
     pa.csv.write_csv(weak, folder / "weak.csv", options)
-    assert "drpu audit" not in run("fit train.csv --label y --columns a,b --model kernel --out new.drpu")[1]
+    identified = run("fit train.csv --label y --columns a,b --model kernel --out new.drpu")[1]
+    assert identified.splitlines()[-1].endswith("drpu ask new.drpu NEW_ROWS.csv")
     lines = run("fit weak.csv --label y --model kernel --out weak.drpu --sep ;")[1].splitlines()
-    assert lines[-1].endswith("drpu audit weak.drpu weak.csv --n 50 --sep ';' --out to-label.csv")
+    assert lines[-1].endswith("drpu ask weak.drpu weak.csv --sep ';' --drop y")
+    monkeypatch.setattr("sys.stdin", io.StringIO("y\nn\n"))
     assert main(shlex.split(lines[-1].partition(": drpu ")[2])) == 0
 
 

@@ -1,7 +1,5 @@
 """The HTML report in a browser: what its script alone cannot show (see ``test_page_script.py``)."""
 
-import os
-import shutil
 import warnings
 from pathlib import Path
 
@@ -11,46 +9,6 @@ import pytest
 
 from drpu import DRPUClassifier
 from drpu.report import render_report
-
-CHROMIUM = (
-    os.environ.get("DRPU_CHROMIUM")
-    or shutil.which("chromium")
-    or shutil.which("chromium-browser")
-    # where "playwright install chromium" puts it
-    or next(map(str, Path.home().glob(".cache/ms-playwright/chromium-*/chrome-linux*/chrome")), None)
-)
-FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
-
-
-@pytest.fixture(scope="module")
-def browser():
-    if CHROMIUM is None:
-        pytest.skip("chromium is not installed: apt-get install chromium, or set DRPU_CHROMIUM to its path")
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright drives the browser")
-    with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        tab = browser.new_context(offline=True, accept_downloads=True).new_page()
-        tab.complaints = []
-        tab.on("console", lambda message: tab.complaints.append(message.text))
-        tab.on("pageerror", lambda error: tab.complaints.append(str(error)))
-        yield tab
-        browser.close()
-
-
-@pytest.fixture
-def open_page(browser, tmp_path):
-    """Open a page in the one tab of the browser, which collects its console messages."""
-
-    def open_page(html):
-        path = tmp_path / "page.html"
-        path.write_text(html, encoding="utf-8")
-        browser.complaints.clear()
-        browser.emulate_media(media="screen", color_scheme="light")
-        browser.set_viewport_size({"width": 1280, "height": 720})
-        browser.goto(path.as_uri())
-        return browser
-
-    return open_page
 
 
 def shown(tab, name):

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from drpu._arrays import IntArray
 from drpu.audits.evaluation import Answers
 from drpu.audits.plan import (
     DESIGN,
@@ -25,6 +26,7 @@ from drpu.audits.plan import (
     VERSION,
     Audit,
     AuditPart,
+    AuditPlan,
     check_of,
     check_positions,
     group_text,
@@ -47,8 +49,13 @@ class _Design:
 
     classifier: str
     population: str
-    planned: int
+    strata: tuple[int, ...]  # rows planned in each stratum
     rows: tuple[int, ...]  # rows of each stratum
+
+    @property
+    def planned(self) -> int:
+        """Number of rows to label."""
+        return sum(self.strata)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +64,7 @@ class _Line:
 
     row: int
     design: _Design
+    place: int  # in the order of the plan
     stratum: int
     score: float
     group: str | None
@@ -103,12 +111,52 @@ def read_audit(
     """
     if groups is not None:
         return _by_group(fitted, batch, columns, groups, label)
+    _refuse_groups(columns)
+    return _audit(fitted, batch, _read_lines(columns, label), label)
+
+
+def read_plan(
+    plan: AuditPlan, fitted: FittedRatio, batch: Batch, columns: Mapping[str, Any]
+) -> tuple[AuditPlan, dict[int, bool]]:
+    """The plan in a file that is partly filled in, and the answers by their place in this plan.
+
+    ``plan`` is any plan of these rows by the same classifier; the other arguments are those of
+    :func:`read_audit`. The rows are those that the file has, in the order in which they were
+    planned.
+    """
+    _refuse_groups(columns)
+    lines = sorted(_read_lines(columns, LABEL), key=lambda line: line.place)
+    rows = _checked_rows(fitted, batch, lines)
+    design = lines[0].design
+    if len(design.rows) != len(plan.strata.rows):
+        raise DataError(
+            "the audit file was planned by another version of drpu: its answers can be used, but "
+            "for more questions choose another file."
+        )
+    answers = {}
+    if any(line.is_answered for line in lines):
+        labels = [line.label for line in lines]
+        answered, positive = read_answers(labels, fitted.classes, name=LABEL)
+        answers = dict(zip(np.flatnonzero(answered).tolist(), positive.tolist(), strict=True))
+    strata = replace(plan.strata, rows=np.array(design.rows), planned=np.array(design.strata))
+    stratum = np.array([line.stratum for line in lines])
+    plan = replace(
+        plan,
+        rows=rows,
+        strata=strata,
+        stratum=stratum,
+        scores=batch.scores[rows],
+        population=design.population,
+    )
+    return plan, answers
+
+
+def _refuse_groups(columns: Mapping[str, Any]) -> None:
     if any(not is_missing_cell(name) for name in columns.get(GROUP, ())):
         raise DataError(
             f"the audit was planned in groups (column {GROUP!r}): name the column of the groups, "
             "by=... in Python and --by on the command line."
         )
-    return _audit(fitted, batch, _read_lines(columns, label), label)
 
 
 def _by_group(
@@ -205,6 +253,38 @@ def _check_filled(row: Any, design: Any) -> None:
 
 def _audit(fitted: FittedRatio, batch: Batch, lines: list[_Line], name: str) -> Audit:
     """The answers of one plan; ``name`` is that of the column of answers."""
+    rows = _checked_rows(fitted, batch, lines)
+    design = lines[0].design
+    if not any(line.is_answered for line in lines):
+        raise LabelError(
+            f"the column {name!r} of the audit file holds no answer: fill in at least one."
+        )
+    labels = [line.label for line in lines]
+    answered, positive = read_answers(labels, fitted.classes, name=name)
+    _warn_of_gaps(lines)
+    stratum = np.array([line.stratum for line in lines])[answered]
+    part = AuditPart(
+        answers=Answers(positive, stratum, np.array(design.rows)),
+        scores=batch.scores[rows[answered]],
+        counts=batch.counts,
+        classifier=design.classifier,
+        population=design.population,
+        rows=rows[answered],
+    )
+    return Audit((part,))
+
+
+def _warn_of_gaps(lines: list[_Line]) -> None:
+    """Warn of rows without an answer before the last answered one, in the order of the plan."""
+    places = [line.place for line in lines if line.is_answered]
+    reached = max(places) + 1
+    if len(places) < reached:
+        in_file = sum(line.place < reached for line in lines)
+        warn_of_missing(reached - len(places), reached, reached - in_file)
+
+
+def _checked_rows(fitted: FittedRatio, batch: Batch, lines: list[_Line]) -> IntArray:
+    """Positions of the rows of the file; raises unless it is a plan of these rows."""
     design = lines[0].design
     if any(line.design != design for line in lines):
         raise DataError("the audit file holds rows of several plans: pass one file for each plan.")
@@ -219,28 +299,8 @@ def _audit(fitted: FittedRatio, batch: Batch, lines: list[_Line], name: str) -> 
         raise DataError(
             f"the audit was planned on {planned} rows, got {len(batch)}: pass the rows of the plan."
         )
-    if not any(line.is_answered for line in lines):
-        raise LabelError(
-            f"the column {name!r} of the audit file holds no answer: fill in at least one."
-        )
-    labels = [line.label for line in lines]
-    answered, positive = read_answers(labels, fitted.classes, name=name)
-    scores = batch.scores[rows]
-    _check_scores(lines, mean_scores(scores))
-    n_answered = int(answered.sum())
-    if n_answered < design.planned:
-        deleted = design.planned - len(lines)
-        warn_of_missing(design.planned - n_answered, design.planned, deleted)
-    stratum = np.array([line.stratum for line in lines])[answered]
-    part = AuditPart(
-        answers=Answers(positive, stratum, np.array(design.rows)),
-        scores=scores[answered],
-        counts=batch.counts,
-        classifier=design.classifier,
-        population=design.population,
-        rows=rows[answered],
-    )
-    return Audit((part,))
+    _check_scores(lines, mean_scores(batch.scores[rows]))
+    return rows
 
 
 def _check_scores(lines: list[_Line], scores: list[float]) -> None:
@@ -264,20 +324,20 @@ def _read_line(row: Any, text: str, group: str | None) -> _Line | None:
         body, _, check = text.strip().rpartition("-")
         if check != check_of(position, body, group) or float(row) != position:
             return None
-        version, classifier, population, strata, stratum, score = body.split("-", 5)
+        version, classifier, population, strata, place, stratum, score = body.split("-", 6)
         planned = []
         sizes = []
         for of_stratum in strata.split("_"):
             n, size = map(int, of_stratum.split("of"))
             planned.append(n)
             sizes.append(size)
-        design = _Design(classifier, population, sum(planned), tuple(sizes))
-        line = _Line(position, design, int(stratum), float(score), group)
+        design = _Design(classifier, population, tuple(planned), tuple(sizes))
+        line = _Line(position, design, int(place), int(stratum), float(score), group)
     except (TypeError, ValueError, OverflowError):  # int(inf) overflows
         return None
     if version != VERSION or population not in (*POPULATIONS, *SEEN):
         return None
-    if not 0 <= line.stratum < len(sizes):
+    if not 0 <= line.stratum < len(sizes) or not 0 <= line.place < design.planned:
         return None
     for n, size in zip(planned, sizes, strict=True):
         if not 0 <= n <= size < 2**53:

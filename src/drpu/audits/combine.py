@@ -208,7 +208,7 @@ def audited_priors(
     carried = []
     train_figures = []
     for part in parts:
-        share = part.answers.share(part.answers.positive, tails)
+        share = part.answers.answered_share(part.answers.positive, tails)
         growth = _growth(part, fitted, share)
         carried.append(_CarriedPart(part, share, growth))
         if growth is not None:
@@ -415,7 +415,8 @@ def _resolve_random(
         counts = fitted.no_counts()
     else:
         counts = batch.counts if isinstance(batch, Batch) else batch
-    return AuditPart(Answers.random(positive), scores, counts, fitted.mark, population)
+    answers = Answers.random(positive, part.error_rate)
+    return AuditPart(answers, scores, counts, fitted.mark, population)
 
 
 def evaluate_parts(

@@ -13,7 +13,7 @@ one stratum these are the limits of Clopper and Pearson.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 
 import numpy as np
@@ -22,6 +22,7 @@ from scipy.special import gammaln, xlogy
 
 from drpu._arrays import BoolArray, FloatArray, IntArray
 from drpu._results import TableColumns, TableResult, figure_columns
+from drpu.priors.estimate import PriorEstimate
 from drpu.priors.figures import Figure, exact_limit
 from drpu.priors.tails import ScoreTails
 
@@ -30,12 +31,20 @@ _GRID = 4096  # number of steps in the range of the weighted sum
 _USUAL_POSITION = 3.0
 _FARTHEST_POSITION = 30.0
 _LEAST_VARIANCE = 0.2  # of a stratum, relative to the largest that the prior allows
-_MOST_STRATA = 12
+_STRATA = 5  # the same for any number of answers, so that a shorter plan is a part of a longer one
+# Part of the error probability that limits use, so that they also hold if answering stops as soon
+# as they are narrow enough. ``python -m benchmarks.answers --stopping`` computes what it gives.
+STOPPING = 0.75
 
 
 def both_tails(level: float) -> tuple[float, float]:
     """Error probabilities of the lower and the upper limit at a confidence level."""
     return (1 - level) / 2, (1 - level) / 2
+
+
+def stopped_tails(level: float) -> tuple[float, float]:
+    """The same for limits at which answering may have stopped because they were narrow enough."""
+    return both_tails(1 - STOPPING * (1 - level))
 
 
 def stratified_share(
@@ -241,12 +250,15 @@ class Strata:
         Number of rows to label in each stratum.
     posterior : ndarray of shape (H,)
         Share of positives that the classifier expects in each stratum.
+    spread : ndarray of shape (H,)
+        Standard deviation that is assumed for the labels in each stratum, not below a least one.
     """
 
     cuts: FloatArray
     rows: IntArray
     planned: IntArray
     posterior: FloatArray
+    spread: FloatArray
 
     @property
     def weight(self) -> FloatArray:
@@ -256,6 +268,15 @@ class Strata:
     def of(self, scores: FloatArray) -> IntArray:
         """Stratum of each score."""
         return np.searchsorted(self.cuts, scores, side="right").astype(np.int64)
+
+    def order(self, n: int) -> IntArray:
+        """Strata of the first ``n`` rows to label."""
+        return stratum_order(self.rows, self.spread, n)
+
+    def first(self, n: int) -> Strata:
+        """The design of the first ``n`` rows, or of all rows if there are fewer."""
+        planned = np.bincount(self.order(n), minlength=len(self.rows))
+        return replace(self, planned=planned.astype(np.int64))
 
 
 def make_strata(scores: FloatArray, posterior: FloatArray, n: int, highest_prior: float) -> Strata:
@@ -272,60 +293,51 @@ def make_strata(scores: FloatArray, posterior: FloatArray, n: int, highest_prior
     ranked = scores[order]
     deviation = np.sqrt(np.maximum(posterior * (1 - posterior), least_variance))
     summed = deviation[order].cumsum()
-    # as many strata as give several answers to each
-    parts = int(np.clip(round(0.7 * math.sqrt(n)), 1, min(n, _MOST_STRATA)))
-    steps = max(parts - 1, 1)
+    steps = _STRATA - 1
     ranks = np.searchsorted(summed, summed[-1] * np.arange(1, steps) / steps)
-    if parts > 1:  # a cut where the label changes: with a good score both sides are nearly pure
-        ranks = np.append(ranks, np.searchsorted(np.maximum.accumulate(posterior[order]), 0.5))
+    # a cut where the label changes: with a good score both sides are nearly pure
+    ranks = np.append(ranks, np.searchsorted(np.maximum.accumulate(posterior[order]), 0.5))
     cuts = np.unique(ranked[np.minimum(ranks, len(ranked) - 1)])
     cuts = cuts[cuts > ranked[0]]
 
     stratum = np.searchsorted(cuts, scores, side="right")
-    rows = np.bincount(stratum, minlength=len(cuts) + 1)
+    rows = np.bincount(stratum, minlength=len(cuts) + 1).astype(np.int64)
     share = np.bincount(stratum, weights=posterior, minlength=len(cuts) + 1) / rows
-    planned = allocate(rows, np.sqrt(np.maximum(share * (1 - share), least_variance)), n)
-    return Strata(cuts, rows.astype(np.int64), planned, share)
+    spread = np.sqrt(np.maximum(share * (1 - share), least_variance))
+    return Strata(cuts, rows, np.zeros_like(rows), share, spread).first(n)
 
 
-def allocate(rows: IntArray, spread: FloatArray, n: int) -> IntArray:
-    """``n`` rows in proportion to ``rows * spread``: one or more of each stratum, at most all."""
-    least = np.minimum(rows, max(1, min(3, n // (2 * len(rows)))))
-    planned = np.zeros(len(rows), dtype=np.int64)
-    share = rows * spread
-    fixed = np.zeros(len(rows), dtype=bool)
-    while not fixed.all():  # strata at their bounds are fixed, and the others share what is left
-        left = n - planned[fixed].sum()
-        target = left * share / share[~fixed].sum()
-        too_few = ~fixed & (target < least)
-        too_many = ~fixed & (target > rows)
-        if too_few.any():
-            planned[too_few] = least[too_few]
-            fixed |= too_few
-        elif too_many.any():
-            planned[too_many] = rows[too_many]
-            fixed |= too_many
-        else:
-            planned[~fixed] = _rounded(target[~fixed], left)
-            break
-    return planned
+def stratum_order(rows: IntArray, spread: FloatArray, n: int) -> IntArray:
+    """Strata of the first ``n`` rows to label, in proportion to ``rows * spread`` at any time.
 
-
-def _rounded(targets: FloatArray, total: int) -> IntArray:
-    """Whole numbers near ``targets`` that add up to ``total``; large remainders are rounded up."""
-    whole = np.floor(targets + 1e-9).astype(np.int64)
-    largest_remainders = np.argsort(whole - targets, kind="stable")
-    whole[largest_remainders[: total - whole.sum()]] += 1
-    return whole
+    First comes one row of every stratum, the largest part first. The others are in the order of
+    Webster's method: row j of a stratum with the part p of all comes at (j - 1/2) / p.
+    """
+    part = rows * spread / (rows @ spread)
+    strata = []
+    times = []
+    for h, rows_of_stratum in enumerate(rows):
+        number = np.arange(min(int(rows_of_stratum), n))
+        time = (number + 0.5) / part[h]
+        time[:1] = -part[h]
+        strata.append(np.full(len(number), h))
+        times.append(time)
+    order = np.argsort(np.concatenate(times), kind="stable")[:n]
+    return np.asarray(np.concatenate(strata)[order], dtype=np.int64)
 
 
 def draw_rows(strata: Strata, scores: FloatArray, rng: np.random.RandomState) -> IntArray:
-    """Positions of the rows to label, in random order: the first ones are also a random sample."""
+    """Positions of the rows to label, in an order of which every beginning is a stratified sample.
+
+    The order of the strata does not depend on answers, and within a stratum rows are in random
+    order. A longer plan with the same random numbers begins with the same rows.
+    """
     stratum = strata.of(scores)
-    drawn = []
+    order = strata.order(int(strata.planned.sum()))
+    chosen = np.empty(len(order), dtype=np.int64)
     for h, planned in enumerate(strata.planned):
-        drawn.append(rng.choice(np.flatnonzero(stratum == h), size=planned, replace=False))
-    return np.asarray(rng.permutation(np.concatenate(drawn)), dtype=np.int64)
+        chosen[order == h] = rng.permutation(np.flatnonzero(stratum == h))[:planned]
+    return chosen
 
 
 def expected_width(strata: Strata, level: float, highest_prior: float) -> float:
@@ -334,10 +346,23 @@ def expected_width(strata: Strata, level: float, highest_prior: float) -> float:
         strata.weight,
         strata.planned * strata.posterior,
         strata.planned,
-        tails=both_tails(level),
+        tails=stopped_tails(level),
         rows=float(strata.rows.sum()),
     )
     return min(share.high, highest_prior) - min(share.low, highest_prior)
+
+
+def with_reading(share: Figure, reading: PriorEstimate) -> Figure:
+    """The share by answers with limits that also use the reading of the rows without answers.
+
+    If the answers allow the value of the reading, the limits of both apply, so that answers never
+    make an interval wider. Otherwise the limits are those of the answers alone.
+    """
+    if not share.low <= reading.value <= share.high:
+        return share
+    low = max(share.low, reading.low)
+    high = min(share.high, reading.high)
+    return replace(share, value=min(max(share.value, low), high), low=low, high=high)
 
 
 def combine_figures(figures: list[Figure]) -> Figure:
@@ -366,16 +391,24 @@ def combine_figures(figures: list[Figure]) -> Figure:
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """True labels of rows that were drawn at random within strata."""
+    """True labels of rows that were drawn at random within strata.
+
+    ``rows``: Number of rows in each stratum of the sample that was audited.
+    ``disputed``: Rows about which people disagree; None if there are none.
+    ``error_rate``: Probability that an answer is wrong, the same for all rows.
+    """
 
     positive: BoolArray  # the true labels
     stratum: IntArray  # stratum of each row
-    rows: FloatArray | IntArray  # number of rows in each stratum of the sample that was audited
+    rows: FloatArray | IntArray
+    disputed: BoolArray | None = None
+    error_rate: float = 0.0
 
     @classmethod
-    def random(cls, positive: BoolArray) -> Answers:
+    def random(cls, positive: BoolArray, error_rate: float = 0.0) -> Answers:
         """The answers of a simple random sample, which is one stratum."""
-        return cls(positive, np.zeros(len(positive), dtype=np.int64), np.array([len(positive)]))
+        stratum = np.zeros(len(positive), dtype=np.int64)
+        return cls(positive, stratum, np.array([len(positive)]), error_rate=error_rate)
 
     @property
     def weight(self) -> FloatArray:
@@ -387,11 +420,42 @@ class Answers:
         """Number of answers in each stratum."""
         return np.bincount(self.stratum, minlength=len(self.rows)).astype(np.int64)
 
+    @property
+    def degree(self) -> FloatArray:
+        """1 for a positive answer, 0 for a negative one, and 1/2 for a disputed row."""
+        degree = self.positive.astype(np.float64)
+        if self.disputed is not None:
+            degree[self.disputed] = 0.5
+        return degree
+
     def share(self, outcome: BoolArray, tails: tuple[float, float]) -> Figure:
         """Share of the population with ``outcome``, which is known for each answered row."""
         hits = np.bincount(self.stratum[outcome], minlength=len(self.rows))
         n_rows = float(self.rows.sum())
         return stratified_share(self.weight, hits, self.sizes, tails=tails, rows=n_rows)
+
+    def answered_share(
+        self, outcome: BoolArray, tails: tuple[float, float], among: BoolArray | None = None
+    ) -> Figure:
+        """Share of the population with an outcome that depends on answers of the rows ``among``.
+
+        A disputed row counts as a half, and the limits hold whoever is right. With the error rate
+        e, the share s that is seen among rows with the share f is s = p (1 - e) + (f - p) e, which
+        gives p.
+        """
+        figure = self.share(outcome, tails)
+        if self.disputed is not None:
+            in_doubt = self.disputed if among is None else self.disputed & among
+            least = self.share(outcome & ~in_doubt, tails)
+            most = self.share(outcome | in_doubt, tails)
+            variance = max(least.variance, most.variance)
+            figure = Figure((least.value + most.value) / 2, least.low, most.high, variance)
+        if self.error_rate == 0:
+            return figure
+        share_among = 1.0
+        if among is not None:
+            share_among = self.share(among, tails).value
+        return corrected(figure, self.error_rate, share_among)
 
     def correlation(self, first: BoolArray, second: BoolArray) -> float:
         """Correlation of the shares of two outcomes that exclude each other; never positive."""
@@ -403,6 +467,25 @@ class Answers:
         covariance = -float(noise @ (p * q))
         variances = float(noise @ (p * (1 - p))) * float(noise @ (q * (1 - q)))
         return max(-1.0, covariance / math.sqrt(variances))
+
+
+def corrected(seen: Figure, error_rate: float, among: float = 1.0) -> Figure:
+    """The true share, of which answers with an error rate show ``seen``.
+
+    ``among`` is the share of the rows that may have the outcome. The rate is taken as known
+    (Rogan and Gladen).
+    """
+    scale = 1 - 2 * error_rate
+
+    def true_share(share: float) -> float:
+        return min(max((share - error_rate * among) / scale, 0.0), among)
+
+    return Figure(
+        value=true_share(seen.value),
+        low=true_share(seen.low),
+        high=true_share(seen.high),
+        variance=seen.variance / scale**2,
+    )
 
 
 FIGURES = ("accuracy", "precision", "recall", "false_positive_rate", "flagged", "cost", "prior")
@@ -460,18 +543,18 @@ def evaluate_answers(
     """
     positive = answers.positive
     tails = both_tails(level)
-    true_positive = _Outcome.of(positive & flagged, answers, tails)
-    false_positive = _Outcome.of(~positive & flagged, answers, tails)
-    missed = _Outcome.of(positive & ~flagged, answers, tails)
-    true_negative = _Outcome.of(~positive & ~flagged, answers, tails)
+    true_positive = _Outcome.of(positive, flagged, answers, tails)
+    false_positive = _Outcome.of(~positive, flagged, answers, tails)
+    missed = _Outcome.of(positive, ~flagged, answers, tails)
+    true_negative = _Outcome.of(~positive, ~flagged, answers, tails)
     return Evaluation(
-        accuracy=answers.share(positive == flagged, tails),
+        accuracy=answers.answered_share(positive == flagged, tails),
         precision=_share_of_two(answers, true_positive, false_positive),
         recall=_share_of_two(answers, true_positive, missed),
         false_positive_rate=_share_of_two(answers, false_positive, true_negative),
         flagged=answers.share(flagged, tails),
         cost=_weighted_sum(missed.share, 1 - cost, false_positive.share, cost),
-        prior=answers.share(positive, tails),
+        prior=answers.answered_share(positive, tails),
         n=len(positive),
         level=level,
     )
@@ -485,8 +568,12 @@ class _Outcome:
     share: Figure
 
     @classmethod
-    def of(cls, rows: BoolArray, answers: Answers, tails: tuple[float, float]) -> _Outcome:
-        return cls(rows, answers.share(rows, tails))
+    def of(
+        cls, label: BoolArray, among: BoolArray, answers: Answers, tails: tuple[float, float]
+    ) -> _Outcome:
+        """The rows ``among`` with a label."""
+        rows = label & among
+        return cls(rows, answers.answered_share(rows, tails, among))
 
 
 def _share_of_two(answers: Answers, outcome: _Outcome, other: _Outcome) -> Figure:

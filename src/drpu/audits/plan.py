@@ -5,14 +5,24 @@ from __future__ import annotations
 import hashlib
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from drpu._arrays import FloatArray, IntArray, Rows, as_numpy
+from drpu._arrays import BoolArray, FloatArray, IntArray, Rows, as_numpy
 from drpu._checks import check_choice, check_fraction, check_integer, check_real
-from drpu.audits.evaluation import Answers, Strata, draw_rows, expected_width, make_strata
+from drpu._shown import in_notebook
+from drpu.audits.evaluation import (
+    Answers,
+    Strata,
+    draw_rows,
+    expected_width,
+    make_strata,
+    stopped_tails,
+    stratified_share,
+    with_reading,
+)
 from drpu.exceptions import (
     DataError,
     DataTypeError,
@@ -20,14 +30,17 @@ from drpu.exceptions import (
     MissingAnswersWarning,
     ParameterError,
 )
-from drpu.periods.read import matched_prior
+from drpu.periods.read import matched_prior, read_new_rows
 from drpu.priors.calibration import ratio_posterior
+from drpu.priors.constants import FEW_ANSWERS
+from drpu.priors.estimate import PriorEstimate
+from drpu.priors.figures import Figure, exact_limits
 from drpu.priors.tails import ScoreTails
 from drpu.state.fitted import FittedRatio
 from drpu.state.labels import Classes, listed, read_answers
 from drpu.state.reference import Reference
 from drpu.state.rows import Batch
-from drpu.tables.frames import collected, warn_of_order
+from drpu.tables.frames import collected, is_frame, read_frame, warn_of_order
 from drpu.tables.values import is_missing_cell
 
 
@@ -95,6 +108,7 @@ class AuditPart:
     classifier: str  # mark of the classifier that gave the scores
     population: str = "auto"  # as in ``plan_audit``, or "fitted": all rows of training
     rows: IntArray | None = None  # positions of the answered rows among those of the plan
+    twice: int = 0  # rows that two people answered
 
     @property
     def seen_in_training(self) -> bool:
@@ -112,6 +126,7 @@ class RandomPart:
     rows: Rows
     labels: tuple[Any, ...]
     positions: bool
+    error_rate: float = 0.0
 
     def __len__(self) -> int:
         return sum(not is_missing_cell(label) for label in self.labels)
@@ -121,7 +136,8 @@ class Audit:
     """True labels of a few rows, with the probabilities by which the rows were chosen.
 
     Made by :meth:`AuditPlan.answer` and by :meth:`Audit.random`. ``a + b`` joins the answers
-    of two audits, for example of two months. Pass it to ``adapt(X, audit=...)`` to set both
+    of two audits: of two months, of two parts of a plan, or of two people about the same rows,
+    whose ``disagreement`` it shows. Pass it to ``adapt(X, audit=...)`` to set both
     priors, or to ``evaluate`` to measure performance. It keeps labels and scores of the
     answered rows, no row values (except in :meth:`Audit.random` until it is used).
 
@@ -130,7 +146,12 @@ class Audit:
     parts : tuple
         The answers, one part for each plan.
     n : int
-        Number of answers.
+        Number of answered rows.
+    twice : int
+        Number of rows that two people answered.
+    disputed : int
+        Number of rows about which they disagree. Such a row counts as half a positive, and limits
+        hold whoever is right.
 
     Examples
     --------
@@ -149,7 +170,7 @@ class Audit:
         self.parts = parts
 
     @classmethod
-    def random(cls, rows: Rows, labels: Any) -> Audit:
+    def random(cls, rows: Rows, labels: Any, *, error_rate: float = 0.0) -> Audit:
         """Answers for rows that the user chose by simple random sampling.
 
         Parameters
@@ -161,11 +182,14 @@ class Audit:
         labels : array-like of shape (n,)
             The true label of each: yes and no, 1 and 0, true and false, or values of ``classes_``;
             None, NaN and a blank mean: no answer.
+        error_rate : float, default=0.0
+            Probability that an answer is wrong, below 1/2.
 
         Returns
         -------
         audit : Audit
         """
+        error_rate = check_error_rate(error_rate)
         rows = collected(rows)
         warn_of_order(rows, rows="rows", labels=labels)
         answers = tuple(listed(labels))
@@ -182,27 +206,128 @@ class Audit:
             )
         if all(is_missing_cell(label) for label in answers):
             raise DataError("labels must hold at least one answer, got none.")
-        return cls((RandomPart(rows, answers, positions),))
+        return cls((RandomPart(rows, answers, positions, error_rate),))
 
     @property
     def n(self) -> int:
-        """Number of answers."""
+        """Number of answered rows."""
         return sum(len(part) for part in self.parts)
+
+    @property
+    def twice(self) -> int:
+        """Number of rows that two people answered."""
+        return sum(part.twice for part in self.parts if isinstance(part, AuditPart))
+
+    @property
+    def disputed(self) -> int:
+        """Number of rows with different answers."""
+        total = 0
+        for part in self.parts:
+            if isinstance(part, AuditPart) and part.answers.disputed is not None:
+                total += int(part.answers.disputed.sum())
+        return total
+
+    @property
+    def disagreement(self) -> Figure | None:
+        """Share of the rows answered twice that have different answers; None without such rows.
+
+        The limits are exact, at 95 %.
+        """
+        if self.twice == 0:
+            return None
+        share = self.disputed / self.twice
+        low, high = exact_limits(share, self.twice, 0.025)
+        return Figure(share, low, high)
+
+    def with_error_rate(self, error_rate: float) -> Audit:
+        """The same answers, each of which is wrong with the probability ``error_rate``."""
+        rate = check_error_rate(error_rate)
+        parts: list[AuditPart | RandomPart] = []
+        for part in self.parts:
+            if isinstance(part, RandomPart):
+                parts.append(replace(part, error_rate=rate))
+            else:
+                parts.append(replace(part, answers=replace(part.answers, error_rate=rate)))
+        return Audit(tuple(parts))
 
     def __add__(self, other: Audit) -> Audit:
         if not isinstance(other, Audit):
             return NotImplemented
-        refuse_repeated([*self.parts, *other.parts])
-        planned = [part for part in (*self.parts, *other.parts) if isinstance(part, AuditPart)]
+        both = [*self.parts, *other.parts]
+        if len({id(part) for part in both}) < len(both):
+            raise DataError("an audit must not be given twice: its answers would be counted twice.")
+        planned = [part for part in both if isinstance(part, AuditPart)]
         if len({part.classifier for part in planned}) > 1:
             raise ParameterError(
                 "audits can be added only if the same classifier planned them: "
                 "these were planned by different ones."
             )
-        return Audit((*self.parts, *other.parts))
+        parts = list(self.parts)
+        for part in other.parts:
+            _add_part(parts, part)
+        return Audit(tuple(parts))
 
     def __repr__(self) -> str:
-        return f"Audit(n={self.n}, parts={len(self.parts)})"
+        facts = f"n={self.n}, parts={len(self.parts)}"
+        if self.twice:
+            facts += f", disputed={self.disputed} of {self.twice} rows answered twice"
+        return f"Audit({facts})"
+
+
+def _add_part(parts: list[AuditPart | RandomPart], part: AuditPart | RandomPart) -> None:
+    """Add a part to a list of parts, joined with the one of the same plan if there is one."""
+    for k, earlier in enumerate(parts):
+        if isinstance(earlier, RandomPart) or isinstance(part, RandomPart):
+            continue
+        if _same_plan(earlier, part):
+            parts[k] = _joined(earlier, part)
+            return
+    parts.append(part)
+
+
+def _same_plan(first: AuditPart, second: AuditPart) -> bool:
+    """Whether two parts answer a plan with the same strata of the same rows."""
+    if first.rows is None or second.rows is None or first.population != second.population:
+        return False
+    same_strata = np.array_equal(first.answers.rows, second.answers.rows)
+    same_errors = first.answers.error_rate == second.answers.error_rate
+    return same_strata and same_errors and first.counts == second.counts
+
+
+def _joined(first: AuditPart, second: AuditPart) -> AuditPart:
+    """The answers of two parts of one plan; a row that both answered counts once.
+
+    Where the two differ, the row is disputed.
+    """
+    assert first.rows is not None  # parts of a plan know their rows
+    assert second.rows is not None
+    _, in_first, in_second = np.intersect1d(first.rows, second.rows, return_indices=True)
+    new = np.setdiff1d(np.arange(len(second.rows)), in_second)
+    disputed_before = _disputed(second)
+    disputed = np.append(_disputed(first), disputed_before[new])
+    different = first.answers.positive[in_first] != second.answers.positive[in_second]
+    disputed[in_first] |= different | disputed_before[in_second]
+    answers = replace(
+        first.answers,
+        positive=np.append(first.answers.positive, second.answers.positive[new]),
+        stratum=np.append(first.answers.stratum, second.answers.stratum[new]),
+        disputed=disputed if disputed.any() else None,
+    )
+    twice = first.twice + second.twice + len(in_first)
+    return replace(
+        first,
+        answers=answers,
+        scores=np.concatenate([first.scores, second.scores[new]]),
+        rows=np.append(first.rows, second.rows[new]),
+        twice=min(twice, len(answers.positive)),
+    )
+
+
+def _disputed(part: AuditPart) -> BoolArray:
+    """Whether each answered row is disputed."""
+    if part.answers.disputed is None:
+        return np.zeros(len(part), dtype=bool)
+    return part.answers.disputed
 
 
 def refuse_repeated(parts: Sequence[AuditPart | RandomPart]) -> None:
@@ -223,11 +348,65 @@ def _same_rows(first: AuditPart | RandomPart, second: AuditPart | RandomPart) ->
     )
 
 
+@dataclass(frozen=True, slots=True)
+class AuditProgress:
+    """How much the first answers to a plan tell about the prior of its rows.
+
+    Attributes
+    ----------
+    n : int
+        Number of answers.
+    skipped : int
+        Number of rows before the last answered one that have no answer.
+    prior : PriorEstimate
+        Prior of the rows by these answers, with the limits that ``adapt`` gives.
+    """
+
+    n: int
+    skipped: int
+    prior: PriorEstimate
+    strata: Strata
+    hits: FloatArray  # positive answers in each stratum
+    sizes: IntArray  # answers in each stratum
+    without_answers: PriorEstimate
+
+    @property
+    def width(self) -> float:
+        """Width of the interval of the prior."""
+        return self.prior.high - self.prior.low
+
+    def width_after(self, further: int) -> float:
+        """Expected width after so many further answers, if they are like those so far."""
+        check_integer("further", further, low=0)
+        sizes = np.maximum(self.strata.first(self.n + further).planned, self.sizes)
+        share = (self.hits + self.strata.posterior) / (self.sizes + 1)
+        hits = self.hits + (sizes - self.sizes) * share
+        interval = _interval(self.strata, hits, sizes, self.without_answers)
+        return interval.high - interval.low
+
+
+def _interval(
+    strata: Strata, hits: FloatArray, sizes: IntArray, without_answers: PriorEstimate
+) -> Figure:
+    """The prior of rows from numbers of answers in strata, and from the reading of the rows."""
+    share = stratified_share(
+        strata.weight,
+        hits,
+        sizes,
+        tails=stopped_tails(without_answers.level),
+        rows=float(strata.rows.sum()),
+    )
+    return with_reading(share, without_answers)
+
+
 @dataclass(frozen=True, eq=False)
 class AuditPlan:
-    """Rows to label, chosen by ``plan_audit``.
+    """Rows to label, chosen by ``plan_audit``, in an order of which every beginning is a plan.
 
-    The rows are in random order, so the first ones alone are also a valid random sample.
+    Answer the rows in this order and stop at any time: the rows answered so far are a stratified
+    random sample, and limits hold whether answering stops after a number of rows or as soon as the
+    interval is narrow enough. A longer plan of the same rows with the same ``random_state`` begins
+    with the same rows.
 
     Attributes
     ----------
@@ -239,6 +418,8 @@ class AuditPlan:
         Ranges of scores, the number of rows in each and the number to label.
     expected_width : float
         Width of the interval of the prior if the answers are as the classifier expects.
+    without_answers : PriorEstimate
+        Prior of the rows as ``adapt`` reads it without answers.
     level : float
         Confidence level of that interval.
     """
@@ -252,6 +433,7 @@ class AuditPlan:
     classifier: str
     population: str
     expected_width: float
+    without_answers: PriorEstimate
     level: float
 
     @property
@@ -264,22 +446,95 @@ class AuditPlan:
         """Probability with which each planned row was chosen."""
         return np.asarray((self.strata.planned / self.strata.rows)[self.stratum])
 
-    def answer(self, labels: Any, *, rows: Any = None) -> Audit:
+    def first(self, n: int) -> AuditPlan:
+        """The plan of the first ``n`` rows."""
+        if check_integer("n", n, low=1) > self.n:
+            raise ParameterError(
+                f"n must be at most the number of planned rows, {self.n}, got {n}."
+            )
+        planned = np.bincount(self.stratum[:n], minlength=len(self.strata.rows))
+        strata = replace(self.strata, planned=planned.astype(np.int64))
+        return replace(
+            self,
+            rows=self.rows[:n],
+            strata=strata,
+            stratum=self.stratum[:n],
+            scores=self.scores[:n],
+            expected_width=expected_width(strata, self.level, _bound(self.without_answers)),
+        )
+
+    def answer(self, labels: Any, *, rows: Any = None, error_rate: float = 0.0) -> Audit:
         """The audit with these answers.
 
         Parameters
         ----------
-        labels : array-like of shape (n,), or mapping from position to label
+        labels : array-like of shape (n,) or shorter, mapping from position to label, or frame
             The true label of each row in the order of ``rows``: yes and no, 1 and 0, true and
-            false, or values of ``classes_``. None, NaN and a blank mean: no answer.
+            false, or values of ``classes_``. None, NaN and a blank mean: no answer. A shorter list
+            has the answers about the first rows. A data frame is the table of :meth:`to_frame`,
+            filled in.
         rows : array-like of int, optional
-            Positions that the labels belong to, in any order; all planned rows when left
+            Positions that the labels belong to, in any order; the first planned rows when left
             out. Planned rows that are not named have no answer.
+        error_rate : float, default=0.0
+            Probability that an answer is wrong, below 1/2: shares, limits and probabilities are
+            corrected for it.
 
         Returns
         -------
         audit : Audit
+
+        Warns
+        -----
+        MissingAnswersWarning
+            If rows before the last answered one have no answer.
         """
+        error_rate = check_error_rate(error_rate)
+        place, values = self._placed(labels, rows)
+        answered, positive = read_answers(values, self.classes)
+        place = place[answered]
+        reached = int(place.max()) + 1
+        if len(place) < reached:
+            warn_of_missing(reached - len(place), reached)
+        answers = Answers(positive, self.stratum[place], self.strata.rows, error_rate=error_rate)
+        design = (self.counts, self.classifier, self.population, self.rows[place])
+        return Audit((AuditPart(answers, self.scores[place], *design),))
+
+    def progress(self, labels: Any) -> AuditProgress:
+        """What the answers so far tell: cheap, to be called after each answer.
+
+        ``labels`` are answers about the first rows, as in :meth:`answer`; there may be none.
+        """
+        place, values = self._placed(labels, None)
+        missing = [is_missing_cell(value) for value in values]
+        hits = np.zeros(len(self.strata.rows))
+        sizes = np.zeros(len(self.strata.rows), dtype=np.int64)
+        skipped = 0
+        if not all(missing):
+            answered, positive = read_answers(values, self.classes)
+            place = place[answered]
+            stratum = self.stratum[place]
+            sizes = np.bincount(stratum, minlength=len(sizes)).astype(np.int64)
+            hits = np.bincount(stratum[positive], minlength=len(sizes)).astype(np.float64)
+            skipped = int(place.max()) + 1 - len(place)
+        reading = self.without_answers
+        figure = _interval(self.strata, hits, sizes, reading)
+        value = min(max(figure.value, figure.low), figure.high)
+        prior = PriorEstimate(value, figure.low, figure.high, reading.level, "audit")
+        return AuditProgress(
+            n=int(sizes.sum()),
+            skipped=skipped,
+            prior=reading if all(missing) else prior,
+            strata=self.strata,
+            hits=hits,
+            sizes=sizes,
+            without_answers=reading,
+        )
+
+    def _placed(self, labels: Any, rows: Any) -> tuple[IntArray, list[Any]]:
+        """Places in the plan, and the answer for each."""
+        if is_frame(labels):
+            labels = self._filled_in(labels)
         if isinstance(labels, Mapping):
             if rows is not None:
                 raise ParameterError(
@@ -287,19 +542,60 @@ class AuditPlan:
                 )
             rows, labels = list(labels), list(labels.values())
         values = listed(labels)
-        place = np.arange(self.n) if rows is None else self._places(rows)
+        if rows is None:
+            if len(values) > self.n:
+                raise DataError(
+                    f"labels must hold at most one answer for each of {self.n} planned rows, got "
+                    f"{len(values)}."
+                )
+            return np.arange(len(values)), values
+        place = self._places(rows)
         if len(values) != len(place):
             raise DataError(
                 f"labels must hold one answer for each of {len(place)} rows, got {len(values)}: "
                 "use None for rows without an answer."
             )
-        answered, positive = read_answers(values, self.classes)
-        place = place[answered]
-        if len(place) < self.n:
-            warn_of_missing(self.n - len(place), self.n)
-        answers = Answers(positive, self.stratum[place], self.strata.rows)
-        design = (self.counts, self.classifier, self.population, self.rows[place])
-        return Audit((AuditPart(answers, self.scores[place], *design),))
+        return place, values
+
+    def ask(self, X: Rows, *, n: int | None = None, keep: Any = None, page: Any = None) -> Any:
+        """Ask about the planned rows, one at a time: on a page in a notebook, otherwise in text.
+
+        Parameters
+        ----------
+        X : rows of shape (N, d)
+            The rows that the audit was planned on.
+        n : int, optional
+            Number of answers after which it stops; all planned rows when left out.
+        keep : list of str, optional
+            Columns to show; all when left out.
+        page : bool, optional
+            Whether to make a page; True in a notebook when left out. The page holds values of the
+            planned rows, and sends nothing.
+
+        Returns
+        -------
+        audit : Audit, or ShownPage
+            The answers that were typed, for ``adapt(X, audit=...)``. Or the page, which a notebook
+            shows: it saves a file, and ``plan.answer(pandas.read_csv("answers.csv"))`` reads it.
+            ``str(page)`` is its HTML.
+        """
+        from drpu.audits.ask import ask_in_text
+        from drpu.audits.ask_page import page_in_notebook
+
+        if page is None:
+            page = in_notebook()
+        if page:
+            return page_in_notebook(self, X, n=n, keep=keep)
+        return ask_in_text(self, X, n=n, keep=keep)
+
+    def to_frame(self, X: Rows) -> Any:
+        """The planned rows of ``X`` as a table to fill in, with the columns of :meth:`to_columns`.
+
+        :meth:`answer` accepts the table when its column ``drpu_label`` is filled in.
+        """
+        from drpu.audits.ask import table_to_fill_in
+
+        return table_to_fill_in(self, X)
 
     def to_columns(self) -> dict[str, list[Any]]:
         """Columns that a file of rows to label needs besides the rows, in the order of ``rows``.
@@ -318,10 +614,31 @@ class AuditPlan:
         design = f"{VERSION}-{self.classifier}-{self.population}-{'_'.join(strata)}"
         texts = []
         rows_of_plan = zip(self.rows, self.stratum, mean_scores(self.scores), strict=True)
-        for row, stratum, score in rows_of_plan:
-            body = f"{design}-{stratum}-{score:.6g}".replace("+", "")
+        for place, (row, stratum, score) in enumerate(rows_of_plan):
+            body = f"{design}-{place}-{stratum}-{score:.6g}".replace("+", "")
             texts.append(f"{body}-{check_of(int(row), body, group)}")
         return texts
+
+    def _filled_in(self, frame: Any) -> dict[int, Any]:
+        """The answers in the table of :meth:`to_frame`, by position."""
+        table = read_frame(frame)
+        for name in (ROW, DESIGN, LABEL):
+            if name not in table.positions:
+                raise DataError(
+                    f"the table of answers must have a column {name!r}, got {table.names}: fill in "
+                    "the table of to_frame(X)."
+                )
+        columns = [table.column(table.positions[name]).to_list() for name in (ROW, DESIGN, LABEL)]
+        designs = dict(zip(self.rows.tolist(), self._design(), strict=True))
+        answers = {}
+        for row, design, label in zip(*columns, strict=True):
+            if designs.get(int(row)) != design:
+                raise DataError(
+                    f"the table of answers belongs to another plan, or was changed, at {ROW} = "
+                    f"{row}: pass the table of this plan's to_frame(X), filled in."
+                )
+            answers[int(row)] = label
+        return answers
 
     def _places(self, rows: Any) -> IntArray:
         """Places of the given positions in the plan."""
@@ -411,7 +728,7 @@ ROW = "drpu_row"
 GROUP = "drpu_group"
 DESIGN = "drpu_design"
 LABEL = "drpu_label"
-VERSION = "1"
+VERSION = "2"
 
 
 def mean_scores(scores: Any) -> list[float]:
@@ -432,6 +749,14 @@ def check_of(row: int, body: str, group: Any) -> str:
     """Checksum of a row, its design and its group."""
     of_group = "" if group is None else f"|{group_text(group)}"
     return hashlib.sha256(f"{row}|{body}{of_group}".encode()).hexdigest()[:8]
+
+
+def check_error_rate(error_rate: Any) -> float:
+    """``error_rate`` as a number from 0 to less than 1/2."""
+    rate = check_real("error_rate", error_rate, low=0.0, high=0.5)
+    if rate == 0.5:
+        raise ParameterError("error_rate must be below 0.5, got 0.5: such answers say nothing.")
+    return rate
 
 
 def warn_of_missing(missing: int, planned: int, deleted: int = 0) -> None:
@@ -470,10 +795,10 @@ class PlanRequest:
 
     @classmethod
     def of(cls, n: Any, width: Any, population: str, level: Any) -> PlanRequest:
-        """The request; raises unless it has a number of rows or a width."""
+        """The request; raises if it has a number of rows and a width."""
         level = check_fraction("level", level)
         check_choice("population", population, POPULATIONS)
-        if (n is None) == (width is None):
+        if n is not None and width is not None:
             raise ParameterError(
                 f"give n or width, one of the two, got n={n!r} and width={width!r}."
             )
@@ -488,27 +813,25 @@ def plan_audit(
     rng: np.random.RandomState,
 ) -> AuditPlan:
     """The rows to label among those of ``batch``; see ``DRPUClassifier.plan_audit``."""
-    n = request.n
-    if n is not None and check_integer("n", n, low=1) > len(batch):
-        raise ParameterError(f"n must be at most the number of rows, {len(batch)}, got {n}.")
+    n = _rows_to_plan(request, len(batch))
     population = request.population
     mark = fitted.population.training
     if population == "auto" and mark is not None:
         population = mark.population_of(batch.rows)
     ratio = np.exp(fitted.log_ratio_of(batch.scores))
+    reading = read_new_rows(fitted, reference, batch.counts, level=request.level).prior
     prior = matched_prior(fitted, reference, batch.counts, level=bound_level(request.level))
     posterior = ratio_posterior(ratio, fitted.prior.value, prior.value)
-    # The upper limit without answers helps only if the prior is as high as estimated.
-    bound = prior.high if prior.identified else 1.0
+    bound = _bound(reading)
+    strata = make_strata(ratio, posterior, n or 1, prior.high)
 
     def width_of(n: int) -> float:
-        strata = make_strata(ratio, posterior, n, prior.high)
-        return expected_width(strata, request.level, bound)
+        return expected_width(strata.first(n), request.level, bound)
 
     if n is None:
         width = check_real("width", request.width, low=0.0, high=1.0)
         n = _rows_for_width(width, width_of, len(batch))
-    strata = make_strata(ratio, posterior, n, prior.high)
+        strata = strata.first(n)
     chosen = draw_rows(strata, ratio, rng)
     return AuditPlan(
         rows=chosen,
@@ -519,9 +842,26 @@ def plan_audit(
         classes=fitted.classes,
         classifier=fitted.mark,
         population=population,
-        expected_width=expected_width(strata, request.level, bound),
+        expected_width=width_of(n),
+        without_answers=reading,
         level=request.level,
     )
+
+
+def _rows_to_plan(request: PlanRequest, most: int) -> int | None:
+    """The number of rows that was asked for; None if a width was."""
+    if request.n is not None:
+        if check_integer("n", request.n, low=1) > most:
+            raise ParameterError(f"n must be at most the number of rows, {most}, got {request.n}.")
+        return request.n
+    if request.width is not None:
+        return None
+    return min(FEW_ANSWERS, most)
+
+
+def _bound(reading: PriorEstimate) -> float:
+    """The upper limit without answers, which helps only if the prior is as high as estimated."""
+    return reading.high if reading.identified else 1.0
 
 
 def _rows_for_width(width: float, width_of: Callable[[int], float], most: int) -> int:

@@ -90,7 +90,7 @@ def _training_part(
     unlabeled = np.flatnonzero(~labelled)
     if isinstance(part, RandomPart):
         answered, positive = read_answers(list(part.labels), classes)
-        answers = Answers.random(positive)
+        answers = Answers.random(positive, part.error_rate)
         if not part.positions:
             return TrainingAnswers(answers, np.flatnonzero(answered), part.rows)
         planned = n if other is None else len(other)
@@ -207,7 +207,7 @@ def prior_from_answers(
         return None
     figures = []
     for part in about_rows:
-        share = part.answers.share(part.answers.positive, (0.025, 0.025))
+        share = part.answers.answered_share(part.answers.positive, (0.025, 0.025))
         if not part.of_unlabeled:
             share = _among_unlabeled(share, n_labelled, n_unlabeled)
         figures.append(share)

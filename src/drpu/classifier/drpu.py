@@ -648,7 +648,7 @@ class RatioClassifier(PUClassifier):
         X : rows of shape (N, d)
             Unlabeled rows, a sample of the population whose prior is wanted.
         n : int, optional
-            Number of rows to label. Give this or ``width``.
+            Number of rows to label; 20 if neither this nor ``width`` is given.
         width : float, optional
             Width that the interval of the prior should have: the smallest number of rows
             that is expected to reach it is planned.

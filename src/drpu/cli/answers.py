@@ -27,6 +27,7 @@ from drpu.cli.options import (
     refuse,
 )
 from drpu.cli.show import Result, about, attributes, decision_lines, standing
+from drpu.priors.constants import FEW_ANSWERS
 from drpu.report.texts import figure_text, number, share
 
 
@@ -39,7 +40,11 @@ def audit(
     *,
     n: Annotated[
         int | None,
-        typer.Option("--n", "-n", help="Number of rows to label; with --by, in each group."),
+        option(
+            "--n",
+            "-n",
+            help=f"Number of rows to label, {FEW_ANSWERS} if left out; with --by, in each group.",
+        ),
     ] = None,
     width: Annotated[
         float | None,
@@ -60,19 +65,20 @@ def audit(
 ) -> Result:
     """Choose the rows whose true labels are most informative, and write them to be filled in.
 
-    Fill in the column drpu_label with yes and no, 1 and 0, or the labels of training, and leave it
-    blank where there is no answer. Lines may be sorted or deleted. Then give the file to drpu adapt
-    --audit, with the same --by if it was planned by groups.
+    drpu ask shows the same rows one at a time. Here somebody fills in the column drpu_label with
+    yes and no, 1 and 0, or the labels of training, and leaves it blank where there is no answer.
+    Lines may be sorted or deleted. Then give the file to drpu adapt --audit, with the same --by if
+    it was planned by groups.
 
     Examples
     --------
-    drpu audit fraud.drpu june.parquet --n 100 --out to-label.csv
+    drpu audit fraud.drpu june.parquet --out to-label.csv
     drpu audit fraud.drpu june.parquet --width 0.04 --keep id,amount --out to-label.csv
-    drpu audit fraud.drpu year.parquet --by month --n 50 --out to-label.csv
+    drpu audit fraud.drpu year.parquet --by month --n 30 --out to-label.csv
     """
-    if (n is None) == (width is None):
+    if n is not None and width is not None:
         raise typer.BadParameter(
-            "give a number of rows (--n 100) or the width of the interval (--width 0.04)."
+            "give a number of rows (--n 50) or the width of the interval (--width 0.04)."
         )
     if by is not None and population != "auto":
         raise typer.BadParameter("--population is about all rows: give it without --by.")

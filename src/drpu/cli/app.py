@@ -20,6 +20,7 @@ COMMANDS = {
     "adapt": ("rows", "Estimate the share of positives in new rows."),
     "predict": ("rows", "Label rows, with probabilities."),
     "prior": ("rows", "Share of positives by file, group or month."),
+    "ask": ("ask", "Ask about a few rows, one at a time: 20 answers are usually enough."),
     "audit": ("answers", "Choose rows for which true labels are needed."),
     "evaluate": ("answers", "Measure performance with true labels."),
     "suspects": ("answers", "List labels that look wrong, and copies of labelled rows."),

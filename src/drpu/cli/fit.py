@@ -22,6 +22,7 @@ from drpu.exceptions import (
     PositiveLabelWarning,
     heard,
 )
+from drpu.priors.constants import FEW_ANSWERS
 from drpu.report.texts import prior_text, scenario_text
 
 if TYPE_CHECKING:
@@ -142,7 +143,7 @@ def fit(
     assumed = scenario is None and unlabeled is None and classifier.scenario_ == "single-sample"
     lines = _lines(classifier, values, assumed=assumed, known_negatives=known_negatives)
     lines["written"] = f"{out} ({size(written)}, no training rows)"
-    lines |= _next_step(classifier, out, unlabeled or train, reading)
+    lines |= _next_step(classifier, out, unlabeled or train, label, reading)
     return Result(values, lines)
 
 
@@ -208,13 +209,20 @@ def _lines(
     return lines | table_lines(values | {"notes": notes})
 
 
-def _next_step(classifier: Any, out: Path, rows: str, reading: Reading) -> dict[str, str]:
-    """The command that writes rows to label, if the data do not identify the prior."""
+def _next_step(
+    classifier: Any, out: Path, rows: str, label: str | None, reading: Reading
+) -> dict[str, str]:
+    """The command that asks about rows: of training, if they do not identify the prior."""
+    from drpu.cli.tables import NUMPY, ending_of
+
     if classifier.train_prior_.identified:
-        return {}
-    n = str(min(50, int(classifier.fitted_.population.sizes[1])))
-    words = ["drpu", "audit", str(out), rows, "--n", n, *reading.words, "--out", "to-label.csv"]
-    return {"next": f"true labels of {n} rows identify the share of positives: {shlex.join(words)}"}
+        words = ["drpu", "ask", str(out), "NEW_ROWS.csv"]
+        return {"next": f"for new rows, answer for {FEW_ANSWERS} of them: {shlex.join(words)}"}
+    words = ["drpu", "ask", str(out), rows, *reading.words]
+    if label is not None and ending_of(rows) not in NUMPY:  # it would lead the answers
+        words += ["--drop", label]
+    answers = f"answers for {FEW_ANSWERS} rows identify the share of positives"
+    return {"next": f"{answers}: {shlex.join(words)}"}
 
 
 def _typed(y: Any, text: str | None) -> Any:

@@ -405,7 +405,7 @@ class Reading:
         """Rows and weights; the columns of labels and weights are not among the rows."""
         aside = [loaded.name_of(word) for word in (label, weight) if word is not None]
         if loaded.arrays is None:
-            X = loaded.rows(except_for(aside, self._chosen(loaded)))
+            X = loaded.rows(except_for(aside, self.chosen(loaded)))
         else:
             self._refuse_columns(loaded)
             X = loaded.array_rows(aside)
@@ -415,12 +415,12 @@ class Reading:
 
     def left_out(self, loaded: Loaded, label: str | None = None) -> list[str]:
         """The columns that the options leave out of a table."""
-        chosen = self._chosen(loaded)
+        chosen = self.chosen(loaded)
         if label is not None:
             chosen.append(loaded.name_of(label))
         return except_for(chosen, loaded.names)
 
-    def _chosen(self, loaded: Loaded) -> list[str]:
+    def chosen(self, loaded: Loaded) -> list[str]:
         """The columns of a table that the options leave."""
         names = loaded.names_of(self.columns) or loaded.names
         return except_for(loaded.names_of(self.drop), names)
@@ -451,11 +451,11 @@ class Reading:
             return loaded.array_rows()
         known = getattr(classifier, "feature_names_in_", None)
         if known is None:
-            return loaded.rows(self._chosen(loaded))
+            return loaded.rows(self.chosen(loaded))
         period = classifier.fitted_.columns.period
         with_periods = [*known] if period is None else [*known, period]
         loaded = loaded.named_like(with_periods)
-        chosen = self._chosen(loaded)
+        chosen = self.chosen(loaded)
         _check_columns(loaded, chosen, classifier)
         extra = except_for(with_periods, chosen)
         if not self.columns:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -35,6 +36,7 @@ from drpu.cli.show import (
     prior_cells,
     standing,
 )
+from drpu.priors.constants import FEW_ANSWERS
 from drpu.report.texts import prior_text, share, shift_text
 
 
@@ -87,7 +89,7 @@ def adapt(
     options: dict[str, Any] = {"level": level, "shift": shift}
     if by is None and budget is None and answers.audit is None and label is None:
         adapted = reading.adapt(classifier, data, **options)
-        return _save_adapted(adapted, trained, out)
+        return _save_adapted(adapted, trained, out, next_step=ask_words(saved, data, reading))
     loaded = reading.read(data, classifier)
     mixed = by is None and answers.audit is None
     X = reading.scored(classifier, loaded, used=[label, by], mixed=mixed)
@@ -102,10 +104,20 @@ def adapt(
         audit = answers.read(classifier, X)
         adapted = classifier.adapt(X, y, audit=audit, **options)
         adapted = decision.with_budget(adapted, X)
-    return _save_adapted(adapted, trained, out)
+    next_step = None
+    if audit is None:
+        next_step = ask_words(saved, data, reading)
+    return _save_adapted(adapted, trained, out, next_step=next_step)
 
 
-def _save_adapted(adapted: Any, trained: Any, out: Path | None) -> Result:
+def ask_words(saved: Saved, data: str, reading: Reading) -> str | None:
+    """The command that asks about rows of a file; None if they came from a pipe."""
+    if data == "-":
+        return None
+    return shlex.join(["drpu", "ask", str(saved.artifact), data, *reading.words])
+
+
+def _save_adapted(adapted: Any, trained: Any, out: Path | None, *, next_step: str | None) -> Result:
     """Facts about the adapted classifier, which is written if there is a path for it."""
     values = standing(adapted)
     values["moved_columns"] = list(adapted.moved_columns_)
@@ -122,6 +134,8 @@ def _save_adapted(adapted: Any, trained: Any, out: Path | None) -> Result:
         with about(out):
             drpu.save(adapted, out)
         lines["written"] = str(out)
+    if next_step is not None:
+        lines["surer"] = f"answers for {FEW_ANSWERS} rows: {next_step}"
     return Result(values, lines)
 
 

@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, is_dataclass
 from typing import Any, TextIO
 
 from drpu._progress import say_above
+from drpu._shown import printable
 from drpu.exceptions import DRPUError, DRPUWarning, ExtraColumnsWarning
 from drpu.report.texts import (
     ONLY_PRIOR,
@@ -384,11 +385,6 @@ def plain(value: Any) -> Any:
     if value is None or isinstance(value, (bool, int, str)):
         return value
     return str(value)
-
-
-def printable(text: str) -> str:
-    """``text`` with control characters escaped, so that a file cannot control the terminal."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def say(text: str, *, aside: bool = False) -> None:

@@ -24,7 +24,8 @@ import numpy as np
 
 from drpu._checks import LARGEST, require
 from drpu._output import check_output, output_file
-from drpu.cli.show import listed, plain, printable
+from drpu._shown import printable
+from drpu.cli.show import listed, plain
 from drpu.exceptions import DataError, DataTypeError, MissingExtraError, ParameterError
 from drpu.tables.values import NULL_WORDS
 
@@ -610,8 +611,8 @@ def start_of_parquet(path: str) -> Loaded:
     return Loaded(path, table=table)
 
 
-def read_written(path: str) -> Loaded:
-    """The content of a file that drpu wrote.
+def read_written(path: str, texts: Sequence[str] = ()) -> Loaded:
+    """The content of a file that drpu wrote; ``texts`` as in :func:`read`.
 
     It is UTF-8 with commas, unless a spreadsheet has saved it in another way.
     """
@@ -628,7 +629,18 @@ def read_written(path: str) -> Loaded:
     beside_name = re.search(r'drpu_row"?([,;|\t])|([,;|\t])"?drpu_row', text)
     if beside_name is not None:
         separator = beside_name[1] or beside_name[2]
-    return read(path, TextFormat(separator, encoding, "."))
+    return read(path, TextFormat(separator, encoding, "."), texts)
+
+
+def read_as_written(path: str) -> Loaded:
+    """The content of a file that drpu wrote, whose values stay texts as they stand in a CSV file.
+
+    So the file can be written again without a change.
+    """
+    loaded = read_written(path)
+    if loaded.table is None or ending_of(path) not in SEPARATED:
+        return loaded
+    return read_written(path, texts=loaded.names)
 
 
 def _read_columnar(path: str, ending: str) -> Any:
@@ -754,6 +766,48 @@ def with_columns(table: Any, columns: dict[str, Any], rows: Any = None) -> Any:
             raise DataError(f"the input has a column {name!r} already: choose another --prefix.")
         table = table.append_column(name, pa.array(values))
     return table
+
+
+def with_labels(table: Any, words: dict[int, str | None]) -> Any:
+    """The table of an audit with the answer about the row at each position."""
+    from drpu.audits.plan import LABEL
+
+    answers = [words[row] for row in _audited_rows(table)]
+    column = _arrow().array(answers, _arrow().string())
+    return table.set_column(table.column_names.index(LABEL), LABEL, column)
+
+
+def csv_lines(table: Any, rows: Sequence[int], *, formulas: bool = False) -> tuple[str, list[str]]:
+    """Header and lines of the table of an audit as CSV; the answers are last, and left out.
+
+    The lines are in the order of ``rows``.
+    """
+    from drpu.audits.plan import LABEL
+
+    lines_of_rows = {row: line for line, row in enumerate(_audited_rows(table))}
+    table = table.take([lines_of_rows[row] for row in rows])
+    others = [name for name in table.column_names if name != LABEL]
+    answers = _arrow().array([None] * table.num_rows, _arrow().string())
+    table = table.select(others).append_column(LABEL, answers)
+    if not formulas:
+        table = _without_formulas(table)
+    return _csv_text(table.slice(0, 0)), [
+        _csv_text(table.slice(line, 1), header=False) for line in range(table.num_rows)
+    ]
+
+
+def _audited_rows(table: Any) -> list[int]:
+    """The positions in the table of an audit, which a spreadsheet may have changed to 3.0."""
+    from drpu.audits.plan import ROW
+
+    return [int(float(row)) for row in table.column(ROW).to_pylist()]
+
+
+def _csv_text(table: Any, *, header: bool = True) -> str:
+    arrow_csv = _arrow("pyarrow.csv")
+    text = io.BytesIO()
+    arrow_csv.write_csv(table, text, arrow_csv.WriteOptions(include_header=header))
+    return text.getvalue().decode().removesuffix("\n")
 
 
 def write_table(path: str, table: Any, *, formulas: bool = False) -> None:

@@ -35,6 +35,7 @@ from drpu.periods.shift_tests import (
     mixture_test,
     moved_columns,
 )
+from drpu.priors.constants import FEW_ANSWERS
 from drpu.priors.estimate import PriorEstimate, warn_if_not_identified
 from drpu.priors.figures import Figure
 from drpu.priors.matching import carried_prior
@@ -314,7 +315,7 @@ _ACTIONS = {
     "arrived support.",
     "answers": "The answers were used for these rows only.",
 }
-_HELP = "Two things help: answers for 50 rows ({}), or a new fit with recent rows."
+_HELP = f"Two things help: answers for {FEW_ANSWERS} rows ({{}}), or a new fit with recent rows."
 _REFIT = "If this goes on, a new fit with recent rows helps."  # where there are answers
 
 
@@ -325,8 +326,8 @@ def warn_of_other_shift(test: MixtureTest, moved: Sequence[ColumnShift], *, acti
     help_text = _REFIT if action == "answers" else _HELP
     ShiftWarning.issue(
         f"{_what_was_seen(test, moved)} {_ACTIONS[action]}",
-        advice=help_text.format("plan_audit"),
-        command=help_text.format("drpu audit"),
+        advice=help_text.format("plan_audit(X).ask(X)"),
+        command=help_text.format("drpu ask"),
     )
 
 
@@ -360,8 +361,8 @@ def _warn_of_untested_shift() -> None:
     FewPositivesWarning.issue(
         "untested: there are too few labelled positives or new rows to test whether only the prior "
         "has changed. The prior and the labels moved as far as the rows determine the prior.",
-        advice=_HELP.format("plan_audit"),
-        command=_HELP.format("drpu audit"),
+        advice=_HELP.format("plan_audit(X).ask(X)"),
+        command=_HELP.format("drpu ask"),
     )
 
 
@@ -400,8 +401,8 @@ def _warn_of_contradicted(answered: PriorEstimate, now: PriorEstimate) -> None:
         ContradictionWarning.issue(
             f"answers gave {answered} for the audited rows, and the prior is now read as {now} "
             "without answers: it moved a lot, or the reading is wrong.",
-            advice="Ask for answers about the new rows, with plan_audit.",
-            command="Ask for answers about the new rows, with drpu audit.",
+            advice="Ask for answers about the new rows, with plan_audit(X).ask(X).",
+            command="Ask for answers about the new rows, with drpu ask.",
         )
 
 

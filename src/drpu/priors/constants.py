@@ -60,6 +60,11 @@ EXACT_LIMITS_BELOW = 100
 # to 1/4, 1/8 or 1/16 of its recall.
 REACH_BY_SEPARATION = ((0.6, 4.0), (0.45, 8.0), (0.0, 16.0))
 
+# -- python -m benchmarks.answers --------------------------------------------------------------
+
+# Answers that are planned and asked for unless a number is given: more of them change few labels.
+FEW_ANSWERS = 20
+
 # -- python -m benchmarks.rare -----------------------------------------------------------------
 
 # Variance of the log-ratio of a row around its true value: numbers over the sizes of both samples.

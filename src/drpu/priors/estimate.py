@@ -10,6 +10,7 @@ from typing import Annotated, Self
 from drpu._checks import check_prior
 from drpu._codec import Number, Text, kept
 from drpu.exceptions import PriorError, SeparationWarning
+from drpu.priors.constants import FEW_ANSWERS
 
 FEW_POSITIVES = 100  # with fewer, fit warns that the prior is rough
 KNOWN = ("given", "audit")  # methods of priors that were not estimated from the counts
@@ -122,8 +123,8 @@ def warn_if_not_identified(prior: PriorEstimate) -> None:
         f"the prior is not identified: {{value}} is used, {bound}anything from {{low}} to "
         "{high} is possible. The score may separate the classes too weakly to tell:",
         advice="give the prior if you know it (at_prior), flag as many rows as can be checked "
-        "(at_budget), or label about 50 rows (plan_audit).",
+        f"(at_budget), or answer for {FEW_ANSWERS} rows, which is surest: plan_audit(X).ask(X).",
         command="give --prior if you know it, flag as many rows as can be checked (--budget), or "
-        "label about 50 rows (drpu audit).",
+        f"answer for {FEW_ANSWERS} rows, which is surest: drpu ask.",
         **shares,
     )

@@ -19,7 +19,6 @@ limits by twice that.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,6 +28,7 @@ from typing import Any, Self
 import numpy as np
 
 from drpu._arrays import FloatArray, IntArray, Rows
+from drpu._shown import json_for_script
 from drpu.classifier.groups import GroupOutputs
 from drpu.classifier.reading import read_batch
 from drpu.decisions.budget import budget_depth
@@ -406,9 +406,7 @@ _SAME = 1e-7  # log-ratios that differ by less belong to one jump
 
 def whatif_json(data: ReportData, marks: Sequence[Mapping[str, str | None]] = ()) -> str:
     """The tables and the marks of figures as JSON that is safe inside a script element."""
-    tables = whatif_tables(data) | {"marks": marks}
-    text = json.dumps(tables, separators=(",", ":"), allow_nan=False)
-    return text.replace("<", "\\u003c")
+    return json_for_script(whatif_tables(data) | {"marks": marks})
 
 
 def whatif_tables(data: ReportData) -> dict[str, Any]:

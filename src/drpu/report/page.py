@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import io
 import os
 import re
@@ -20,6 +18,7 @@ from drpu import __version__, plots
 from drpu._arrays import Rows
 from drpu._checks import require
 from drpu._output import write_output
+from drpu._shown import page_policy
 from drpu.decisions.point import decision_above
 from drpu.report import texts
 from drpu.report.data import NewRows, ReportData, collect, whatif_json
@@ -122,7 +121,7 @@ def _render(
         title=title,
         today=date.today().isoformat(),
         version=__version__,
-        policy=_policy(css, js),
+        policy=page_policy(css, js),
         css=markup(css),
         js=markup(js),
         tables=markup(whatif_json(data, marks_of(figures))),
@@ -165,17 +164,6 @@ def _download(data: ReportData) -> str | None:
     if data.row_list is None:
         return None
     return f"data:text/csv;charset=utf-8,{quote(texts.rows_csv(data.row_list))}"
-
-
-def _policy(css: str, js: str) -> str:
-    """Content security policy: the style and the script of this page, and nothing else."""
-    nothing = "default-src 'none'; base-uri 'none'; form-action 'none'"
-    return f"{nothing}; style-src {_digest(css)}; script-src {_digest(js)}; img-src data:"
-
-
-def _digest(text: str) -> str:
-    sha256 = hashlib.sha256(text.encode()).digest()
-    return f"'sha256-{base64.b64encode(sha256).decode()}'"
 
 
 class Mark(NamedTuple):

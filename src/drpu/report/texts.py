@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from drpu.priors.constants import FEW_ANSWERS
+
 if TYPE_CHECKING:
     from drpu.decisions.gain import Budget
     from drpu.periods.groups import GroupPrior
@@ -30,6 +32,7 @@ MEANINGS = {
     "cost": "mean cost of a row",
 }
 LONG_WORD = 24  # characters; longer words of a table may be broken
+ASK = f"Answers for {FEW_ANSWERS} rows are the surest help: run drpu ask."
 MOST_SENTENCES = 4  # about single periods, and names in a sentence
 ROWS_ON_PAGE = 10  # of a list of rows; the file to download has more of them
 
@@ -258,11 +261,11 @@ def _how_sure(data: ReportData) -> tuple[str, str]:
         return "given", "The share was stated by a person, not estimated."
     answer = share_range(prior.low, prior.high)
     if data.other_shift:
-        return answer, "This is a rough reading. Answers for 50 rows help: see drpu audit."
+        return answer, f"This is a rough reading. {ASK}"
     if not prior.identified:
         return answer, (
             f"Not identified{_upper_bound(prior)}. The data do not show how many of the rows with "
-            "the highest scores are negative; true labels of about 50 rows show it: see drpu audit."
+            f"the highest scores are negative. {ASK}"
         )
     sentence = f"with {prior.level:.0%} confidence"
     if data.new is not None:

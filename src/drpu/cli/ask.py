@@ -1,0 +1,335 @@
+"""``drpu ask``: one planned row after the other, in the terminal or on a page."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import sys
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from drpu.cli.options import Data, Formulas, Keep, Level, Output, Reading, Saved, Seed, option
+from drpu.cli.show import Result, about, say, size
+from drpu.exceptions import DataError, MissingAnswersWarning, silent
+from drpu.priors.constants import FEW_ANSWERS
+from drpu.report.texts import prior_text, share
+
+if TYPE_CHECKING:
+    from drpu.audits.ask import Conversation, ShownRows
+    from drpu.audits.plan import AuditPlan
+
+PLANNED = 100  # rows, so that a conversation can go on after its first answers
+
+
+def ask(
+    saved: Saved,
+    data: Data,
+    out: Annotated[
+        str | None,
+        option("--out", "-o", help="The file of answers; june-answers.csv for june.csv."),
+    ] = None,
+    *,
+    n: Annotated[
+        int | None, option("--n", "-n", min=1, help="Stop after this many answers; 20 by default.")
+    ] = None,
+    width: Annotated[
+        float | None,
+        option(help="Stop when the interval of the share of positives is this narrow: 0.05."),
+    ] = None,
+    page: Annotated[
+        Path | None, option(help="Write a page that asks in a browser, such as ask.html.")
+    ] = None,
+    show_reasons: Annotated[
+        bool,
+        typer.Option("--show-reasons", help="Show what the classifier thinks of each row."),
+    ] = False,
+    keep: Keep = None,
+    formulas: Formulas = False,
+    level: Level = 0.95,
+    seed: Seed = 0,
+    reading: Reading,
+    output: Output,
+) -> Result:
+    """Ask about a few rows, one at a time, and write the answers to a file.
+
+    Answer y or n, or skip a row that you cannot judge. Each answer is written at once: start again
+    to go on. 20 answers are usually enough. The rows are chosen so that you may stop after any
+    answer. All columns are shown, except those of --drop, or those of --keep only. drpu audit
+    writes the rows to a file for somebody else to fill in.
+
+    Examples
+    --------
+    drpu ask fraud.drpu june.csv
+    drpu ask fraud.drpu june.csv --n 50 --keep id,amount,country
+    drpu ask fraud.drpu june.csv --width 0.05
+    drpu ask fraud.drpu june.csv --page ask.html
+    """
+    from drpu.cli.tables import PIPE, check_out, ending_of
+
+    if data == PIPE:
+        raise typer.BadParameter(
+            "DATA must be a file: the standard input is where answers come from."
+        )
+    path = out or f"{Path(data.removesuffix('.gz')).stem}-answers.csv"
+    check_out(path, [saved.artifact, data], table=True)
+    check_out(page, [saved.artifact, data, path])
+    if page is not None and ending_of(path) != ".csv":
+        raise typer.BadParameter(f"a page saves answers as .csv, got --out {path}.")
+    reading.check(data)
+    classifier = saved.load()
+    loaded = reading.read(data, classifier)
+    kept = loaded.kept(keep)
+    if keep is None and kept is not None:
+        kept = kept.select(reading.chosen(loaded))
+    X = reading.scored(classifier, loaded)
+    answers = AnswersFile(path, formulas=formulas)
+    questions = _Questions(classifier, X, level=level, seed=seed, n=n, width=width)
+    with about(path if answers.exists else data):
+        conversation = questions.start(answers, kept)
+    rows = _shown(conversation, classifier, X, loaded, kept, show_reasons)
+    next_words = ["drpu", "adapt", str(saved.artifact), data, *reading.words, "--audit", path]
+    if page is not None:
+        return _write_page(page, conversation, rows, answers, next_words)
+    _talk(conversation, rows, answers, in_json=output.json)
+    with about(data):
+        return _what_changed(conversation, classifier, X, answers, next_words)
+
+
+class AnswersFile:
+    """The file of answers: a table of the planned rows, written after each answer."""
+
+    def __init__(self, path: str, *, formulas: bool = False) -> None:
+        self.path = path
+        self.formulas = formulas
+        self.table: Any = None
+
+    @cached_property
+    def exists(self) -> bool:
+        """Whether the file existed when the command began."""
+        return Path(self.path).exists()
+
+    def read(self) -> dict[str, Any]:
+        """The columns of the file; values stay as they were written."""
+        from drpu.cli.tables import read_as_written
+
+        loaded = read_as_written(self.path)
+        if loaded.table is None:
+            raise DataError("answers are a table, not a NumPy archive.")
+        self.table = loaded.table
+        return {name: loaded.column(name) for name in loaded.names}
+
+    def write(self, conversation: Conversation) -> None:
+        """Write the answers so far; the file is replaced as a whole."""
+        from drpu.cli.tables import with_labels, write_table
+
+        rows = conversation.plan.rows.tolist()
+        words = dict(zip(rows, conversation.labels, strict=True))
+        write_table(self.path, with_labels(self.table, words), formulas=self.formulas)
+
+    def lines(self, conversation: Conversation) -> tuple[str, list[str]]:
+        """Header and lines of the file as CSV in the order of the plan, without the answers."""
+        from drpu.cli.tables import csv_lines
+
+        return csv_lines(self.table, conversation.plan.rows.tolist(), formulas=self.formulas)
+
+
+@dataclass(frozen=True)
+class _Questions:
+    """What is asked: rows of which data, and until when."""
+
+    classifier: Any
+    X: Any
+    level: float
+    seed: int
+    n: int | None
+    width: float | None
+
+    def start(self, answers: AnswersFile, kept: Any) -> Conversation:
+        """The conversation of the file, if there is one; otherwise a new one."""
+        from drpu.audits.answers_file import read_plan
+        from drpu.audits.ask import Conversation, Goal
+        from drpu.cli.tables import with_columns
+
+        n = FEW_ANSWERS if self.n is None and self.width is None else self.n
+        goal = Goal(n, self.width)
+        plan = self._plan(n)
+        if answers.exists:
+            columns = answers.read()
+            plan, labels = read_plan(plan, self.classifier.fitted_, self.X, columns)
+            return Conversation(plan, goal, labels)
+        answers.table = with_columns(kept, plan.to_columns(), rows=plan.rows)
+        return Conversation(plan, goal)
+
+    def _plan(self, n: int | None) -> AuditPlan:
+        """More rows than are asked about at first, so that a conversation can go on."""
+        options = {"level": self.level, "random_state": self.seed}
+        planned = max(PLANNED, 2 * (n or 0))
+        if self.width is not None:
+            expected = self.classifier.plan_audit(self.X, width=self.width, **options)
+            planned = max(planned, 2 * expected.n)
+        planned = min(planned, len(self.X))
+        plan: AuditPlan = self.classifier.plan_audit(self.X, n=planned, **options)
+        return plan
+
+
+def _shown(
+    conversation: Conversation, classifier: Any, X: Any, loaded: Any, kept: Any, reasons: bool
+) -> ShownRows:
+    """The planned rows as texts, with what the classifier thinks of them if that is wanted."""
+    from drpu.audits.ask import ShownRows
+
+    positions = conversation.plan.rows
+    opinions = None
+    if reasons:
+        opinions = _opinions(classifier, X.take(positions))
+    values = loaded.array_rows() if kept is None else kept
+    return ShownRows.of(values, positions, opinions=opinions)
+
+
+def _opinions(classifier: Any, planned: Any) -> list[str]:
+    """The probability of each planned row as trained, and the columns that decide it."""
+    outputs = classifier._outputs(planned)
+    opinions = []
+    reasons_of_rows = classifier.reasons(planned, 3)
+    for probability, reasons in zip(outputs["probability"], reasons_of_rows, strict=True):
+        opinions.append(f"probability {share(probability)}; {reasons}")
+    return opinions
+
+
+# -- in the terminal -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Terminal:
+    """The standard input and output, or the standard error if the output is JSON."""
+
+    aside: bool
+
+    @property
+    def width(self) -> int:
+        """Characters of a line."""
+        return shutil.get_terminal_size((100, 24)).columns
+
+    def say(self, text: str) -> None:
+        """Show a line."""
+        say(text, aside=self.aside)
+
+    def reply(self, prompt: str) -> str | None:
+        """The next line of the input; None at its end."""
+        stream = sys.stderr if self.aside else sys.stdout
+        print(prompt, end="", file=stream, flush=True)
+        line = None if sys.stdin is None else sys.stdin.readline()
+        if not line or not sys.stdin.isatty():  # nobody typed the end of the line
+            print(file=stream)
+        return line or None
+
+
+def _talk(
+    conversation: Conversation, rows: ShownRows, answers: AnswersFile, *, in_json: bool
+) -> None:
+    """Ask in the terminal, and write each answer at once."""
+    from drpu.audits.ask import HELP, converse
+
+    terminal = _Terminal(aside=in_json)
+    if conversation.answers:
+        terminal.say(f"answers that {answers.path} has already: {conversation.n_answers}")
+    if not conversation.is_finished:
+        terminal.say(f"Is the row truly positive? {HELP}")
+        terminal.say(f"Each answer is written to {answers.path}, with values of the row.")
+    try:
+        converse(conversation, rows, terminal, answers.write)
+    except KeyboardInterrupt:
+        terminal.say("")
+        if conversation.answers:
+            terminal.say(
+                f"{conversation.n_answers} answers are in {answers.path}: start again to go on."
+            )
+        raise
+    terminal.say("")
+
+
+def _what_changed(
+    conversation: Conversation, classifier: Any, X: Any, answers: AnswersFile, words: list[str]
+) -> Result:
+    """What the answers changed, what more of them would bring, and the command that uses them."""
+    values: dict[str, Any] = {
+        "out": answers.path if Path(answers.path).exists() else None,
+        "answers": conversation.n_answers,
+        "skipped": len(conversation.skipped),
+        "planned": conversation.plan.n,
+    }
+    if not conversation.answers:
+        return Result(values, ["no answers: nothing changed."])
+    with silent():
+        before = classifier.adapt(X, level=conversation.plan.level)
+        audit = conversation.audit()
+    after = classifier.adapt(X, audit=audit, level=conversation.plan.level)
+    flagged = [int((adapted._outputs(X)["score"] > 0).sum()) for adapted in (before, after)]
+    _warn_of_skipped(conversation)
+    values |= {
+        "width": conversation.knowledge.width,
+        "prior_before": before.prior_,
+        "prior": after.prior_,
+        "flagged_before": flagged[0],
+        "flagged": flagged[1],
+        "next": shlex.join(words),
+    }
+    n_rows = len(X)
+    lines = {
+        "answers": _answers_line(conversation, answers),
+        "share of positives": f"{prior_text(after.prior_)}; before {prior_text(before.prior_)}",
+        "rows flagged": f"{flagged[1]:,} of {n_rows:,}; before {flagged[0]:,}",
+    }
+    outlook = conversation.outlook()
+    if outlook is not None:
+        lines["more answers"] = outlook
+    lines["use them"] = shlex.join(words)
+    return Result(values, lines)
+
+
+def _answers_line(conversation: Conversation, answers: AnswersFile) -> str:
+    positive = sum(conversation.answers.values())
+    line = f"{conversation.n_answers} in {answers.path}, {positive} of them yes"
+    if conversation.skipped:
+        line += f"; skipped: {len(conversation.skipped)}"
+    return line
+
+
+def _warn_of_skipped(conversation: Conversation) -> None:
+    if conversation.many_skipped:
+        asked = conversation.n_answers + len(conversation.skipped)
+        MissingAnswersWarning.issue(
+            f"{len(conversation.skipped)} of {asked} rows were skipped. The limits hold if these "
+            "rows are like the others; they do not if the rows that are hard to judge were skipped."
+        )
+
+
+# -- on a page -------------------------------------------------------------------------------------
+
+
+def _write_page(
+    page: Path,
+    conversation: Conversation,
+    rows: ShownRows,
+    answers: AnswersFile,
+    words: list[str],
+) -> Result:
+    """Write the page, and say what it holds."""
+    from drpu._output import write_output
+    from drpu.audits.ask_page import PageTexts, ask_page
+
+    texts = PageTexts(file=Path(answers.path).name, command=shlex.join(words))
+    write_output(page, ask_page(conversation, rows, texts, table=answers.lines(conversation)))
+    written = page.stat().st_size
+    values = {"page": str(page), "bytes": written, "planned": conversation.plan.n}
+    n_columns = len(rows.names)
+    lines = [
+        f"{page} ({size(written)}): open it in a browser, it needs no network and sends nothing",
+        f"it holds values of {conversation.plan.n} rows ({n_columns} columns; --keep chooses them) "
+        f"and saves {texts.file}, then run: {shlex.join(words)}",
+    ]
+    return Result(values | {"out": answers.path, "next": shlex.join(words)}, lines)
