@@ -75,7 +75,8 @@ def prepared_counts(fitted: FittedRatio) -> PreparedCounts:
     """Counts of a fitted classifier, for the rates of many thresholds."""
     labelled = None if fitted.calibration is None else fitted.population.labelled_fraction
     prior = fitted.unlabeled_prior.value
-    return PreparedCounts.of(fitted.tails, prior, labelled, level_offsets(fitted))
+    offsets = level_offsets(fitted)
+    return PreparedCounts.of(fitted.tails, prior, labelled, offsets, fitted.model.score_error)
 
 
 class Display(ABC):

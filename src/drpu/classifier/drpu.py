@@ -54,7 +54,13 @@ from drpu.classifier.reading import (
 )
 from drpu.decisions.point import AtPrior, OperatingPoint, operating_point
 from drpu.exceptions import DataTypeError, ParameterError
-from drpu.models.crossfit import Folds, cross_fit, resolve_holdout, tails_of
+from drpu.models.crossfit import (
+    Folds,
+    cross_fit,
+    resolve_holdout,
+    tails_of,
+    with_score_error,
+)
 from drpu.models.learner import RatioLearner, seeded
 from drpu.models.registry import resolve_model
 from drpu.priors.calibration import Calibration, calibrate
@@ -1327,6 +1333,7 @@ class DRPUClassifier(RatioClassifier):
                 random_state=rng,
                 n_jobs=self.n_jobs,
             )
+        folds = with_score_error(folds, pair)
         tails = tails_of(held_out)
         self._inform_of_sizes(population.sizes)
 

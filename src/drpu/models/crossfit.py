@@ -20,6 +20,7 @@ from typing import Annotated, Any, Self
 
 import numpy as np
 from joblib import Parallel, cpu_count, delayed, effective_n_jobs
+from scipy.optimize import isotonic_regression
 from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
@@ -27,7 +28,7 @@ from drpu._arrays import BoolArray, FloatArray, IntArray, Rows
 from drpu._checks import check_fraction, check_integer, check_random_state
 from drpu._codec import Items, Number, kept
 from drpu._progress import Step, rest
-from drpu._samples import Sample, SamplePair
+from drpu._samples import Sample, SamplePair, n_rows
 from drpu.exceptions import DataError, FewPositivesWarning, ParameterError, heard, warn
 from drpu.models.choices import JOBS
 from drpu.models.graphs import Graph
@@ -64,6 +65,8 @@ class Folds(LikeFirst):
 
     functions: Annotated[tuple[Function, ...], Items(low=1)]
     whole: Function | None = None  # fitted to all rows; its scores are in the last column
+    # Standard deviation of a score that changes the order of rows; None if it was not measured.
+    score_error: Annotated[float, Number(0, 1e9)] | None = None
 
     def __post_init__(self) -> None:
         kinds = {(type(function), function.row_shape) for function in self.all_functions}
@@ -551,6 +554,43 @@ def _fit_split(
     positive = function.score(rows.pair.positive.rows[held_positive])
     unlabeled = function.score(rows.pair.unlabeled.rows[held_unlabeled])
     return function, positive, unlabeled
+
+
+# -- error of the scores ---------------------------------------------------------------------------
+
+_MOST_COMPARED = (200, 500)  # positives and unlabeled rows that all fold functions score
+
+
+def with_score_error(folds: Folds, pair: SamplePair) -> Folds:
+    """The folds with the error of their scores, measured on training rows.
+
+    The fold functions are fitted to different rows, so their scores of a row differ. What is left
+    after an increasing function of the mean of the other scores changes the order of rows, and
+    puts negatives among the best-scored ones. Only the upper half is compared: its order decides
+    which rows are flagged. A single function has nothing to be compared with.
+    """
+    if len(folds.functions) == 1:
+        return folds
+    positive = folds.fold_scores(_evenly(pair.positive.rows, _MOST_COMPARED[0]))
+    unlabeled = folds.fold_scores(_evenly(pair.unlabeled.rows, _MOST_COMPARED[1]))
+    scores = np.concatenate([positive, unlabeled])
+    high = scores.mean(axis=1) >= np.median(positive.mean(axis=1))
+    squares = []
+    for k, score in enumerate(scores.T):
+        others = np.delete(scores, k, axis=1).mean(axis=1)
+        order = np.argsort(others, kind="stable")
+        increasing = np.empty(len(score))
+        increasing[order] = isotonic_regression(score[order]).x
+        squares.append(float(((score - increasing)[high] ** 2).mean()))
+    return replace(folds, score_error=math.sqrt(float(np.mean(squares))))
+
+
+def _evenly(rows: Rows, most: int) -> Rows:
+    """At most so many of the rows, evenly spaced."""
+    n = n_rows(rows)
+    if n <= most:
+        return rows
+    return rows[np.linspace(0, n - 1, most).astype(np.int64)]
 
 
 # -- several fits at a time -----------------------------------------------------------------------

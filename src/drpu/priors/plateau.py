@@ -25,6 +25,15 @@ from drpu.priors.tails import ScoreTails, remembered
 DESIGN_LEVEL = 0.95  # level at which purity is assessed, for limits of any level
 
 _MOST_LOG_ODDS = 7.0  # priors from 0.001 to 0.999
+_MOST_LOG_SLOPE = 3.0
+# of log-odds of the prior, intercept and log slope
+_BOUNDS = [
+    (-_MOST_LOG_ODDS, _MOST_LOG_ODDS),
+    (-20.0, 20.0),
+    (-_MOST_LOG_SLOPE, _MOST_LOG_SLOPE),
+]
+_LEAST_INFORMATION = 1.0  # intercept and log slope are known up to about 1 beforehand
+_DIFFERENCE = 1e-3  # for second derivatives
 _TRIED_LOG_ODDS = np.linspace(-_MOST_LOG_ODDS, _MOST_LOG_ODDS, 29)  # priors of the profile
 _BINS = 60  # number of ranges of scores for the profile
 _STEPS = 20  # largest number of steps; ten are common
@@ -75,7 +84,7 @@ def fit_plateau(tails: ScoreTails, prior: float | None = None) -> Plateau:
     # The likelihood can have several maxima: start from a low, a medium and a high prior. At a
     # known prior one of them is a flat curve far away, which the fit with a free prior avoids.
     if prior is None:
-        log_odds = (-_MOST_LOG_ODDS, _MOST_LOG_ODDS)
+        log_odds = _BOUNDS[0]
         starts = [[-2.0, -0.5, 0.7], [0.0, -0.5, 0.7], [2.0, -0.5, 0.7]]
     else:
         known = float(np.clip(logit(prior), -_MOST_LOG_ODDS, _MOST_LOG_ODDS))
@@ -83,7 +92,7 @@ def fit_plateau(tails: ScoreTails, prior: float | None = None) -> Plateau:
         free = fit_plateau(tails)
         starts = [[known, free.intercept, math.log(free.slope)], [known, 1.0, 0.7]]
 
-    bounds = [log_odds, (-20.0, 20.0), (-3.0, 3.0)]
+    bounds = [log_odds, *_BOUNDS[1:]]
     best = minimize(loss, starts[0], jac=True, bounds=bounds, method="L-BFGS-B")
     for start in starts[1:]:
         fit = minimize(loss, start, jac=True, bounds=bounds, method="L-BFGS-B")
@@ -96,6 +105,73 @@ def fit_plateau(tails: ScoreTails, prior: float | None = None) -> Plateau:
         slope=float(np.exp(log_slope)),
         labelled=loss.labelled,
     )
+
+
+def likely_plateaus(tails: ScoreTails, prior: float) -> list[Plateau]:
+    """Six plateaus whose mean stands for all that the counts allow, if the prior is known.
+
+    A known prior is that of the population: the share of positives among the counted rows varies
+    around it. Beforehand, the area under the ROC curve of the classes has its usual distribution;
+    without it, a few positives that score high by chance make the plateau too steep. Log-odds of
+    that share, intercept and log slope are then normal around their most likely values. The
+    plateaus lie at the square root of 3 standard deviations on either side, along the three axes of
+    that distribution. The mean of a function over them is its expected value, exactly for
+    polynomials of degree 3.
+    """
+    start = fit_plateau(tails, prior)
+    loss = _ExpectedLoss(_PlateauLoss.of(tails), float(logit(prior)), tails.n * prior * (1 - prior))
+    theta = np.array([loss.log_odds, start.intercept, math.log(start.slope)])
+    most_likely = minimize(loss, theta, jac=True, bounds=_BOUNDS, method="L-BFGS-B").x
+    strengths, axes = np.linalg.eigh(loss.information(most_likely))
+    spreads = 1 / np.sqrt(np.maximum(strengths, _LEAST_INFORMATION))
+    plateaus = []
+    for axis, spread in zip(axes.T, spreads, strict=True):
+        for distance in (-math.sqrt(3) * spread, math.sqrt(3) * spread):
+            log_odds, intercept, log_slope = most_likely + distance * axis
+            slope = math.exp(min(max(log_slope, -_MOST_LOG_SLOPE), _MOST_LOG_SLOPE))
+            plateaus.append(Plateau(float(expit(log_odds)), intercept, slope, start.labelled))
+    return plateaus
+
+
+@dataclass(frozen=True, slots=True)
+class _ExpectedLoss:
+    """The loss with what is known beforehand: the prior of the population, usual separability."""
+
+    loss: _PlateauLoss
+    log_odds: float
+    strength: float  # information about the log-odds of the share of positives
+
+    def __call__(self, theta: FloatArray) -> tuple[float, FloatArray]:
+        value, gradient = self.loss(theta)
+        away = theta[0] - self.log_odds
+        separation, by_log_slope = _log_separability(math.exp(theta[2]))
+        value += self.strength * away**2 / 2 - separation
+        return value, gradient + np.array([self.strength * away, 0.0, -by_log_slope])
+
+    def information(self, theta: FloatArray) -> FloatArray:
+        """Second derivatives in log-odds of the prior, intercept and log slope."""
+        rows = []
+        for step in _DIFFERENCE * np.eye(3):
+            _, above = self(theta + step)
+            _, below = self(theta - step)
+            rows.append((above - below) / (2 * _DIFFERENCE))
+        matrix = np.array(rows)
+        return (matrix + matrix.T) / 2
+
+
+def _log_separability(slope: float) -> tuple[float, float]:
+    r"""Log density of a log slope, and its derivative.
+
+    The slope :math:`\beta` of a plateau is the distance of two normal classes, whose area under the
+    ROC curve is :math:`A = \Phi(\beta / \sqrt 2)`. :math:`2A - 1` has a Beta distribution.
+    """
+    a, b = constants.USUAL_SEPARABILITY
+    excess = max(2 * float(ndtr(slope / math.sqrt(2))) - 1, 1e-12)
+    rest = max(2 * float(ndtr(-slope / math.sqrt(2))), 1e-12)
+    excess_by_log_slope = slope * math.exp(-(slope**2) / 4) / math.sqrt(math.pi)
+    value = (a - 1) * math.log(excess) + (b - 1) * math.log(rest) - slope**2 / 4 + math.log(slope)
+    derivative = (a - 1) * excess_by_log_slope / excess - (b - 1) * excess_by_log_slope / rest
+    return value, derivative - slope**2 / 2 + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +213,7 @@ class _PlateauLoss:
 
 
 def score_error(tails: ScoreTails) -> float:
-    """Standard deviation of a fitted log-ratio around the true one."""
+    """Standard deviation of a fitted log-ratio around the true one, of a usual model."""
     of_positive, of_unlabeled = constants.SCORE_ERROR
     return math.sqrt(of_positive / tails.n_positive + of_unlabeled / tails.n)
 
