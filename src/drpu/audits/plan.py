@@ -12,6 +12,7 @@ import numpy as np
 
 from drpu._arrays import BoolArray, FloatArray, IntArray, Rows, as_numpy
 from drpu._checks import check_choice, check_fraction, check_integer, check_real
+from drpu._floats import default_errors_in
 from drpu.audits.evaluation import Answers, Strata, draw_rows, expected_width, make_strata
 from drpu.exceptions import (
     DataError,
@@ -194,6 +195,7 @@ class RandomPart:
         return sum(not is_missing_cell(label) for label in self.labels)
 
 
+@default_errors_in
 class Audit:
     """True labels of a few rows, with the probabilities by which the rows were chosen.
 
@@ -300,6 +302,7 @@ def _same_rows(first: AuditPart | RandomPart, second: AuditPart | RandomPart) ->
     )
 
 
+@default_errors_in
 @dataclass(frozen=True, eq=False)
 class AuditPlan:
     """Rows to label, chosen by ``plan_audit``.

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from drpu._codec import kind_of
+from drpu._floats import default_errors
 from drpu._output import write_output
 from drpu.decisions.budget import AtBudget
 from drpu.exceptions import ArtifactError, DataTypeError, ParameterError
@@ -25,6 +26,7 @@ _NEAR = {"network": 1e-6, "average": 2e-7, "fourier": 2e-7, "blend": 1e-6}
 _NEAR_OTHERS = 1e-9
 
 
+@default_errors
 def export_onnx(classifier: Any, path: str | os.PathLike[str]) -> None:
     """Write a fitted classifier as an ONNX graph with the prior and the cost among its inputs.
 

@@ -13,6 +13,7 @@ from scipy.special import expit, logit
 
 from drpu._checks import check_choice, check_fraction, check_prior, check_scores
 from drpu._codec import Number, Text, kept
+from drpu._floats import default_errors
 from drpu.exceptions import DataError, DataTypeError, ParameterError, PriorError, SeparationWarning
 from drpu.priors.central import central_prior, later_limits
 from drpu.priors.limits import Limits, ratio_limits, shift_limits
@@ -122,6 +123,7 @@ def as_prior(name: str, prior: float | PriorEstimate) -> PriorEstimate:
     return PriorEstimate.given(check_prior(name, prior))
 
 
+@default_errors
 def estimate_prior(
     positive_scores: Any,
     unlabeled_scores: Any,
