@@ -14,6 +14,7 @@ from sklearn.utils.validation import _num_samples
 
 from drpu._arrays import BoolArray, FloatArray, IntArray, Rows, as_numpy
 from drpu._checks import SCENARIOS, check_choice, check_integer, check_prior, check_real
+from drpu._floats import default_errors
 from drpu.exceptions import DataError, DataTypeError, LabelError, ParameterError
 from drpu.priors.calibration import ratio_posterior
 from drpu.tables.frames import warn_of_order
@@ -151,6 +152,7 @@ _SETTINGS: dict[int | None, tuple[float, float | None, float]] = {
 }
 
 
+@default_errors
 def make_gaussian_pu(
     n_positive: int = 300,
     n_unlabeled: int = 1500,
@@ -292,6 +294,7 @@ class PUSample:
         )
 
 
+@default_errors
 def make_pu(
     X: Rows,
     y: Any,

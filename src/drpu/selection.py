@@ -13,6 +13,7 @@ from sklearn.pipeline import Pipeline
 
 from drpu._arrays import BoolArray, IntArray, Rows
 from drpu._checks import check_fraction, check_prior
+from drpu._floats import default_errors, default_errors_in
 from drpu.exceptions import ParameterError, PriorError
 from drpu.models.risks import bregman_risk
 from drpu.state.costs import Costs
@@ -21,6 +22,7 @@ from drpu.state.record import PUClassifier
 from drpu.tables.frames import warn_of_order
 
 
+@default_errors
 def ratio_risk_scorer(estimator: Any, X: Rows, y: Any) -> float:
     """The negative uncorrected least-squares risk of the ratio on held-out rows; higher is better.
 
@@ -64,6 +66,7 @@ def ratio_risk_scorer(estimator: Any, X: Rows, y: Any) -> float:
     return -float(bregman_risk(ratio[positive], population))
 
 
+@default_errors_in
 @dataclass(frozen=True)
 class AUCScorer:
     r"""Area under the ROC curve from positive and unlabeled rows: higher is better.
@@ -118,6 +121,7 @@ class AUCScorer:
         return (area - self.prior / 2) / (1 - self.prior)
 
 
+@default_errors_in
 @dataclass(frozen=True)
 class CostScorer:
     r"""Minus the expected cost of a row at a stated prior: higher is better.

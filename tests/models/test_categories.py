@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from codec_laws import round_trip
 from drpu import BoostedRatio, DRPUClassifier, export_onnx
-from drpu.exceptions import ParameterError
+from drpu.exceptions import DataError, ParameterError
 from drpu.models.auto import AutoRatio
 from drpu.models.boosted import ForestRatio
 
@@ -56,6 +56,16 @@ def test_positions_outside_the_columns_are_refused(kind, samples):
             kind(categories=wrong).fit_ratio(*samples)
 
 
+@pytest.mark.parametrize("kind", MODELS)
+def test_codes_that_need_too_many_bits_are_refused(kind, samples):
+    positive, unlabeled = (rows.copy() for rows in samples)
+    unlabeled[0, 1] = 2**16
+    if kind is not AutoRatio:  # whose smooth member says how it fills gaps
+        unlabeled[1, 1] = np.nan
+    with pytest.raises(DataError, match=r"column 1 has the category code 65536.*below 65536"):
+        kind(categories=[1]).fit_ratio(positive, unlabeled)
+
+
 @pytest.mark.parametrize("model", [AutoRatio(categories=[1]), BoostedRatio(categories=[1], n_rounds=20)])
 def test_splits_on_categories_are_exported(model, samples, tmp_path):
     runtime = pytest.importorskip("onnxruntime", reason="part of the onnx extra")
@@ -63,6 +73,9 @@ def test_splits_on_categories_are_exported(model, samples, tmp_path):
     export_onnx(clf, tmp_path / "graph.onnx")
     session = runtime.InferenceSession(tmp_path / "graph.onnx", providers=["CPUExecutionProvider"])
     new = np.column_stack([np.linspace(-2, 2, 120), np.arange(120) % 12]).astype(float)
+    new[:4, 1] = -1, 31, 32, 1e12  # no code of training
+    if isinstance(model, BoostedRatio):
+        new[4, 1] = np.nan
     feed = {"X": new, "prior": np.array([0.3]), "cost": np.array([0.5])}
     (probability,) = session.run(["probability"], feed)
     assert_allclose(probability, clf.at_prior(0.3).predict_proba(new)[:, 1], atol=1e-5)

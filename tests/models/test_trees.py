@@ -1,5 +1,6 @@
 """Trees as arrays: they predict as LightGBM's own, and only checked trees reach LightGBM."""
 
+from contextlib import nullcontext
 from dataclasses import replace
 
 import lightgbm
@@ -10,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from codec_laws import check_kept, round_trip
 from drpu._codec import decode, encode
 from drpu.exceptions import ArtifactError, DataError
-from drpu.models.trees import MOST_DEPTH, Trees
+from drpu.models.trees import MOST_CODES, MOST_DEPTH, Trees
 
 
 def rows(rng, n=300):
@@ -88,6 +89,10 @@ def test_a_tree_of_one_leaf_is_read():
     )
 
 
+def sets(trees):
+    return np.split(trees.bits, trees.bounds[1:-1])
+
+
 def test_a_set_of_categories_holds_the_codes_that_go_left(booster, trees):
     dumped, waiting = [], [tree["tree_structure"] for tree in booster.dump_model()["tree_info"]]
     while waiting:
@@ -96,8 +101,8 @@ def test_a_set_of_categories_holds_the_codes_that_go_left(booster, trees):
             waiting += [part["left_child"], part["right_child"]]
             if part["decision_type"] == "==":
                 dumped.append(part["threshold"])
-    found = ["||".join(map(str, trees.categories(k))) for k in range(len(trees.bounds) - 1)]
-    assert sorted(found) == sorted(dumped)
+    codes = [np.flatnonzero(np.unpackbits(words.view(np.uint8), bitorder="little")) for words in sets(trees)]
+    assert sorted("||".join(map(str, each)) for each in codes) == sorted(dumped)
 
 
 # -- damaged trees ------------------------------------------------------------------------------
@@ -181,6 +186,16 @@ def test_trees_that_would_take_forever_are_refused():
     }
     allowed |= {"leaves": np.array([n], dtype=np.int32), "right": np.append(splits[1:-1], ~(n - 1))}
     assert len(Trees(**allowed, n_columns=1)) == 1
+
+
+def test_a_set_has_no_more_bits_than_a_column_has_codes(trees):
+    (k, *_) = np.flatnonzero(np.diff(trees.bounds))
+    for words, refused in ((MOST_CODES // 32, False), (MOST_CODES // 32 + 1, True)):
+        added = words - (trees.bounds[k + 1] - trees.bounds[k])
+        bounds = trees.bounds + np.where(np.arange(len(trees.bounds)) > k, added, 0)
+        grown = np.insert(trees.bits, [trees.bounds[k + 1]] * added, 1)
+        with pytest.raises(DataError, match="below") if refused else nullcontext():
+            replace(trees, bounds=bounds.astype(np.int32), bits=grown.astype(np.uint32))
 
 
 def test_damaged_trees_are_refused_in_memory_too(trees):

@@ -164,3 +164,24 @@ def test_spark_has_one_label_in_every_zone_of_the_session(zone, spark):
         spark.conf.set("spark.sql.session.timeZone", before)
     found = {line["place"]: line["ratio"] for line in scored}
     np.testing.assert_array_equal([found[k] for k in range(len(NEW))], RATIO)
+
+
+@pytest.mark.parametrize("zone", ["America/New_York", "Asia/Tokyo"])
+def test_spark_keeps_the_instants_of_dates_with_a_zone(zone, spark):
+    rng = np.random.default_rng(0)
+    hours = pd.to_timedelta(rng.integers(0, 2000, 300), unit="h")
+    frame = pd.DataFrame({"day": pd.Timestamp("2026-01-01", tz="UTC") + hours, "a": rng.normal(size=300)})
+    y = (frame["day"].dt.hour < 6).to_numpy() & (rng.random(300) < 0.8)
+    clf = DRPUClassifier(BoostedRatio(n_rounds=5), holdout=2, random_state=0).fit(frame, y)
+    before = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", zone)
+    try:
+        texts = [day.isoformat() for day in frame["day"]]
+        lines = list(zip(texts, frame["a"].tolist(), range(300), strict=True))
+        rows = spark.createDataFrame(lines, "day string, a double, place long")
+        rows = rows.withColumn("day", rows["day"].cast("timestamp")).repartition(3)
+        scored = score_batches(clf, rows, columns=["day", "a"]).select("place", "ratio").collect()
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", before)
+    found = {line["place"]: line["ratio"] for line in scored}
+    np.testing.assert_array_equal([found[k] for k in range(300)], clf.ratio(frame))

@@ -80,7 +80,7 @@ KINDS = [
     (["1.5", "2", None] * 20, "number"),
     (["-3", "+4e2"] * 20, "number"),
     (["01234", "98765"] * 20, "category"),  # codes, not numbers: their zeros matter
-    (["12345678901234567", "2"] * 20, "category"),
+    (["12345678901234567", "2"] * 20, "number"),  # as the integers are
     ([1, 2.5, None, True] * 20, "number"),
     ([1, "two", None] * 20, "category"),
     ([None] * 40, "number"),

@@ -12,6 +12,7 @@ import numpy as np
 
 from drpu._arrays import BoolArray, FloatArray, IntArray, Rows, as_numpy
 from drpu._checks import check_choice, check_fraction, check_integer, check_real
+from drpu._floats import default_errors_in
 from drpu._shown import in_notebook
 from drpu.audits.evaluation import (
     Answers,
@@ -132,6 +133,7 @@ class RandomPart:
         return sum(not is_missing_cell(label) for label in self.labels)
 
 
+@default_errors_in
 class Audit:
     """True labels of a few rows, with the probabilities by which the rows were chosen.
 
@@ -399,6 +401,7 @@ def _interval(
     return with_reading(share, without_answers)
 
 
+@default_errors_in
 @dataclass(frozen=True, eq=False)
 class AuditPlan:
     """Rows to label, chosen by ``plan_audit``, in an order of which every beginning is a plan.

@@ -9,6 +9,7 @@ from sklearn.pipeline import Pipeline
 
 from drpu._arrays import FloatArray, Rows
 from drpu._codec import Items, NotKept, kept
+from drpu._floats import default_errors
 from drpu.audits.plan import Audit, AuditPart, RandomPart
 from drpu.classifier.drpu import RatioClassifier
 from drpu.classifier.records import RatioRecord
@@ -24,6 +25,7 @@ class AdaptedPipeline(Pipeline):  # type: ignore[misc]
         return True
 
 
+@default_errors
 def adapt(estimator: Any, X: Rows, **options: Any) -> Any:
     """Estimate the prior of the batch ``X`` and return the estimator adapted to it.
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from drpu._codec import kind_of
+from drpu._floats import default_errors
 from drpu._output import write_output
 from drpu.decisions.budget import AtBudget
 from drpu.exceptions import ArtifactError, DataTypeError, ParameterError
@@ -25,6 +26,7 @@ _NEAR = {"network": 1e-6, "average": 2e-7, "fourier": 2e-7, "blend": 1e-6}
 _NEAR_OTHERS = 1e-9
 
 
+@default_errors
 def export_onnx(classifier: Any, path: str | os.PathLike[str]) -> None:
     """Write a fitted classifier as an ONNX graph with the prior and the cost among its inputs.
 
@@ -46,9 +48,9 @@ def export_onnx(classifier: Any, path: str | os.PathLike[str]) -> None:
     map, which moves with ``prior``. Rows must be dense.
 
     For a mixed table there is an input of shape (rows, 1) for each column instead of ``X``:
-    ``X.ward`` for the column ``ward``. Categories are strings; an empty string is a missing value.
-    Numbers are float64, and dates are days since 1970-01-01. The graph contains the levels of the
-    categories.
+    ``X.ward`` for the column ``ward``. Categories are strings in the form NFC of Unicode; an
+    empty string is a missing value. Numbers are float64, and dates are days since 1970-01-01. The
+    graph contains the levels of the categories.
 
     The graph agrees with Python to about 1e-7 in the score (1e-6 for networks, whose convolutions
     are computed in float32, 1e-9 for trees and kernels). Calibration has steps, so a row whose

@@ -22,6 +22,7 @@ from sklearn.pipeline import Pipeline
 from drpu._arrays import FloatArray
 from drpu._checks import check_flag, check_integer
 from drpu._codec import decode, encode
+from drpu._floats import default_errors
 from drpu._output import output_file
 from drpu.classifier.drpu import RatioClassifier
 from drpu.exceptions import ArtifactError, MissingExtraError
@@ -61,6 +62,7 @@ KIND_MODULES = (
 _CLOSE = 1e-3  # networks may be loaded to another device than they were saved from
 
 
+@default_errors
 def save(classifier: Any, path: StrPath, *, keep_rows: bool = False) -> None:
     """Write a fitted classifier to ``path``, without training rows and without pickle.
 
@@ -108,6 +110,7 @@ def save(classifier: Any, path: StrPath, *, keep_rows: bool = False) -> None:
             _compare(_trial_scores(record, classifier), _trial_scores(written, read_back))
 
 
+@default_errors
 def load(
     path: StrPath,
     *,
@@ -226,6 +229,7 @@ def _as_text(value: Any) -> str:
     return str(value)
 
 
+@default_errors
 def verify(
     path: StrPath,
     *,
@@ -260,6 +264,7 @@ def verify(
         return file.facts(file.record())
 
 
+@default_errors
 def inspect_file(path: StrPath, *, max_bytes: int = MAX_BYTES) -> tuple[FileSummary, Record]:
     """Facts about an artifact and its record, whose attributes are all numbers that the file holds.
 

@@ -15,6 +15,7 @@ from sklearn.base import BaseEstimator
 from drpu import models
 from drpu._arrays import BoolArray, FloatArray, IntArray
 from drpu._checks import check_integer, check_random_state, check_real
+from drpu._floats import DefaultErrors
 from drpu._progress import part, progress
 from drpu.exceptions import DataError, DataTypeError, LabelError, ParameterError
 from drpu.models.crossfit import Folds, resolve_holdout
@@ -140,7 +141,7 @@ class RowsOnCluster(Protocol):
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class FrameLearner(Accepts, BaseEstimator, ABC):  # type: ignore[misc]
+class FrameLearner(DefaultErrors, Accepts, BaseEstimator, ABC):  # type: ignore[misc]
     """Base class of the ways to learn a density ratio from a distributed data frame.
 
     The margin of boosted trees with the usual logistic loss is the log-ratio if weights give

@@ -18,6 +18,7 @@ from sklearn.utils import check_array
 from drpu._arrays import FloatArray, Rows, as_numpy
 from drpu._checks import check_size, check_weights, one_line, refuse_mask, unit_weights
 from drpu._codec import Kept
+from drpu._floats import DefaultErrors
 from drpu._samples import Sample, SamplePair, without_repeats
 from drpu.exceptions import (
     ArtifactError,
@@ -52,7 +53,7 @@ class Accepts:
 # -- functions ------------------------------------------------------------------------------------
 
 
-class Function(Kept, Accepts, ABC):
+class Function(DefaultErrors, Kept, Accepts, ABC):
     """A log-ratio log p(x | positive) / p(x | unlabeled), or another score, as a function of rows.
 
     A new kind of function is a frozen dataclass with ``n_columns`` and ``_score``. Its annotations
@@ -232,7 +233,7 @@ def within_limits(scores: FloatArray) -> FloatArray:
 # -- learners -------------------------------------------------------------------------------------
 
 
-class RatioLearner(Accepts, BaseEstimator, ABC):  # type: ignore[misc]
+class RatioLearner(DefaultErrors, Accepts, BaseEstimator, ABC):  # type: ignore[misc]
     """A way to learn a density ratio p(x | positive) / p(x | unlabeled) from the two samples.
 
     A new learner is one file with one subclass, which implements ``fit_checked``, and with the

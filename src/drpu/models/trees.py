@@ -41,6 +41,7 @@ def tree_data(
 
     positive = pair.positive.rows
     unlabeled = pair.unlabeled.rows
+    _check_codes((positive, unlabeled), categories)
     if is_sparse(positive) or is_sparse(unlabeled):
         rows = tree_rows(pair.stacked())
     else:
@@ -65,6 +66,23 @@ def category_columns(categories: Sequence[int], columns: int) -> Any:
     return [int(j) for j in categories] or "auto"
 
 
+def _check_codes(samples: Sequence[Rows], categories: Any) -> None:
+    """Raise unless the codes of categories are small enough for their sets of bits."""
+    if categories == "auto":
+        return
+    for rows in samples:
+        for j in categories:
+            codes = rows[:, [j]]
+            if is_sparse(codes):
+                codes = codes.toarray()
+            largest = np.fmax.reduce(codes, axis=None, initial=0.0)  # not NaN
+            if largest >= MOST_CODES:
+                raise DataError(
+                    f"column {j} has the category code {largest:.0f}: codes must be below "
+                    f"{MOST_CODES}. Number the levels from 0."
+                )
+
+
 def category_settings(categories: Sequence[int]) -> dict[str, Any]:
     """Settings of splits on categories: one level against the others, as for an indicator column.
 
@@ -76,6 +94,9 @@ def category_settings(categories: Sequence[int]) -> dict[str, Any]:
 # -- trees ----------------------------------------------------------------------------------------
 
 MOST_DEPTH = 1000  # most splits between root and leaf, to bound the time for a row
+MOST_CODES = 2**16  # codes of a category are whole numbers below this, so a set has 2048 words
+_WORD = 32  # bits of a word of a set of categories
+_TEXTS_AT_ONCE = 4096  # a number as a Python object takes many times the bytes of its text
 
 _CATEGORICAL, _LEFT, _ZERO, _NAN = 1, 2, 4, 8  # bits of a decision, as LightGBM numbers them
 # An infinite threshold separates numbers from missing values.
@@ -146,7 +167,10 @@ class Trees(Kept):
         _need(np.array_equal(sets, ranks), "each split on a category must have its own set")
         ends = self.bounds[[0, -1]].tolist() if len(self.bounds) else []
         _need(ends == [0, len(self.bits)], "the sets of categories must be all of their bits")
-        _need(not (np.diff(self.bounds) < 0).any(), "the sets of categories must be in order")
+        words = np.diff(self.bounds)
+        _need(not (words < 0).any(), "the sets of categories must be in order")
+        few_codes = not (words > MOST_CODES // _WORD).any()
+        _need(few_codes, f"the codes of categories must be below {MOST_CODES}")
 
     @property
     def _is_categorical(self) -> BoolArray:
@@ -238,27 +262,27 @@ class Trees(Kept):
         threshold = self.threshold.copy()
         threshold[self._is_categorical] -= np.repeat(first_set[:-1], n_sets)
         of_splits = {
-            "split_feature": _texts(self.feature),
-            "threshold": _texts(threshold),
-            "decision_type": _texts(self.decision),
-            "left_child": _texts(self.left),
-            "right_child": _texts(self.right),
-            "internal_count": _texts(self._rows_below()),
+            "split_feature": self.feature,
+            "threshold": threshold,
+            "decision_type": self.decision,
+            "left_child": self.left,
+            "right_child": self.right,
+            "internal_count": self._rows_below(),
         }
-        of_leaves = {"leaf_value": _texts(self.value), "leaf_count": _texts(self.count)}
+        of_leaves = {"leaf_value": self.value, "leaf_count": self.count}
         split_start = self._split_start
         leaf_start = self._leaf_start
         blocks = []
         for tree in range(len(self)):
             lines = [f"num_leaves={self.leaves[tree]}", f"num_cat={n_sets[tree]}"]
-            for name, texts in of_splits.items():
-                lines.append(f"{name}={' '.join(texts[split_start[tree] : split_start[tree + 1]])}")
-            for name, texts in of_leaves.items():
-                lines.append(f"{name}={' '.join(texts[leaf_start[tree] : leaf_start[tree + 1]])}")
+            for name, numbers in of_splits.items():
+                lines.append(f"{name}={_text(numbers[split_start[tree] : split_start[tree + 1]])}")
+            for name, numbers in of_leaves.items():
+                lines.append(f"{name}={_text(numbers[leaf_start[tree] : leaf_start[tree + 1]])}")
             if n_sets[tree]:
                 bounds = self.bounds[first_set[tree] : first_set[tree + 1] + 1]
-                lines.append(f"cat_boundaries={' '.join(_texts(bounds - bounds[0]))}")
-                lines.append(f"cat_threshold={' '.join(_texts(self.bits[bounds[0] : bounds[-1]]))}")
+                lines.append(f"cat_boundaries={_text(bounds - bounds[0])}")
+                lines.append(f"cat_threshold={_text(self.bits[bounds[0] : bounds[-1]])}")
             blocks.append("\n".join([*lines, "is_linear=0", "shrinkage=1"]))
         return blocks
 
@@ -323,20 +347,22 @@ class Trees(Kept):
             return parts / len(self), mean_output / len(self)
         return parts, mean_output
 
-    def categories(self, k: int) -> IntArray:
-        """The categories that the k-th split on a category sends to the left."""
-        words = self.bits[self.bounds[k] : self.bounds[k + 1]]
-        return np.flatnonzero(words[:, None] >> np.arange(32, dtype=np.uint32) & 1)
-
 
 def _need(holds: bool, rule: str) -> None:
     if not holds:
         raise DataError(f"the trees are damaged: {rule}.")
 
 
-def _texts(values: NDArray[Any]) -> list[str]:
-    """Numbers as Python writes them: the shortest text that gives the same number again."""
-    return [repr(value) for value in values.tolist()]
+def _text(numbers: NDArray[Any]) -> str:
+    """Numbers as Python writes them: the shortest text that gives the same number again.
+
+    Few of them are Python objects at a time, because a file may contain very many.
+    """
+    texts = []
+    for start in range(0, len(numbers), _TEXTS_AT_ONCE):
+        some = numbers[start : start + _TEXTS_AT_ONCE].tolist()
+        texts.append(" ".join(map(repr, some)))
+    return " ".join(texts)
 
 
 def _blocks_of_text(text: str) -> list[str]:
@@ -555,6 +581,8 @@ _NO_SPLIT = "num_leaves=1\nnum_cat=0\nleaf_value=0.0\nleaf_count=1\nis_linear=0\
 
 # -- ONNX -----------------------------------------------------------------------------------------
 
+_INT64, _UINT32 = 7, 12  # numbers of types in ONNX
+
 
 def onnx_tree_sum(graph: Graph, trees: Trees, X: str) -> str:
     """The sum of the trees for each row, of shape (rows, 1) in float64.
@@ -657,19 +685,43 @@ def _onnx_columns(
     """The column of each split, and rows with a column for each set of categories, 1 if inside.
 
     The operator has a mode for equality, but runtimes merge such nodes, and not always correctly.
+    Equal sets of a column share one. The bits are looked up as LightGBM does, so the graph is not
+    larger than the trees.
     """
     feature = trees.feature.astype(np.int64)
     places: dict[tuple[int, bytes], int] = {}
-    columns = []
+    different = []
     for k, split in enumerate(np.flatnonzero(categorical)):
-        codes = trees.categories(k)
-        key = int(feature[split]), codes.tobytes()
+        words = trees.bits[trees.bounds[k] : trees.bounds[k + 1]]
+        key = int(feature[split]), words.tobytes()
         if key not in places:
-            places[key] = trees.n_columns + len(places)
-            column = graph.op("Gather", X, graph.constant([feature[split]], np.int64), axis=1)
-            is_code = graph.op("Equal", column, codes[None].astype(np.float64))
-            columns.append(graph.total(graph.double(is_code)))
-        feature[split] = places[key]
-    if columns:
-        X = graph.op("Concat", X, *columns, axis=1)
-    return feature, X
+            places[key] = len(places)
+            different.append(k)
+        feature[split] = trees.n_columns + places[key]
+    if not different:
+        return feature, X
+    column_of_set = trees.feature[categorical][different]
+    codes = graph.op("Gather", X, graph.constant(column_of_set, np.int64), axis=1)
+    inside = _onnx_in_sets(graph, trees, different, codes)
+    return feature, graph.op("Concat", X, inside, axis=1)
+
+
+def _onnx_in_sets(graph: Graph, trees: Trees, sets: Sequence[int], codes: str) -> str:
+    """Whether the code in each column is in the set of that column, as 0 or 1 in float64."""
+    op = graph.op
+
+    def whole(values: Any) -> str:
+        return graph.constant(values, np.int64)
+
+    first_word = trees.bounds[:-1][sets]
+    n_words = np.diff(trees.bounds)[sets]
+    is_code = op("GreaterOrEqual", codes, 0.0)  # not NaN
+    code = op("Cast", op("Min", op("Where", is_code, codes, 0.0), float(MOST_CODES)), to=_INT64)
+    word = op("Div", code, whole(_WORD))
+    known = op("And", is_code, op("Less", word, whole(n_words)))
+    no_code = len(trees.bits)  # the position of a word without bits, after all others
+    position = op("Where", known, op("Add", word, whole(first_word)), whole(no_code))
+    words = op("Gather", graph.constant(np.append(trees.bits, 0), np.uint32), position)
+    bit = op("Cast", op("Mod", code, whole(_WORD)), to=_UINT32)
+    shifted = op("BitShift", words, bit, direction="RIGHT")
+    return graph.double(op("Mod", shifted, graph.constant(2, np.uint32)))

@@ -17,6 +17,7 @@ from drpu import priors
 from drpu._arrays import FloatArray
 from drpu._checks import check_fraction, check_numbers, check_prior, check_scores
 from drpu._codec import Array, Number, kept
+from drpu._floats import default_errors
 from drpu.exceptions import DataError
 from drpu.priors.tails import ScoreTails
 
@@ -127,6 +128,7 @@ def population_ratio(ratio: FloatArray, labelled_share: float) -> FloatArray:
 # -- from ratios to probabilities -------------------------------------------------------------
 
 
+@default_errors
 def ratio_threshold(
     train_prior: float | PriorEstimate, test_prior: float | PriorEstimate, *, cost: float = 0.5
 ) -> float:
@@ -183,6 +185,7 @@ def ratio_threshold(
     return against / level
 
 
+@default_errors
 def shift_posterior(
     posterior: npt.ArrayLike, train_prior: float | PriorEstimate, test_prior: float | PriorEstimate
 ) -> FloatArray:

@@ -16,6 +16,7 @@ from scipy.linalg import cho_factor, cho_solve, eigh
 
 from drpu._arrays import FloatArray, IntArray, Rows, as_numpy
 from drpu._checks import check_choice, check_integer
+from drpu._floats import default_errors_in
 from drpu._samples import is_sparse
 from drpu.exceptions import DataError, DataTypeError, PriorBoundaryWarning
 from drpu.priors.estimate import PriorEstimate
@@ -185,6 +186,7 @@ GAP = 1e-5  # certified error of a distance, in units of the distance between U 
 START_GAP = 1e-4  # the same for the initial slope, which has a longer step
 
 
+@default_errors_in
 @dataclass(eq=False, repr=False)
 class KernelMeanPrior:
     r"""KM1 and KM2: estimators of the class prior from features.

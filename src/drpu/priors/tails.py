@@ -14,6 +14,7 @@ from drpu import priors
 from drpu._arrays import FloatArray, IntArray
 from drpu._checks import check_integer, check_scores, check_weights
 from drpu._codec import Array, As, Number, Whole, kept
+from drpu._floats import default_errors_in
 from drpu._fork import ObjectLock
 from drpu.exceptions import DataError
 
@@ -138,6 +139,7 @@ def equal_counts(a: IntArray | FloatArray, b: IntArray | FloatArray) -> bool:
     return bool(np.allclose(a, b, rtol=1e-12, atol=1e-12 * max(1.0, float(np.abs(a).sum()))))
 
 
+@default_errors_in
 class ScoreTails:
     """Counts of scores in the cells cut by the holdout-positive scores.
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from drpu._arrays import FloatArray
 from drpu._checks import check_integer, check_numbers, require
+from drpu._floats import default_errors
 from drpu._progress import progress, progress_bar
 from drpu._samples import indexable, is_sparse
 from drpu.classifier.drpu import RatioClassifier
@@ -140,6 +141,7 @@ def column_names(batch: Any) -> list[Any]:
     return list(batch.columns)
 
 
+@default_errors
 def count_batches(
     classifier: RatioClassifier,
     source: Any,
@@ -202,6 +204,7 @@ def count_batches(
     return total
 
 
+@default_errors
 def score_batches(
     classifier: RatioClassifier,
     source: Any,

@@ -15,6 +15,7 @@ from scipy.special import betaln
 from drpu._arrays import FloatArray, Rows
 from drpu._checks import check_fraction, check_integer
 from drpu._codec import POSITIVE, Array, Number, Whole, decode, encode, kept
+from drpu._floats import default_errors_in
 from drpu._fork import ObjectLock
 from drpu._output import output_file
 from drpu.classifier.drpu import AdaptedClassifier, RatioClassifier
@@ -265,6 +266,7 @@ class PriorReading:
         return ", ".join(parts)
 
 
+@default_errors_in
 class PriorMonitor:
     """Follows the prior of a stream of batches; keeps counts and no rows.
 

@@ -27,6 +27,7 @@ from drpu.models.clusters import MOST_LABELS, Counts, FrameFit, FrameLearner, Pl
 from drpu.models.trees import Trees, trees_from_xgboost
 from drpu.priors.tails import ScoreTails
 from drpu.scale.batches import OUTPUTS, BatchReader
+from drpu.tables.columns import DateColumn
 from drpu.tables.encoder import TableEncoder
 from drpu.tables.frames import read_frame
 from drpu.tables.summaries import ColumnSummary, TableSummary
@@ -79,7 +80,7 @@ def count(
         reader = shared.value
         for batch in batches:
             if batch.num_rows:
-                part = reader.read(wall_clock(batch))
+                part = reader.read(wall_clock(batch, _zoned_columns(reader.classifier)))
                 yield reader.classifier.count(part.rows, sample_weight=part.weight)
 
     with plain_errors():
@@ -104,7 +105,7 @@ def score(classifier: RatioClassifier, frame: Any, columns: Sequence[str] | None
         reader = shared.value
         for batch in batches:
             if batch.num_rows:
-                part = reader.read(wall_clock(batch))
+                part = reader.read(wall_clock(batch, _zoned_columns(reader.classifier)))
                 outputs = reader.classifier._outputs(part.rows)
                 table = pa.Table.from_batches([batch])
                 for name, values in outputs.items():
@@ -189,20 +190,28 @@ def _plus(a: Any, b: Any) -> Any:
     return a + b
 
 
-def wall_clock(batch: Any) -> Any:
+def wall_clock(batch: Any, zoned: Sequence[str] = ()) -> Any:
     """The batch as a table, with dates in the time zone of the session and without a zone.
 
     Spark moves dates without a zone to UTC when they enter a frame; a date must not depend on the
-    session. ``toPandas`` gives the same dates.
+    session. ``toPandas`` gives the same dates. The columns ``zoned`` keep their zone.
     """
     import pyarrow.compute as compute
 
     columns = []
-    for column in batch.columns:
-        if getattr(column.type, "tz", None) is not None:
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        if getattr(column.type, "tz", None) is not None and name not in zoned:
             column = compute.local_timestamp(column)
         columns.append(column)
     return pa.Table.from_arrays(columns, names=batch.schema.names)
+
+
+def _zoned_columns(classifier: RatioClassifier) -> list[str]:
+    """Names of the columns whose training dates had a time zone."""
+    if classifier.table_ is None:
+        return []
+    dates = [column for column in classifier.table_.columns if isinstance(column, DateColumn)]
+    return [column.name for column in dates if column.zoned]
 
 
 def _is_classic(frame: Any) -> bool:

@@ -20,6 +20,7 @@ from sklearn.utils import Tags
 from drpu._arrays import FloatArray
 from drpu._checks import check_weights
 from drpu._codec import Kept, Text, kept, kind_of
+from drpu._floats import DefaultErrors
 from drpu.exceptions import DataTypeError
 from drpu.models.crossfit import Folds
 from drpu.models.learner import Function
@@ -83,7 +84,7 @@ def record_of(classifier: Any) -> Record:
     return record
 
 
-class PUClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class PUClassifier(DefaultErrors, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Base of the classifiers of drpu, which know their columns and can be saved."""
 
     n_features_in_: int

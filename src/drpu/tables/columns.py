@@ -7,6 +7,7 @@ its own and its place in :data:`drpu.tables.encoder.COLUMN_TYPES`.
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Mapping
@@ -36,11 +37,16 @@ from drpu.tables.values import (
     distinct_values,
     hash_of,
     is_missing_cell,
+    is_whole,
+    level_name,
     numeric,
     read_rows,
     unusable,
+    zones_of,
+    zones_of_type,
 )
 
+_CODE = re.compile(r"0\d+")  # digits with leading zeros, such as a postal code
 LEFT_OUT = "left out"
 MISSING = 0  # code of a missing value
 OTHER = 1  # code of rare and unseen levels
@@ -62,8 +68,6 @@ class Column(Kept, ABC):
     has_codes: ClassVar[bool] = False  # whether encoded values are codes of levels
     # Whether a program that reads text files may parse the column; otherwise it leaves it as text.
     may_be_parsed: ClassVar[bool] = False
-    # Code of the note that users get about every column of the type, see drpu.tables.notes.
-    note: ClassVar[str] = ""
 
     @classmethod
     @abstractmethod
@@ -78,6 +82,11 @@ class Column(Kept, ABC):
     def width(self) -> int:
         """Number of encoded columns; 0 if the column is not used."""
         return 1
+
+    @property
+    def note(self) -> str:
+        """Code of the note that users get about the column, see drpu.tables.notes."""
+        return ""
 
     @property
     def levels(self) -> tuple[str, ...]:
@@ -131,10 +140,18 @@ class NumberColumn(Column):
     kind: ClassVar[str] = NUMBER
     is_number: ClassVar[bool] = True
     may_be_parsed: ClassVar[bool] = True
+    # Whether the training rows had them as text; unknown after loading.
+    from_text: Annotated[bool, NotKept] = field(default=False, compare=False)
 
     @classmethod
     def learn(cls, name: str, summary: ColumnSummary) -> Self | None:  # noqa: D102
-        return cls(name) if summary.is_kind(NUMBER) else None
+        if not summary.is_kind(NUMBER):
+            return None
+        return cls(name, from_text=summary.texts and bool(summary.levels))
+
+    @property
+    def note(self) -> str:  # noqa: D102
+        return "numbers-as-text" if self.from_text else ""
 
     def encode(self, series: nw.Series[Any]) -> FloatArray:  # noqa: D102
         if declared_kind(series.dtype) == NUMBER:
@@ -147,39 +164,69 @@ class NumberColumn(Column):
 class DateColumn(Column):
     """Dates, and strings that are all dates as in 2026-06-30: days since 1970-01-01.
 
-    Durations and times of the day are days, too.
+    Durations and times of the day are days, too. ``zoned`` is whether the training dates had a time
+    zone; None if some had one, or they were durations or times. Dates with a zone are those of
+    clocks in UTC. Dates of the other kind would be hours away, so they are refused.
     """
 
     kind: ClassVar[str] = DATE
     may_be_parsed: ClassVar[bool] = True
+    zoned: bool | None = None
 
     @classmethod
     def learn(cls, name: str, summary: ColumnSummary) -> Self | None:  # noqa: D102
-        return cls(name) if summary.is_kind(DATE) else None
+        if not summary.is_kind(DATE):
+            return None
+        zoned = None
+        if len(summary.zones) == 1:
+            (zoned,) = summary.zones
+        return cls(name, zoned)
 
     def encode(self, series: nw.Series[Any]) -> FloatArray:  # noqa: D102
         kind = declared_kind(series.dtype)
         if kind == NUMBER:
             raise DataTypeError(f"column {self.name!r} had dates in training and has numbers here.")
         if kind == DATE:
+            self._check_zones(zones_of_type(series.dtype))
             return days(series)
-        return _read(self, series)
+        encoded = _read(self, series)
+        if self.zoned is not None:
+            self._check_zones(zones_of(set(series.to_list())))
+        return encoded
+
+    def _check_zones(self, zones: frozenset[bool]) -> None:
+        """Raise if dates have a time zone and those of training had none, or the other way."""
+        if self.zoned is None or zones <= {self.zoned}:
+            return
+        if self.zoned:
+            raise DataTypeError(
+                f"column {self.name!r} had dates with a time zone in training, and has dates "
+                "without one here: add the zone, as in 2026-06-30T12:00+02:00."
+            )
+        raise DataTypeError(
+            f"column {self.name!r} had dates without a time zone in training, and has dates with "
+            "one here: convert them to the clocks of training, and remove the zone."
+        )
 
 
 @kept("left-out-column")
 @dataclass(frozen=True)
 class LeftOutColumn(Column):
-    """Identifiers: different strings without spaces, or different whole numbers in order."""
+    """Identifiers: different strings without spaces, or different whole numbers in order.
+
+    Different strings of digits are identifiers if most are too long to be exact as numbers.
+    """
 
     kind: ClassVar[str] = LEFT_OUT
-    note: ClassVar[str] = "left-out"
 
     @classmethod
     def learn(cls, name: str, summary: ColumnSummary) -> Self | None:  # noqa: D102
+        different = summary.share_of_different_strings >= ID_SHARE
         if summary.is_kind(NUMBER):
-            identifies = summary.counts_up
+            long_codes = different and summary.whole and summary.exact <= 0.5
+            identifies = summary.counts_up or long_codes
         else:
-            identifies = summary.share_of_different_strings >= ID_SHARE and summary.spaced <= 0.5
+            identifies = different and summary.spaced <= 0.5
         return cls(name) if identifies else None
 
     def encode(self, series: nw.Series[Any]) -> FloatArray:  # noqa: D102
@@ -188,6 +235,10 @@ class LeftOutColumn(Column):
     @property
     def width(self) -> int:  # noqa: D102
         return 0
+
+    @property
+    def note(self) -> str:  # noqa: D102
+        return "left-out"
 
 
 @kept("category-column")
@@ -232,6 +283,12 @@ class CategoryColumn(Column):
             rare = 1 - sum(n for n in rows if n > FEWEST_ROWS) / summary.present
         return cls(name, levels, rows, rare)
 
+    @property
+    def note(self) -> str:  # noqa: D102
+        has_leading_zeros = any(_CODE.fullmatch(level) for level in self.levels)
+        is_code = has_leading_zeros and all(is_whole(level) for level in self.levels)
+        return "codes" if is_code else ""
+
     def encode(self, series: nw.Series[Any]) -> FloatArray:  # noqa: D102
         distinct, rows = distinct_values(self.name, series.to_list())
         codes = [self._code(value) for value in distinct]
@@ -241,8 +298,10 @@ class CategoryColumn(Column):
         if is_missing_cell(value):
             return MISSING
         is_text = isinstance(value, str)
-        if is_text and value in self._codes:
-            return self._codes[value]
+        if is_text:
+            code = self._codes.get(level_name(value))
+            if code is not None:
+                return code
         codes = self._codes_by_common_name.get(common_name(value), [])
         if len(codes) == 1:
             return codes[0]
@@ -309,7 +368,7 @@ class CategoryColumn(Column):
         return None
 
     def onnx(self, graph: Any, column: str) -> tuple[str, bool]:
-        """Codes of a column of strings; the empty string is a missing value."""
+        """Codes of a column of strings in NFC; the empty string is a missing value."""
         codes = np.arange(FIRST, FIRST + len(self.levels), dtype=float)
         encoded = graph.op(
             "LabelEncoder",

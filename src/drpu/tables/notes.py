@@ -95,6 +95,17 @@ _TEXTS = {
         "",
         "",
     ),
+    "numbers-as-text": (
+        "{column!r} holds numbers as text and is read as numbers; if they are codes, such as "
+        "account numbers, declare it a category",
+        "",
+        "",
+    ),
+    "codes": (
+        "{column!r} holds digits with leading zeros, as codes have, and is a category",
+        "",
+        "",
+    ),
     "text": ("{column!r} is free text, read as {number:.0f} columns", "", ""),
 }
 

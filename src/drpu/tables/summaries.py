@@ -35,9 +35,12 @@ from drpu.tables.values import (
     level_name,
     numeric,
     read_distinct,
+    zones_of,
+    zones_of_type,
 )
 
 FEWEST_VALUES = 20  # with fewer values, "all are different" is no sign of an identifier
+EXACT_DIGITS = 15  # whole numbers of so many digits differ as floats, too
 MOST_DIFFERENT = 2**14  # different values of a summary; for columns with more, it is approximate
 
 
@@ -68,6 +71,7 @@ class ColumnSummary:
     readable: frozenset[str] = frozenset(READERS)  # kinds that all values can be read as
     texts: bool = True  # whether all values are strings
     whole: bool = True  # whether all values are whole numbers
+    zones: frozenset[bool] = frozenset()  # whether dates have a time zone: one answer or both
     # Whole numbers that are all different and in order in each part; None if they are not.
     runs: tuple[Run, ...] | None = ()
     levels: Mapping[str, int] = field(default_factory=dict)
@@ -76,9 +80,19 @@ class ColumnSummary:
     most: float = MOST_DIFFERENT  # maximum number of different values to keep
 
     @classmethod
-    def of_kind(cls, kind: str, rows: int = 1) -> ColumnSummary:
+    def of_kind(
+        cls, kind: str, rows: int = 1, zones: frozenset[bool] = frozenset()
+    ) -> ColumnSummary:
         """The summary of a column whose type determines its kind, without reading rows."""
-        return cls(frozenset([kind]), rows=rows, present=rows, whole=False, runs=None)
+        return cls(
+            frozenset([kind]),
+            rows=rows,
+            present=rows,
+            texts=False,
+            whole=False,
+            zones=zones,
+            runs=None,
+        )
 
     def __add__(self, other: ColumnSummary) -> ColumnSummary:
         if not self.rows:
@@ -100,6 +114,7 @@ class ColumnSummary:
             readable=self.readable & other.readable,
             texts=self.texts and other.texts,
             whole=self.whole and other.whole,
+            zones=self.zones | other.zones,
             runs=runs,
             levels=_frequent(levels, self.most),
             sample=sample,
@@ -132,8 +147,16 @@ class ColumnSummary:
     @property
     def spaced(self) -> float:
         """Share of the different values that have several words."""
+        return self._share_of_values(lambda text: len(text.split()) > 1)
+
+    @property
+    def exact(self) -> float:
+        """Share of the different values with so few letters that they are exact as a float."""
+        return self._share_of_values(lambda text: len(text) <= EXACT_DIGITS)
+
+    def _share_of_values(self, holds: Callable[[str], bool]) -> float:
         texts = self.levels if self.sample is None else self.sample.values()
-        return sum(len(text.split()) > 1 for text in texts) / max(1, len(texts))
+        return sum(map(holds, texts)) / max(1, len(texts))
 
     def sampled_values(self) -> list[str]:
         """At most 16,384 different values as text, by hash: a random sample if there are more."""
@@ -211,11 +234,14 @@ def summarize(
     if source in (VALUES, CATEGORY):
         return _summary_of_values(name, series.to_list(), place, source, most)
     if source != NUMBER or not series.dtype.is_integer():
-        return ColumnSummary.of_kind(source, rows=len(series))
+        zones = zones_of_type(series.dtype)
+        return ColumnSummary.of_kind(source, rows=len(series), zones=zones)
     numbers = numeric(series)
     present = int((~np.isnan(numbers)).sum())
     runs = _runs(numbers, place)
-    return ColumnSummary(frozenset([NUMBER]), rows=len(series), present=present, runs=runs)
+    return ColumnSummary(
+        frozenset([NUMBER]), rows=len(series), present=present, texts=False, runs=runs
+    )
 
 
 def _summary_of_values(
@@ -238,6 +264,7 @@ def _summary_of_values(
         if example is None and not is_plain(value):
             example = value
     readable = frozenset(kind for kind, read in READERS.items() if _reads_all(read, present))
+    zones = zones_of(present) if DATE in readable else frozenset()
     runs = None
     if whole and NUMBER in readable and source == VALUES:
         runs = _runs(read_distinct(distinct, READERS[NUMBER])[rows], place)
@@ -251,6 +278,7 @@ def _summary_of_values(
         readable=readable,
         texts=texts,
         whole=whole,
+        zones=zones,
         runs=runs,
         levels=_frequent(levels, most),
         sample=sample,

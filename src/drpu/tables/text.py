@@ -51,7 +51,6 @@ class TextColumn(Column):
     """
 
     kind: ClassVar[str] = TEXT
-    note: ClassVar[str] = "text"
     # hashes of the words and their parts, in ascending order
     words: Annotated[IntArray, Array("w", dtype="int64", low=0, high=BUCKETS - 1)]
     weights: Annotated[FloatArray, Array("w", low=POSITIVE, high=100)]  # their weights for rarity
@@ -91,7 +90,8 @@ class TextColumn(Column):
         projected = []
         for weighted in self._weighted(texts):
             projected.append(np.asarray(weighted @ self.directions, dtype=np.float64))
-        return np.hstack([np.concatenate(projected), shapes])
+        shape_columns = np.array(shapes, dtype=np.float64).reshape(len(texts), _SHAPES)
+        return np.hstack([np.concatenate(projected), shape_columns])
 
     def without_each_word(self, value: Any) -> Iterator[tuple[str, str]]:
         """Each different word of a text, and the text without it; of at most 200 words."""
@@ -104,6 +104,10 @@ class TextColumn(Column):
     @property
     def width(self) -> int:  # noqa: D102
         return int(self.directions.shape[1] + _SHAPES)
+
+    @property
+    def note(self) -> str:  # noqa: D102
+        return "text"
 
     def cells(self) -> list[Cells | None]:
         """Quantiles for the first directions and the shape; other directions are not compared."""

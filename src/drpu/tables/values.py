@@ -11,7 +11,8 @@ import hashlib
 import math
 import re
 import sys
-from collections.abc import Callable, Sequence
+import unicodedata
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Annotated, Any
@@ -38,7 +39,10 @@ _NUMBERS = (bool, np.bool_, int, float, np.number, Decimal)
 _DAY = 86_400_000_000  # microseconds
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _TRUTH = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
-_PLAIN_NUMBER = re.compile(r"[+-]?(0|[1-9]\d{0,14})?(\.\d*)?([eE][+-]?\d{1,3})?")
+# Leading zeros are those of codes. Python reads no more than 4300 digits as an integer.
+_WHOLE_NUMBER = r"[+-]?(0|[1-9]\d{0,4299})"
+_PLAIN_NUMBER = re.compile(rf"({_WHOLE_NUMBER}|[+-]?)(\.\d*)?([eE][+-]?\d{{1,3}})?")
+_PLAIN_WHOLE_NUMBER = re.compile(_WHOLE_NUMBER)
 _ISO_DATE = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d(:?\d\d.*)?)?")
 _ISO_TIME = re.compile(r"\d\d:\d\d(:\d\d(\.\d+)?)?")
 
@@ -182,7 +186,12 @@ def is_plain(value: Any) -> bool:
 
 
 def level_name(value: Any) -> str:
-    """The name of the level of a value; 1.0 has that of 1, and a midnight that of its day."""
+    """The name of the level of a value; 1.0 has that of 1, and a midnight that of its day.
+
+    Texts are in NFC: two forms of Unicode for one letter look the same.
+    """
+    if isinstance(value, str):
+        return unicodedata.normalize("NFC", value)
     if isinstance(value, (float, np.floating)) and float(value).is_integer():
         return str(int(value))
     if isinstance(value, dt.datetime) and value.tzinfo is None and value.time() == dt.time():
@@ -200,12 +209,14 @@ def common_name(value: Any) -> str:
     text = value.strip()
     if text in _TRUTH:
         return level_name(_TRUTH[text])
+    if _PLAIN_WHOLE_NUMBER.fullmatch(text):
+        return str(int(text))  # as a float, long numbers would be equal
     for read in (_plain_number, _moment):
         try:
             return level_name(read(text))
         except ValueError:
             continue
-    return value
+    return level_name(value)
 
 
 def hash_of(text: str) -> int:
@@ -274,6 +285,39 @@ def _moment(text: str) -> dt.datetime:
     if not _ISO_DATE.fullmatch(text):
         raise ValueError(f"a value is not a date as in 2026-06-30: {text[:40]!r}.")
     return dt.datetime.fromisoformat(text)
+
+
+def has_zone(value: Any) -> bool | None:
+    """Whether a date has a time zone; None for times of the day and missing values."""
+    if isinstance(value, str):
+        text = value.strip()
+        if text in NULL_WORDS or _ISO_TIME.fullmatch(text):
+            return None
+        value = _moment(text)
+    if isinstance(value, dt.datetime):
+        return value.tzinfo is not None
+    if isinstance(value, (dt.date, np.datetime64)):
+        return False
+    return None
+
+
+def zones_of(values: Iterable[Any]) -> frozenset[bool]:
+    """Whether dates have a time zone: one or both answers, or none if there are no dates."""
+    zones = set()
+    for value in values:
+        zone = None if is_missing_cell(value) else has_zone(value)
+        if zone is not None:
+            zones.add(zone)
+    return frozenset(zones)
+
+
+def zones_of_type(dtype: Any) -> frozenset[bool]:
+    """The same for a column of dates by its type."""
+    if isinstance(dtype, nw.Datetime):
+        return frozenset([dtype.time_zone is not None])
+    if dtype == nw.Date:
+        return frozenset([False])
+    return frozenset()
 
 
 # Kinds of columns that can be recognised value by value, with the function that reads a value.

@@ -1,0 +1,145 @@
+"""Forms of one value have one code or number; forms that mean something else are refused or noted."""
+
+import unicodedata
+
+import numpy as np
+import pytest
+
+from drpu import BoostedRatio, DRPUClassifier
+from drpu.exceptions import DataError, DataTypeError
+from drpu.tables.columns import CategoryColumn, DateColumn, LeftOutColumn, NumberColumn
+from drpu.tables.encoder import TableEncoder
+from drpu.tables.frames import read_frame
+from drpu.tables.notes import table_notes
+from drpu.tables.values import common_name
+
+pd = pytest.importorskip("pandas")
+pytestmark = pytest.mark.filterwarnings("ignore::drpu.exceptions.DRPUWarning")
+
+
+def encoded(values, new=None):
+    """The column that training learns from the values, and the numbers of new values."""
+    encoder, rows = TableEncoder.fit([read_frame(pd.DataFrame({"x": values}))])
+    if new is not None:
+        rows = encoder.transform(read_frame(pd.DataFrame({"x": new})))
+    return encoder.columns[0], rows[:, 0]
+
+
+# -- dates -----------------------------------------------------------------------------------------
+
+NAIVE = pd.Series(pd.to_datetime("2026-03-01T12:00") + pd.to_timedelta(np.arange(60) % 7, unit="D"))
+ZONED = NAIVE.dt.tz_localize("Europe/Berlin")
+AS_TEXT = {"naive": [str(day.isoformat()) for day in NAIVE], "zoned": [day.isoformat() for day in ZONED]}
+DATES = {
+    "naive": {"type": NAIVE, "text": AS_TEXT["naive"], "objects": NAIVE.astype(object)},
+    "zoned": {"type": ZONED, "text": AS_TEXT["zoned"], "objects": ZONED.astype(object)},
+}
+
+
+@pytest.mark.parametrize("new", ["type", "text", "objects"])
+@pytest.mark.parametrize("trained", ["type", "text", "objects"])
+@pytest.mark.parametrize(("had", "has"), [("zoned", "naive"), ("naive", "zoned")])
+def test_dates_with_and_without_a_zone_are_not_mixed(had, has, trained, new):
+    column, days = encoded(DATES[had][trained], DATES[had][new])
+    assert isinstance(column, DateColumn)
+    assert column.zoned == (had == "zoned")
+    np.testing.assert_array_equal(days, encoded(DATES[had][trained])[1])
+    with pytest.raises(DataTypeError, match=r"column 'x' had dates with.* a time zone"):
+        encoded(DATES[had][trained], DATES[has][new])
+
+
+def test_an_instant_is_one_day_in_every_zone():
+    _, days = encoded(ZONED, ZONED.dt.tz_convert("Asia/Tokyo"))
+    np.testing.assert_array_equal(days, encoded(ZONED)[1])
+
+
+@pytest.mark.parametrize("new", [[None] * 3, ["NA", "", None], pd.Series([pd.NaT] * 3, dtype=object)])
+def test_missing_dates_have_any_zone(new):
+    for had in DATES:
+        assert np.isnan(encoded(DATES[had]["text"], new)[1]).all()
+
+
+def test_training_dates_of_both_kinds_accept_both():
+    mixed = AS_TEXT["naive"][:30] + AS_TEXT["zoned"][:30]
+    column, _ = encoded(mixed, AS_TEXT["zoned"])
+    assert column.zoned is None
+
+
+# -- texts -----------------------------------------------------------------------------------------
+
+
+def test_levels_are_compared_in_one_form_of_unicode():
+    levels = ["Übach", "Ñuñoa", "Łódź", "x"] * 10
+    other = [unicodedata.normalize("NFD", level) for level in levels]
+    assert other != levels
+    for trained, new in ((levels, other), (other, levels)):
+        column, codes = encoded(trained, new)
+        assert sorted(column.levels) == sorted(set(levels))
+        np.testing.assert_array_equal(codes, encoded(trained)[1])
+
+
+def test_an_empty_table_with_text_ends_in_a_typed_error():
+    rng = np.random.default_rng(0)
+    words = [f"word{i}" for i in range(30)]
+    frame = pd.DataFrame(
+        {"note": [" ".join(rng.choice(words, 6)) for _ in range(200)], "a": rng.normal(size=200)}
+    )
+    clf = DRPUClassifier(BoostedRatio(n_rounds=2), holdout=2, random_state=0)
+    clf.fit(frame, np.arange(200) % 5 == 0)
+    for call in (clf.predict, clf.ratio, clf.adapt, clf.contributions, clf.count):
+        with pytest.raises(DataError, match="0 sample"):
+            call(frame[:0])
+
+
+# -- numbers ---------------------------------------------------------------------------------------
+
+LARGE = [2**53 + 1, 2**53 + 2, 2**60, 10**30, -(10**17), 7] * 10
+
+
+def test_a_whole_number_and_its_text_are_one_number():
+    numbers = [float(number) for number in LARGE]
+    texts = [str(number) for number in LARGE]
+    for trained in (LARGE, texts, numbers):
+        for new in (LARGE, texts):
+            column, read = encoded(pd.Series(trained, dtype=object), pd.Series(new, dtype=object))
+            assert isinstance(column, NumberColumn)
+            np.testing.assert_array_equal(read, numbers)
+
+
+def test_long_codes_that_differ_in_the_last_digit_are_different_levels():
+    assert common_name("9007199254740993") != common_name("9007199254740992")
+    assert common_name(" 12 ") == common_name(12) == common_name("12.0")
+    levels = ["9007199254740993", "x"] * 10
+    _, codes = encoded(levels, ["9007199254740992", "9007199254740993"])
+    assert codes[0] != codes[1]
+
+
+# -- digits that are codes -------------------------------------------------------------------------
+
+
+def notes_of(values):
+    n = len(values)
+    frame = pd.DataFrame({"x": values, "a": np.random.default_rng(0).normal(size=n)})
+    encoder, rows = TableEncoder.fit([read_frame(frame)])
+    half = n // 2
+    notes = table_notes(rows[:half], rows[half:], encoder)
+    return encoder.columns[0], {note.code: str(note) for note in notes if note.column == "x"}
+
+
+def test_the_notes_say_what_digits_were_taken_for():
+    rng = np.random.default_rng(1)
+    few = rng.integers(100, 999, 40)
+    column, notes = notes_of([str(number) for number in rng.choice(few, 500)])
+    assert isinstance(column, NumberColumn)
+    assert "read as numbers" in notes["numbers-as-text"]
+    column, notes = notes_of([f"{number:05d}" for number in rng.choice(few, 500)])
+    assert isinstance(column, CategoryColumn)
+    assert "is a category" in notes["codes"]
+    column, notes = notes_of([f"{number:09d}" for number in rng.permutation(10**6)[:500]])
+    assert isinstance(column, LeftOutColumn)
+    assert "left out" in notes["left-out"]
+    column, notes = notes_of([str(10**17 + number) for number in rng.permutation(10**6)[:500]])
+    assert isinstance(column, LeftOutColumn)
+    column, notes = notes_of(rng.choice(few, 500))
+    assert isinstance(column, NumberColumn)
+    assert not notes

@@ -1,0 +1,88 @@
+"""Public calls do not depend on the floating-point state of their caller, and leave it as it was."""
+
+import inspect
+
+import numpy as np
+import pytest
+
+import drpu
+from drpu import (
+    DRPUClassifier,
+    KernelMeanPrior,
+    PriorMonitor,
+    ScoreTails,
+    UPUClassifier,
+    estimate_prior,
+    load,
+    make_gaussian_pu,
+    ratio_threshold,
+    save,
+    suspects,
+    verify,
+)
+from drpu._floats import DefaultErrors
+
+# Objects of numbers that compute nothing, and folds.
+PLAIN = {"Costs", "PriorEstimate", "PUStratifiedKFold"}
+
+pytestmark = pytest.mark.filterwarnings("ignore::drpu.exceptions.DRPUWarning")
+
+
+@pytest.fixture
+def raising():
+    before = np.seterr(all="raise")
+    yield
+    assert set(np.geterr().values()) == {"raise"}
+    np.seterr(**before)
+
+
+def public_methods(cls):
+    for name, value in vars(cls).items():
+        if not name.startswith("_") and inspect.isfunction(value):
+            yield name, value
+
+
+@pytest.mark.parametrize("name", sorted(set(drpu.__all__) - PLAIN - {"exceptions", "plots"}))
+def test_every_public_call_sets_its_own_state(name):
+    public = getattr(drpu, name)
+    if not isinstance(public, type):
+        assert hasattr(public, "has_default_errors")
+        return
+    bases = [cls for cls in public.__mro__ if cls.__module__.startswith("drpu.") and cls is not DefaultErrors]
+    methods = [method for cls in bases if issubclass(cls, DefaultErrors) for method in public_methods(cls)]
+    methods += public_methods(public)
+    assert [name for name, method in methods if not hasattr(method, "has_default_errors")] == []
+
+
+@pytest.mark.parametrize("model", ["auto", "kernel", "boosted"])
+def test_classifiers_work_where_floating_point_errors_raise(model, raising, tmp_path):
+    data = make_gaussian_pu(60, 240, prior=0.4, separation=3, random_state=0)
+    X, y = data.X_y()
+    clf = DRPUClassifier(model, holdout=2, random_state=0).fit(X, y)
+    adapted = clf.adapt(X)
+    plan = clf.plan_audit(X, n=20, random_state=0)
+    answered = clf.adapt(X, audit=plan.answer((X[plan.rows, 0] > 1).astype(int)))
+    for each in (clf, adapted, answered, clf.at_prior(0.1).at_cost(0.9), clf.at_budget(share=0.1)):
+        each.predict(X)
+        each.predict_proba(np.full((2, X.shape[1]), 1e90))
+        each.expected_performance()
+        each._repr_html_()
+    answered.evaluate(X[:50], (X[:50, 0] > 1).astype(int))
+    clf.adapt_by(X, by=np.arange(len(X)) % 2)
+    clf.sensitivity(2.0)
+    suspects(clf, X, y)
+    PriorMonitor(clf).update(X)
+    save(adapted, tmp_path / "a.drpu")
+    verify(tmp_path / "a.drpu")
+    np.testing.assert_array_equal(load(tmp_path / "a.drpu").predict(X), adapted.predict(X))
+
+
+def test_functions_work_where_floating_point_errors_raise(raising):
+    assert ratio_threshold(0.0, 1.0) == -np.inf
+    rng = np.random.default_rng(0)
+    scores = rng.normal(1, 1, 200) * 300
+    estimate_prior(scores, np.concatenate([scores, -scores]))
+    ScoreTails(scores).update(-scores).estimate()
+    X, y = make_gaussian_pu(60, 240, prior=0.4, random_state=0).X_y()
+    KernelMeanPrior().estimate(X[y == 1], X[y == 0])
+    UPUClassifier("linear", prior=0.4, random_state=0).fit(X, y).predict(X)
