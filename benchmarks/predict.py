@@ -24,13 +24,15 @@ from benchmarks._results import command_line, write_results
 from benchmarks._scale_data import draw, first_labelled, labelled
 from drpu import DRPUClassifier
 from drpu.exceptions import DRPUWarning
-from drpu.models.auto import AutoRatio
+from drpu.models.auto import AutoRatio, Average
 from drpu.models.boosted import BoostedFunction
 from drpu.models.learner import Function, RatioLearner
+from drpu.models.trees import TreeFunction
 
 ROWS = 5000  # of a large batch
 SINGLE, BLOCK, REPEATS = 100, 10, 7
 LAW = "network"
+SHAPLEY_ROWS = 500
 LIGHTGBM_ROUNDS = 100  # its own default
 SIZES = ["600:60", "4000:400", "12000:1200", "40000:4000", "50000:900"]
 
@@ -68,6 +70,27 @@ def row_costs(score: Callable[[Any], Any], new: Any) -> dict[str, float]:
     blocks = [new[start : start + BLOCK] for start in range(0, SINGLE, BLOCK)]
     alone = min(least(partial(one_by_one, score, block)) for block in blocks)
     return {"many_us": 1e6 * least(lambda: score(new)) / len(new), "alone_ms": 1e3 * alone / BLOCK}
+
+
+def shapley_values(member: TreeFunction, X: Any) -> Any:
+    """LightGBM's Shapley values of trees, without the mean output."""
+    values = member.trees.booster.predict(X, pred_contrib=True, num_threads=1)[:, :-1]
+    return values / len(member.trees) if member.trees.averaged else values
+
+
+def explained(clf: DRPUClassifier, new: Any) -> dict[str, Any]:
+    """Cost of the reasons of a row beside that of its label, and how close they are to Shapley values."""
+    reasons_us = 1e6 * least(lambda: clf.reasons(new)) / len(new)
+    few = new[:SHAPLEY_ROWS]
+    function = clf.model_.label_functions[0]
+    assert isinstance(function, Average)
+    trees = [member for member in function.members if isinstance(member, TreeFunction)]
+    start = time.process_time()
+    values = [shapley_values(member, few) for member in trees]
+    shapley_us = 1e6 * (time.process_time() - start) / len(few) * len(clf.model_.label_functions)
+    parts = [member.trees.contributions(few, 1)[0] for member in trees]
+    agreement = [np.corrcoef(a.ravel(), b.ravel())[0, 1] for a, b in zip(values, parts, strict=True)]
+    return {"reasons_us": reasons_us, "shapley_us": shapley_us, "correlation": float(min(agreement))}
 
 
 def measured(n: int, positives: int) -> dict[str, Any]:
@@ -109,6 +132,7 @@ def measured(n: int, positives: int) -> dict[str, Any]:
         "many_ratio_as_boosted": many / costs["lightgbm as boosted"]["many_us"],
         "many_ratio_averaged": costs["averaged predict"]["many_us"] / costs["lightgbm"]["many_us"],
         "alone_ratio": costs["predict"]["alone_ms"] / costs["lightgbm"]["alone_ms"],
+        "explained": explained(clf, new),
         "fit_seconds": fit,
         "fit_seconds_averaged": fit_averaged,
         "auc": float(roc_auc_score(truth, clf.decision_function(new))),

@@ -215,6 +215,26 @@ def predict() -> str:
     return _table(head, lines, source)
 
 
+def predict_reasons() -> str:
+    """Cost of explaining a row beside that of labelling it."""
+    source = _read("predict")
+    lines = []
+    for one in source["sizes"]:
+        cost = one["explained"]
+        lines.append(
+            [
+                f"{one['rows']:,}",
+                f"{one['positives']:,}",
+                f"{one['costs']['predict']['many_us']:.0f} µs",
+                f"{cost['reasons_us']:.0f} µs",
+                f"{cost['shapley_us']:,.0f} µs",
+                f"{cost['correlation']:.3f}",
+            ]
+        )
+    head = ["training rows", "positives", "`predict`", "`reasons`", "Shapley values", "correlation"]
+    return _table(head, lines, source)
+
+
 def predict_jobs() -> str:
     """Time of a fit with two jobs over that with one."""
     source = _read("predict")
@@ -744,6 +764,7 @@ TABLES = {
     "network": network,
     "predict": predict,
     "predict_jobs": predict_jobs,
+    "predict_reasons": predict_reasons,
 }
 for _file in ("peer_tables", "scale_tables"):
     TABLES |= _neighbour(_file).tables(_read, _table)

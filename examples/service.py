@@ -6,8 +6,6 @@ from sys import argv
 from urllib.parse import parse_qsl
 from wsgiref.simple_server import make_server
 
-import pandas as pd
-
 from drpu import load
 
 
@@ -20,11 +18,11 @@ def answer(classifier, rows, prior=None, cost=None):
 
 
 def app(classifier, request, start):
-    """Label rows that are sent as JSON: a WSGI application, each row treated alone."""
+    """Label a row or a list of rows that are sent as JSON: a WSGI application."""
     try:
         asked = {name: float(x) for name, x in parse_qsl(request["QUERY_STRING"])}
         rows = request["wsgi.input"].read(int(request["CONTENT_LENGTH"]))
-        content = answer(classifier, pd.DataFrame(json.loads(rows)), **asked)
+        content = answer(classifier, json.loads(rows), **asked)
         status = "200 OK"
     except (TypeError, ValueError) as error:  # every error of drpu about data
         status, content = "400 Bad Request", {"error": str(error)}

@@ -12,7 +12,7 @@ from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
 from sklearn.pipeline import Pipeline
 
 from drpu._arrays import BoolArray, IntArray, Rows
-from drpu._checks import check_fraction, check_prior
+from drpu._checks import check_flag, check_fraction, check_prior
 from drpu._floats import default_errors, default_errors_in
 from drpu.exceptions import ParameterError, PriorError
 from drpu.models.risks import bregman_risk
@@ -137,6 +137,12 @@ class CostScorer:
         Share of positives among the unlabeled rows.
     cost : float or Costs, default=0.5
         False-positive cost; with :class:`drpu.Costs` the score is an amount for each row.
+    own_cost : bool, default=False
+        Whether a classifier decides at the cost that it was fitted with, which a search over
+        ``cost`` needs; the score is still the expected cost at ``cost``. Otherwise it decides at
+        ``cost``, so that models are compared at the decisions that will be made, and the parameter
+        ``cost`` of the classifier has no effect on the score. docs/how-to/model.md, "Search over
+        costs and parameters", has an example of both.
 
     Notes
     -----
@@ -159,16 +165,20 @@ class CostScorer:
 
     prior: float
     cost: float = 0.5
+    own_cost: bool = False
 
     def __post_init__(self) -> None:
         check_prior("prior", self.prior)
         check_fraction("cost", self.cost)
+        check_flag("own_cost", self.own_cost)
 
     def __call__(self, estimator: Any, X: Rows, y: Any) -> float:
         """Score of a fitted classifier on rows that were not used for training."""
         X, classifier, positive, classes = _parts(estimator, X, y)
         if hasattr(classifier, "at_cost"):
-            classifier = classifier.at_prior(self.prior).at_cost(self.cost)
+            classifier = classifier.at_prior(self.prior)
+            if not self.own_cost:
+                classifier = classifier.at_cost(self.cost)
         flagged = np.asarray(classifier.predict(X) == classes[1])
         check_same_rows(len(flagged), len(positive))
         recall = float(flagged[positive].mean())

@@ -120,7 +120,7 @@ def test_a_missing_label_is_scored_as_not_positive(world, coding):
     assert same.score(X, labels, weight) == pytest.approx(plain.score(X, y, weight))
     for scorer in (AUCScorer(), CostScorer(PRIOR), ratio_risk_scorer):
         assert scorer(same, X, labels) == scorer(plain, X, y)
-    with pytest.raises(LabelError, match="must hold the labels of training"):
+    with pytest.raises(LabelError, match="the labels of training"):
         same.score(X[:2], ["strange", None])
 
 
@@ -160,3 +160,18 @@ def test_score_refuses_what_it_cannot_compare(world):
             clf.score(X, **wrong)
     with pytest.raises(LabelError, match="'maybe'"):
         clf.score(X, ["maybe"] * len(y))
+
+
+def test_a_search_over_costs_needs_a_scorer_that_knows_what_mistakes_cost():
+    X, y = make_gaussian_pu(200, 600, prior=0.4, separation=3, random_state=0).X_y()
+    clf = DRPUClassifier("classifier", scenario="case-control", random_state=0)
+    amounts = Costs(5, 200)
+    costs = {"cost": [0.95, 0.5, amounts]}
+    folds = PUStratifiedKFold(2)
+    by_accuracy = GridSearchCV(clf, costs, cv=folds).fit(X, y)
+    assert by_accuracy.best_params_["cost"] == 0.95  # unlabeled positives count as negatives
+    own = CostScorer(0.4, cost=amounts, own_cost=True)
+    assert GridSearchCV(clf, costs, scoring=own, cv=folds).fit(X, y).best_params_["cost"] == amounts
+    at_amounts = GridSearchCV(clf, costs, scoring=CostScorer(0.4, cost=amounts), cv=folds).fit(X, y)
+    scores = at_amounts.cv_results_["mean_test_score"]
+    assert np.ptp(scores) == 0  # every candidate decides at the cost of the scorer

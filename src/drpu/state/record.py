@@ -126,7 +126,14 @@ class PUClassifier(DefaultErrors, ClassifierMixin, BaseEstimator):  # type: igno
         return tags
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Accuracy of ``predict`` against ``y``, in which a missing label means not positive."""
+        """Accuracy of ``predict`` against true labels; a missing label means not positive.
+
+        Labels are those of training, yes and no, 1 and 0, or true and false. ``GridSearchCV`` calls
+        this method with training labels unless it is given ``scoring``: it then prefers whatever
+        flags few unlabeled rows, a high ``cost`` above all, because unlabeled positives count as
+        negatives here. docs/how-to/model.md, "Search over costs and parameters", shows which
+        scorers to use.
+        """
         warn_of_order(X, y=y, sample_weight=sample_weight)
         positive = labelled_flags(y, self.classes_)
         flagged = self.predict(X) == self.classes_[1]
