@@ -18,8 +18,8 @@ from drpu.audits.ask import (
     cut,
     value_text,
 )
-from drpu.audits.plan import read_answers
 from drpu.exceptions import DataError, LabelError, MissingAnswersWarning, ParameterError
+from drpu.state.labels import read_answers
 
 REPLIES = st.lists(st.sampled_from(["y", "n", "s", "b"]), max_size=60)
 

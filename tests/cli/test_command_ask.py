@@ -111,6 +111,11 @@ def test_columns_are_chosen_with_keep(ask, folder):
     ]
 
 
+def test_columns_that_are_shown_need_no_warning(run, folder, monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
+    assert run("ask toy.drpu june.csv")[2] == ""
+
+
 def test_dropped_columns_are_not_shown(ask, folder):
     _, out, _ = ask(["y", "q"], "--drop note")
     assert " note " not in out
@@ -377,6 +382,11 @@ def test_the_page_has_the_rows_and_the_lines_of_the_terminal(ask, run, folder):
     words = ["yes", "no", "", "yes"] + [""] * 96
     lines = [line + (word and f'"{word}"') for line, word in zip(plan["lines"], words, strict=True)]
     assert (folder / "june-answers.csv").read_text() == "\n".join([plan["head"], *lines, ""])
+
+
+def test_a_page_for_a_width_asks_for_the_answers_that_are_expected_to_reach_it(run, folder):
+    assert run("ask toy.drpu june.csv --width 0.2 --page ask.html --quiet")[0] == 0
+    assert 1 < plan_of(folder)["goal"] < 100
 
 
 def test_the_page_goes_on_with_the_answers_of_a_file(ask, run, folder):

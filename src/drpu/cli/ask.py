@@ -85,9 +85,9 @@ def ask(
     kept = loaded.kept(keep)
     if keep is None and kept is not None:
         kept = kept.select(reading.chosen(loaded))
-    X = reading.scored(classifier, loaded)
+    X = reading.scored(classifier, loaded, used=[] if kept is None else kept.column_names)
     answers = AnswersFile(path, formulas=formulas)
-    questions = _Questions(classifier, X, level=level, seed=seed, n=n, width=width)
+    questions = _Questions(classifier, X, level, seed, n, width, on_page=page is not None)
     with about(path if answers.exists else data):
         conversation = questions.start(answers, kept)
     rows = _shown(conversation, classifier, X, loaded, kept, show_reasons)
@@ -147,6 +147,7 @@ class _Questions:
     seed: int
     n: int | None
     width: float | None
+    on_page: bool
 
     def start(self, answers: AnswersFile, kept: Any) -> Conversation:
         """The conversation of the file, if there is one; otherwise a new one."""
@@ -154,9 +155,13 @@ class _Questions:
         from drpu.audits.ask import Conversation, Goal
         from drpu.cli.tables import with_columns
 
-        n = FEW_ANSWERS if self.n is None and self.width is None else self.n
+        n = self.n
+        if n is None and self.width is None:
+            n = FEW_ANSWERS
         goal = Goal(n, self.width)
-        plan = self._plan(n)
+        plan = self._plan(n or self._expected())
+        if self.on_page and n is None:  # a page counts answers
+            goal = Goal(self._expected())
         if answers.exists:
             columns = answers.read()
             plan, labels = read_plan(plan, self.classifier.fitted_, self.X, columns)
@@ -164,15 +169,17 @@ class _Questions:
         answers.table = with_columns(kept, plan.to_columns(), rows=plan.rows)
         return Conversation(plan, goal)
 
-    def _plan(self, n: int | None) -> AuditPlan:
+    def _expected(self) -> int:
+        """Number of answers after which the interval is expected to be as narrow as asked for."""
+        plan = self.classifier.plan_audit(self.X, width=self.width, level=self.level)
+        return int(plan.n)
+
+    def _plan(self, n: int) -> AuditPlan:
         """More rows than are asked about at first, so that a conversation can go on."""
-        options = {"level": self.level, "random_state": self.seed}
-        planned = max(PLANNED, 2 * (n or 0))
-        if self.width is not None:
-            expected = self.classifier.plan_audit(self.X, width=self.width, **options)
-            planned = max(planned, 2 * expected.n)
-        planned = min(planned, len(self.X))
-        plan: AuditPlan = self.classifier.plan_audit(self.X, n=planned, **options)
+        planned = min(max(PLANNED, 2 * n), len(self.X))
+        plan: AuditPlan = self.classifier.plan_audit(
+            self.X, n=planned, level=self.level, random_state=self.seed
+        )
         return plan
 
 

@@ -105,7 +105,7 @@ def adapt(
         adapted = classifier.adapt(X, y, audit=audit, **options)
         adapted = decision.with_budget(adapted, X)
     next_step = None
-    if audit is None:
+    if audit is None and y is None:
         next_step = ask_words(saved, data, reading)
     return _save_adapted(adapted, trained, out, next_step=next_step)
 
