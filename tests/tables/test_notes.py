@@ -7,7 +7,7 @@ from tables_data import claims
 
 from codec_laws import check_kept
 from drpu import DRPUClassifier, load, save
-from drpu.exceptions import IdColumnWarning, TrainingTableWarning
+from drpu.exceptions import DRPUWarning, IdColumnWarning, TrainingTableWarning
 from drpu.tables.encoder import TableEncoder
 from drpu.tables.frames import read_frame
 from drpu.tables.notes import Note, list_of_notes, table_notes
