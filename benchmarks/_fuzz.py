@@ -57,7 +57,7 @@ from drpu.models.boosted import ForestRatio
 from drpu.models.fourier import FourierRatio
 from drpu.report import render_report
 
-__all__ = ["all_steps", "artifacts", "edited", "outcome", "repacked", "unpacked"]
+__all__ = ["all_steps", "artifacts", "edited", "new_rows", "outcome", "repacked", "unpacked"]
 
 COLUMNS = 3
 SOME = 6  # one in so many files that load is also used in ways that take a second, such as a report
@@ -200,6 +200,13 @@ def all_steps(content: bytes) -> bool:
     return zlib.crc32(content) % SOME == 0
 
 
+def new_rows(kind: str) -> Any:
+    """Rows for the classifier of a kind of file."""
+    if kind in ("table", "indicators"):
+        return _table(20, 0.5, 5).fillna({"heat": 37.0})
+    return _rows()
+
+
 def outcome(kind: str, content: bytes, folder: Path, *, every: bool | None = None) -> str:
     """``"refused"`` or ``"works"``; any other text describes a fault.
 
@@ -209,7 +216,7 @@ def outcome(kind: str, content: bytes, folder: Path, *, every: bool | None = Non
     every = all_steps(content) if every is None else every
     path = folder / "edited.drpu"
     path.write_bytes(content)
-    new = _table(20, 0.5, 5).fillna({"heat": 37.0}) if kind in ("table", "indicators") else _rows()
+    new = new_rows(kind)
     done = "load"
     try:
         with warnings.catch_warnings():

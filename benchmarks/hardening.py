@@ -1,20 +1,27 @@
 """Failures with hostile artifacts, killed writers and concurrent threads.
 
-    python -m benchmarks.hardening [--edits 20000] [--kills 1000] [--counts 32000000]
+    python -m benchmarks.hardening [--edits 20000] [--kills 1250] [--counts 32000000]
 
 Edits: artifacts of every kind with edited parts and correct digests are loaded and used in a separate
 process. Crashes, hangs of more than 5 s of processor time, errors of other types than ``ArtifactError``,
 and allocations of more than four times those of the unedited artifact are counted.
 
-Kills: processes that save an artifact, write predictions, write a report or update a monitor are
-killed at random moments. Files that are neither the old nor the new one, and temporary files that are left
-after the next run, are counted.
+Kills: processes that save an artifact, write predictions, write a report, ask questions or update a monitor
+are killed at random moments. Files that are neither the old nor the new one, answers that are lost, and
+temporary files that are left after the next run, are counted.
+
+Memory: every array of every kept class is grown as far as its rule allows, and what reads and uses the file
+is compared with the promise of SECURITY.md.
+
+Uses: all threads on one core, audits of equal rows and of few rows, and ONNX graphs row by row.
 
 Counts: eight threads add scores and merge tails; the sum must be exact.
 """
 
 from __future__ import annotations
 
+import csv
+import io
 import multiprocessing
 import os
 import random
@@ -34,13 +41,16 @@ from typing import Any
 import numpy as np
 
 from benchmarks._fuzz import all_steps, artifacts, edited, outcome
+from benchmarks._memory import memory
 from benchmarks._results import RESULTS, command_line, read_results, write_results
+from benchmarks._uses import odd_uses
 from drpu import DRPUClassifier, KernelRatio, PriorMonitor, ScoreTails, load, make_gaussian_pu, save
 
 HANG = 5.0  # seconds of processor time
 FACTOR, SLACK = 4.0, 2**21  # limit of allocations relative to the unedited artifact; the slack is for Python
 TRACED = 10  # for one edit in ten, allocations are traced exactly
 THREADS = 8
+PARTS = ("edits", "kills", "counts", "memory", "uses")
 
 
 # -- edits -----------------------------------------------------------------------------------
@@ -180,10 +190,13 @@ def kill(kills: int, seed: int) -> dict[str, Any]:
     """Files after writers were killed, and after the next run."""
     rng = random.Random(seed)
     counts: dict[str, Any] = {}
-    each = -(-kills // (len(_WRITERS) + 1))
+    each = -(-kills // (len(_WRITERS) + 2))
     for name, writer in _WRITERS.items():
         counts[name] = _kill_writer(writer, each, rng)
         print(f"{name:15} {counts[name]}", flush=True)
+    if _can_ask():
+        counts["ask"] = _kill_ask(each, rng)
+        print(f"{'ask':15} {counts['ask']}", flush=True)
     counts["monitor"] = _interrupt_monitor(each, rng)
     print(f"{'monitor':15} {counts['monitor']}", flush=True)
     return counts
@@ -224,6 +237,69 @@ def _kill_writer(write: Writer, kills: int, rng: random.Random) -> dict[str, int
         "half_written": half,
         "stale_after_next_run": stale,
     }
+
+
+def _can_ask() -> bool:
+    from drpu.cli import app
+
+    return "ask" in app.COMMANDS
+
+
+def _ask(old: Path, table: Path, target: Path) -> None:
+    sys.stdin = io.StringIO("y\nn\n" * 30)
+    _command("ask", old, table, "--n", 20, "--out", target)
+
+
+def _kill_ask(kills: int, rng: random.Random) -> dict[str, int]:
+    """Conversations that are killed at random moments, and go on with the same file."""
+    context = multiprocessing.get_context("fork")
+    lost = broken = finished = left = 0
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        old, table, target = folder / "old.drpu", folder / "rows.csv", folder / "out" / "answers.csv"
+        target.parent.mkdir()
+        save(_classifier(), old)
+        rows = np.random.default_rng(0).normal(0.5, 1.5, size=(500, 2)).tolist()
+        table.write_text("a,b\n" + "".join(f"{a},{b}\n" for a, b in rows))
+        seconds = _run_child(context, _ask, (old, table, target))
+        target.unlink()
+        answers = 0
+        for _ in range(kills):
+            child = context.Process(target=_ask, args=(old, table, target))
+            child.start()
+            time.sleep(rng.random() * seconds)
+            child.kill()
+            child.join()
+            left += any(path != target for path in target.parent.iterdir())
+            now = _answers_in(target)
+            broken += now < 0
+            lost += 0 <= now < answers
+            answers = max(now, 0)
+            if answers >= 20 or now < 0:
+                finished += now >= 0
+                target.unlink()
+                answers = 0
+        _run_child(context, _ask, (old, table, target))
+        stale = sum(path != target for path in target.parent.iterdir())
+    return {
+        "kills": kills,
+        "in_mid_write": left,
+        "finished_conversations": finished,
+        "lost_answers": lost,
+        "half_written": broken,
+        "stale_after_next_run": stale,
+    }
+
+
+def _answers_in(path: Path) -> int:
+    """Number of answers in a file; -1 if it is not a whole table, 0 if there is none."""
+    if not path.exists():
+        return 0
+    header, *lines = csv.reader(path.read_text().splitlines())
+    if not lines or any(len(line) != len(header) for line in lines):
+        return -1
+    place = header.index("drpu_label")
+    return sum(bool(line[place]) for line in lines)
 
 
 def _run_child(context: Any, write: Any, arguments: Any) -> float:
@@ -331,16 +407,18 @@ def _repeat(way: Callable[[ScoreTails], Any], tails: ScoreTails) -> None:
 def main() -> None:
     parser = command_line(__doc__)
     parser.add_argument("--edits", type=int, default=20_000)
-    parser.add_argument("--kills", type=int, default=1_000)
+    parser.add_argument("--kills", type=int, default=1_250)
     parser.add_argument("--counts", type=int, default=32_000_000)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--parts", nargs="+", default=["edits", "kills", "counts"], help="what to run")
+    parser.add_argument("--parts", nargs="+", default=list(PARTS), help="what to run")
     parser.add_argument("--dry", action="store_true", help="write no file; fail where edits found faults")
     options = parser.parse_args()
     work = {
         "edits": lambda: fuzz(options.edits, options.seed),
         "kills": lambda: kill(options.kills, options.seed),
         "counts": lambda: count(options.counts),
+        "memory": lambda: memory(artifacts()),
+        "uses": lambda: odd_uses(options.seed),
     }
     found = {name: work[name]() for name in options.parts}
     if options.dry:

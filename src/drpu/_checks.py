@@ -111,13 +111,13 @@ def check_fraction(name: str, value: Any) -> float:
     return number
 
 
-def check_integer(name: str, value: Any, *, low: int) -> int:
-    """``value`` as an integer of at least ``low``."""
+def check_integer(name: str, value: Any, *, low: int, high: int = 2**63 - 1) -> int:
+    """``value`` as an integer from ``low`` to ``high``."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, Integral):
         raise ParameterError(f"{name} must be an integer, got {value!r}.")
     number = int(value)
-    if not low <= number < 2**63:
-        rule = f"at least {low}" if number < low else "less than 2**63"
+    if not low <= number <= high:
+        rule = f"at least {low}" if number < low else f"at most {high}"
         raise ParameterError(f"{name} must be {rule}, got {value!r:.100}.")
     return number
 

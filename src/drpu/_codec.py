@@ -35,6 +35,7 @@ from drpu._checks import LARGEST
 from drpu.exceptions import ArtifactError
 
 POSITIVE = math.ulp(0.0)  # the smallest number above 0
+MOST_COMPILED = 100_000  # trees of a file, each of which takes kilobytes in memory
 
 KINDS: dict[str, Any] = {}  # every class that a file may contain; modules add theirs when imported
 _DTYPES = {"float": "f", "int": "iu", "any": "fiub"}  # letters of NumPy for the kinds of types
@@ -56,8 +57,11 @@ class Encoded(NamedTuple):
 class Kept:
     """Base of kept dataclasses.
 
-    Copies and pickles leave out what ``functools.cached_property`` made.
+    Copies and pickles leave out what ``functools.cached_property`` made. ``n_compiled`` is the
+    number of parts for which other libraries make large objects, however small the arrays are.
     """
+
+    n_compiled = 0
 
     def __getstate__(self) -> dict[str, Any]:
         fields = dataclasses.fields(self)  # type: ignore[arg-type]
@@ -171,6 +175,7 @@ class _Reader:
     def __init__(self, parts: dict[str, Any]) -> None:
         self.parts = parts
         self.lengths: dict[str, int] = {}
+        self.n_compiled = 0
 
     def read(self, rules: _Rules, tree: Any, place: str) -> Any:
         """The value of a tree, by the rule for its type."""
@@ -222,6 +227,8 @@ class _Reader:
             for name, rule in field_rules.items():
                 values[name] = self.read(rule, fields[name], _field_place(place, name))
             obj = cls(**values)
+            self.n_compiled += getattr(obj, "n_compiled", 0)
+            _need(self.n_compiled <= MOST_COMPILED, place, "of fewer trees in all", self.n_compiled)
             convert = rules[fits[0]]
             if convert is not None:
                 obj = convert(obj)

@@ -54,7 +54,10 @@ MOST_MANIFEST = 2**24
 MOST_ITEMS = 2_000_000  # items of the manifest
 MOST_DEPTH = 250  # levels of the manifest; an object of the codec takes two
 MOST_PARTS = 1_000
-MOST_RATIO = 100  # largest ratio of the sizes of a part after and before decompression
+MOST_RATIO = 20  # largest ratio of the sizes of a part after and before decompression
+# A file takes at most so many times the bytes of its content, and so many more, in memory.
+MEMORY_FACTOR = 24
+MEMORY_MORE = 2**29
 _LEVEL = 3  # of compression: four times as fast as zlib's default, and files are 2 % larger
 _SLACK = 2**16  # bytes that a part may have beyond that ratio: short texts compress well
 

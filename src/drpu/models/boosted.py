@@ -21,6 +21,7 @@ from drpu.models.learner import RatioLearner
 from drpu.models.risks import bregman_risk
 from drpu.models.splits import TrainAndHeld, hold_out
 from drpu.models.trees import (
+    MOST_TREES,
     TreeFunction,
     Trees,
     category_columns,
@@ -170,7 +171,9 @@ class BoostedRatio(RatioLearner):
         return copy
 
     def _check_parameters(self) -> None:
-        for name, low in (("n_rounds", 1), ("min_leaf", 1), ("leaves", 2)):
+        if self.n_rounds is not None:
+            check_integer("n_rounds", self.n_rounds, low=1, high=MOST_TREES)
+        for name, low in (("min_leaf", 1), ("leaves", 2)):
             if getattr(self, name) is not None:
                 check_integer(name, getattr(self, name), low=low)
         check_real("l2", self.l2, low=0)
@@ -356,7 +359,7 @@ class ForestRatio(RatioLearner):
         return ForestFunction(trees, pair.log_odds(), n_jobs=self.n_jobs)
 
     def _check_parameters(self) -> None:
-        check_integer("n_trees", self.n_trees, low=1)
+        check_integer("n_trees", self.n_trees, low=1, high=MOST_TREES)
         for name, low in (("min_leaf", 1), ("most_leaves", 2), ("most_rows", 1)):
             if getattr(self, name) is not None:
                 check_integer(name, getattr(self, name), low=low)

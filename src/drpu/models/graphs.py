@@ -32,13 +32,21 @@ class Graph:
         return name
 
     def op(self, kind: str, *inputs: Any, output: str | None = None, **attributes: Any) -> str:
-        """Add an operator and return the name of its result; numbers become constants."""
+        """Add an operator and return the name of its result; numbers become constants.
+
+        Attributes may be arrays. One after the other becomes a list, because the trees of a large
+        file have many nodes.
+        """
         domain = attributes.pop("domain", "")
         names = []
         for value in inputs:
             names.append(value if isinstance(value, str) else self.constant(value))
         name = output or f"n{len(self._nodes)}"
-        node = self.onnx.helper.make_node(kind, names, [name], domain=domain, **attributes)
+        node = self.onnx.helper.make_node(kind, names, [name], domain=domain)
+        for key, value in sorted(attributes.items()):
+            if isinstance(value, np.ndarray):
+                value = value.tolist()
+            node.attribute.append(self.onnx.helper.make_attribute(key, value))
         self._nodes.append(node)
         return name
 

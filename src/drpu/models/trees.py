@@ -94,6 +94,7 @@ def category_settings(categories: Sequence[int]) -> dict[str, Any]:
 # -- trees ----------------------------------------------------------------------------------------
 
 MOST_DEPTH = 1000  # most splits between root and leaf, to bound the time for a row
+MOST_TREES = 10_000  # LightGBM takes kilobytes for each, however small it is
 MOST_CODES = 2**16  # codes of a category are whole numbers below this, so a set has 2048 words
 _WORD = 32  # bits of a word of a set of categories
 _TEXTS_AT_ONCE = 4096  # a number as a Python object takes many times the bytes of its text
@@ -131,7 +132,7 @@ class Trees(Kept):
     def __post_init__(self) -> None:
         n_splits = len(self.feature)
         n_leaves = int(self.leaves.sum(dtype=np.int64))
-        _need(len(self) > 0, "there must be a tree")
+        _need(0 < len(self) <= MOST_TREES, f"there must be 1 to {MOST_TREES} trees")
         sizes_fit = len(self.value) == n_leaves and n_splits == n_leaves - len(self)
         _need(sizes_fit, "a tree must have one leaf more than splits")
         _need(not (self.feature >= self.n_columns).any(), "a split must be on one of the columns")
@@ -144,6 +145,11 @@ class Trees(Kept):
 
     def __len__(self) -> int:
         return len(self.leaves)
+
+    @property
+    def n_compiled(self) -> int:  # type: ignore[override]
+        """Number of trees, of which LightGBM makes objects."""
+        return len(self)
 
     def _check_children(self) -> None:
         """Raise unless splits and leaves form trees: each is reached once, after its parent."""
@@ -387,9 +393,13 @@ def _joined_numbers(trees: list[dict[str, str]], name: str, dtype: type) -> NDAr
 
 def _model_text(blocks: Sequence[str], columns: int, *, averaged: bool, outputs: int = 1) -> str:
     """LightGBM's text of a model, from the lines of each of its trees; outputs take turns."""
-    trees = [f"Tree={i}\n{block}\n\n" for i, block in enumerate(blocks)]
+    lines: list[str] = []  # joined once, because the text of a large file is large
+    sizes = []
+    for i, block in enumerate(blocks):
+        title = f"Tree={i}\n"
+        lines += [title, block, "\n\n"]
+        sizes.append(str(len(title) + len(block) + 2))
     names = [f"Column_{i}" for i in range(columns)]
-    sizes = [str(len(tree)) for tree in trees]
     header = [
         "tree",
         "version=v4",
@@ -405,7 +415,7 @@ def _model_text(blocks: Sequence[str], columns: int, *, averaged: bool, outputs:
         "feature_infos=" + " ".join(["none"] * columns),
         "tree_sizes=" + " ".join(sizes),
     ]
-    return "\n".join(header) + "\n\n" + "".join(trees) + "end of trees\n"
+    return "".join(["\n".join(header), "\n\n", *lines, "end of trees\n"])
 
 
 def _booster(text: str) -> Any:
@@ -565,6 +575,9 @@ class TreesTogether:
 
         The outputs take turns. Functions with fewer trees than others get trees that add zeros.
         """
+        return _booster(self._joined_text())
+
+    def _joined_text(self) -> str:
         blocks_of_functions = [function.trees.blocks() for function in self._functions]
         rounds = max(len(blocks) for blocks in blocks_of_functions)
         in_turn = []
@@ -572,8 +585,7 @@ class TreesTogether:
             for blocks in blocks_of_functions:
                 in_turn.append(blocks[i] if i < len(blocks) else _NO_SPLIT)
         columns = self._functions[0].n_columns
-        text = _model_text(in_turn, columns, averaged=False, outputs=len(self._functions))
-        return _booster(text)
+        return _model_text(in_turn, columns, averaged=False, outputs=len(self._functions))
 
 
 _NO_SPLIT = "num_leaves=1\nnum_cat=0\nleaf_value=0.0\nleaf_count=1\nis_linear=0\nshrinkage=1"
@@ -606,7 +618,8 @@ def onnx_tree_sum(graph: Graph, trees: Trees, X: str) -> str:
     missing_left = np.where(
         trees.decision & _NAN > 0, trees.decision & _LEFT > 0, trees.threshold >= 0
     )
-    modes = nodes.values(np.full(len(feature), "BRANCH_LEQ"), np.full(len(trees.value), "LEAF"))
+    branch, leaf = np.array(["BRANCH_LEQ", "LEAF"], dtype=object)
+    modes = nodes.values(np.full(len(feature), branch), np.full(len(trees.value), leaf))
     n_leaves = len(trees.value)
     sums = graph.op(
         "TreeEnsembleRegressor",
@@ -623,9 +636,9 @@ def onnx_tree_sum(graph: Graph, trees: Trees, X: str) -> str:
             (missing_left & ~categorical).astype(np.int64)
         ),
         nodes_values_as_tensor=_onnx_tensor(graph, nodes.of_splits(threshold), "values"),
-        target_treeids=nodes.tree_of_leaf.tolist() * 2,
-        target_nodeids=nodes.leaf_number.tolist() * 2,
-        target_ids=[0] * n_leaves + [1] * n_leaves,
+        target_treeids=np.tile(nodes.tree_of_leaf, 2),
+        target_nodeids=np.tile(nodes.leaf_number, 2),
+        target_ids=np.repeat([0, 1], n_leaves),
         target_weights_as_tensor=_onnx_tensor(
             graph, np.concatenate(_exact_parts(trees)), "weights"
         ),
@@ -643,20 +656,20 @@ class _OnnxNodes:
         self.tree_of_leaf = np.repeat(np.arange(len(trees)), trees.leaves)
         tree_of_node = np.concatenate([self.tree_of_split, self.tree_of_leaf])
         self._order = np.argsort(tree_of_node, kind="stable")
-        self.tree_of_node = tree_of_node[self._order].tolist()
+        self.tree_of_node = tree_of_node[self._order]
         # Within a tree, leaves are numbered after its splits.
         place = np.arange(len(trees.value)) - trees._leaf_start[self.tree_of_leaf]
         self.leaf_number = self._n_splits[self.tree_of_leaf] + place
 
-    def values(self, splits: NDArray[Any], leaves: NDArray[Any]) -> list[Any]:
+    def values(self, splits: NDArray[Any], leaves: NDArray[Any]) -> NDArray[Any]:
         """A value of each node."""
-        return list(np.concatenate([splits, leaves])[self._order].tolist())
+        return np.concatenate([splits, leaves])[self._order]
 
-    def of_splits(self, splits: NDArray[Any]) -> list[Any]:
+    def of_splits(self, splits: NDArray[Any]) -> NDArray[Any]:
         """A value of each node, which is 0 for leaves."""
         return self.values(splits, np.zeros(len(self.tree_of_leaf), splits.dtype))
 
-    def numbers(self) -> list[Any]:
+    def numbers(self) -> NDArray[Any]:
         """The number of each node within its tree."""
         n_splits = len(self.tree_of_split)
         place = np.arange(n_splits) - self._first_split[self.tree_of_split]
