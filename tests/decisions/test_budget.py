@@ -18,7 +18,7 @@ def test_limits_of_a_share_hold_at_their_level(share):
 
 def test_a_known_share_of_positives_divides_between_found_and_missed():
     prior = PriorEstimate.given(0.1)
-    budget = budget_outlook(counted_recall(0.6, 1e9, 0.95), prior, 0.08, 3.0, rows=80)
+    budget = budget_outlook(counted_recall(0.6, 1e9, 0.95), prior, 0.08, 3.0, n=80)
     assert_allclose(budget.precision.value, 0.1 * 0.6 / 0.08)
     assert_allclose(budget.lift.value, 0.6 / 0.08)
     assert budget.precision.low <= budget.precision.value <= budget.precision.high <= 1

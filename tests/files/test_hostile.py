@@ -236,7 +236,7 @@ def test_the_threshold_of_a_saved_budget_is_no_score_of_a_row(clf, data, tmp_pat
         back = load(tmp_path / "a.drpu")
         near = np.abs(np.log(budget.ratio(data.unlabeled)) - np.log(budget.threshold_)) < 1e-4
         same = back.predict(data.unlabeled) == budget.predict(data.unlabeled)
-        assert (same if budget.budget_.rows else same | near).all()
+        assert (same if budget.budget_.n else same | near).all()
         was, now = budget.expected_performance(), back.expected_performance()
         assert replace(now, threshold=was.threshold) == was
 

@@ -82,7 +82,6 @@ def _split_flags(arguments: Sequence[str]) -> tuple[Flags, list[str]]:
 
 
 def _command(words: list[str], flags: Flags) -> int:
-    from drpu._checks import missing_extra
     from drpu.cli import show
 
     try:
@@ -90,6 +89,8 @@ def _command(words: list[str], flags: Flags) -> int:
     except ModuleNotFoundError as error:
         if error.name not in ("typer", "rich"):
             raise
+        from drpu._checks import missing_extra
+
         missing = missing_extra(error.name, extra="cli", for_="the command line")
         return _fail(missing, in_json=flags.json)
     try:

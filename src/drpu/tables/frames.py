@@ -16,6 +16,7 @@ from narwhals.exceptions import NarwhalsError
 
 from drpu._arrays import IntArray
 from drpu._checks import one_line, require
+from drpu._samples import is_sparse
 from drpu.exceptions import (
     CollectedWarning,
     DataError,
@@ -123,7 +124,7 @@ class RecordFrame(Frame):
 
 def as_records(X: Any) -> Any:
     """One dict, a list of dicts or a pandas row as a :class:`RecordFrame`; other rows unchanged."""
-    if isinstance(X, Mapping):
+    if isinstance(X, Mapping) and not is_sparse(X):  # one of the sparse formats is a dict
         return _record_frame([X])
     if isinstance(X, (list, tuple)) and X and all(isinstance(row, Mapping) for row in X):
         return _record_frame(X)
