@@ -816,9 +816,9 @@ class RatioClassifier(PUClassifier):
 
         On the way of a row from the root of a tree to its leaf, each split changes the mean output
         of the training rows in the node; the change is added to the column of the split. The sums
-        over the trees are close to the Shapley values of the trees (docs/benchmarks.md) and a
-        hundred times faster to compute. For the default they are averaged over its members with
-        their weights, for ``"boosted"`` over the folds.
+        over the trees are close to the Shapley values of the trees, and computed in about the time
+        of a prediction (docs/benchmarks.md compares both). For the default they are averaged over
+        its members with their weights, for ``"boosted"`` over the folds.
 
         Parameters
         ----------

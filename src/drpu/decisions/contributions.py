@@ -19,6 +19,7 @@ from drpu.tables.frames import is_frame, read_frame
 
 REST = "(rest)"  # what is not a part of any column
 BLOCK = 5000  # rows that are explained at a time
+LEAST_PART = 0.005  # smaller parts of a score, which would be shown as 0.00, are no reasons
 NAMED_WORDS = 3  # words that are named for a column of texts
 
 WordParts = list[tuple[str, float]]  # words of a text, with what each adds to the score
@@ -125,10 +126,14 @@ def _reasons_of_block(
         words[position] = _word_parts(fitted, rows, name, values, np.flatnonzero(named))
     reasons_of_rows = []
     for k, row in enumerate(parts):
-        raising = [(_named(names, words, j, k, 1), float(row[j])) for j in favour[k] if row[j] > 0]
-        lowering = [
-            (_named(names, words, j, k, -1), float(row[j])) for j in against[k] if row[j] < 0
-        ]
+        raising = []
+        for j in favour[k]:
+            if row[j] >= LEAST_PART:
+                raising.append((_named(names, words, j, k, 1), float(row[j])))
+        lowering = []
+        for j in against[k]:
+            if row[j] <= -LEAST_PART:
+                lowering.append((_named(names, words, j, k, -1), float(row[j])))
         reasons_of_rows.append(Reasons(tuple(raising), tuple(lowering)))
     return reasons_of_rows
 
