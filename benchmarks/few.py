@@ -125,7 +125,7 @@ def _scaled(rows: Any, source: Any) -> Any:
     if sparse.issparse(rows):
         squares = np.asarray(source.multiply(source).mean(axis=0)).ravel()
         deviation = np.sqrt(squares - np.asarray(source.mean(axis=0)).ravel() ** 2)
-        return sparse.csr_matrix(rows @ sparse.diags(1 / np.where(deviation > 0, deviation, 1)))  # type: ignore[arg-type]
+        return rows.multiply(1 / np.where(deviation > 0, deviation, 1)).tocsr()
     deviation = source.std(axis=0)
     return (rows - source.mean(axis=0)) / np.where(deviation > 0, deviation, 1)
 
