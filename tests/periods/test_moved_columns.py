@@ -52,12 +52,12 @@ def test_a_factor_on_an_amount_is_named(named, data, tmp_path):
     save(named, tmp_path / "named.drpu")
     for clf in (named, load(tmp_path / "named.drpu")):
         with pytest.warns(ShiftWarning, match="'amount'"):
-            moved = clf.adapt(new_rows(data, 1.5)).moved_columns_
+            moved = clf.adapt(new_rows(data, 2.0)).moved_columns_
         assert [shift.name for shift in moved] == ["amount"]
 
 
 def test_counts_name_the_columns_that_moved(named, data, tmp_path):
-    rows = new_rows(data, 1.5)
+    rows = new_rows(data, 2.0)
     rows.to_parquet(tmp_path / "june.parquet")
     counts = [named.count(rows.iloc[k::3]) for k in range(3)]
     sources = [named.count(rows), counts[0] + counts[1] + counts[2]]
@@ -75,7 +75,7 @@ def test_a_stream_names_the_columns_that_moved(named, data, tmp_path):
     assert monitor.update(new_rows(data)).moved_columns == ()
     monitor = PriorMonitor(named)
     for k in range(2):
-        reading = monitor.update(new_rows(data, 1.5).iloc[k::2])
+        reading = monitor.update(new_rows(data, 2.0).iloc[k::2])
     assert [shift.name for shift in reading.moved_columns] == ["amount"]
     assert not reading.trusted
     assert "column 'amount' moved" in str(reading)
@@ -86,7 +86,7 @@ def test_a_stream_names_the_columns_that_moved(named, data, tmp_path):
 
 
 def test_counts_without_columns_are_as_good_for_the_prior(named, data):
-    whole = named.count(new_rows(data, 1.5))
+    whole = named.count(new_rows(data, 2.0))
     bare = replace(whole.record(), columns=None).tails()
     some = named.count(new_rows(data).iloc[:9])
     assert bare == whole

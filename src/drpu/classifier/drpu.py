@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from html import escape
@@ -501,15 +501,24 @@ class RatioClassifier(PUClassifier):
         check_choice("shift", shift, periods.SHIFTS)
         warn_of_order(X, y=y, sample_weight=sample_weight)
         if sample_weight is None and self._has_periods(X):
-            X = read_batch(self, X, warn_of_periods=True)
+            X = read_batch(self, X, with_periods=True)
         counts = read_counts(self, X, sample_weight)
         arrived = None
         if y is not None:
             weight = self._weight_of_labels(counts, sample_weight)
             n = round(counts.n) if weight is None else len(weight)
             arrived = periods.arrived_labels(self.fitted_, self.reference_, y, n, weight)
+        parts: Sequence[Reading] = ()
+        if isinstance(X, Batch) and X.periods is not None and sample_weight is None:
+            parts = periods.read_periods(self.fitted_, self.reference_, X)
         reading = periods.read_new_rows(
-            self.fitted_, self.reference_, counts, shift=shift, level=level, arrived=arrived
+            self.fitted_,
+            self.reference_,
+            counts,
+            shift=shift,
+            level=level,
+            arrived=arrived,
+            parts=parts,
         )
         periods.warn_about_reading(reading, self.reference_, shift=shift)
         if shift == "none":
@@ -527,7 +536,7 @@ class RatioClassifier(PUClassifier):
         of :meth:`adapt`.
         """
         warn_of_order(X, sample_weight=sample_weight)
-        batch = read_batch(self, X, warn_of_periods=sample_weight is None)
+        batch = read_batch(self, X, with_periods=sample_weight is None)
         adapted = self.adapt(batch, sample_weight=sample_weight, shift=shift, level=level)
         return adapted, adapted.predict(batch)
 
@@ -968,10 +977,17 @@ class AdaptedClassifier(RatioClassifier):
         The classifier was adapted to another prior; more than the prior moved, so prior and labels
         moved only as far as there is support for it; answers recalibrated it; or nothing was done,
         on request. It is "prior", too, if there were too few rows to test what moved
-        (``shift_test_.degrees`` is 0): prior and labels then move as far as the rows determine the
-        prior.
+        (:attr:`untested_`): prior and labels then move as far as the rows determine the prior.
         """
         return self._reading.shift
+
+    @property
+    def untested_(self) -> bool:
+        """Whether there were too few rows to test if only the prior has changed.
+
+        False without rows, and after loading.
+        """
+        return self._reading.untested
 
     @property
     def map_(self) -> LogOddsMap | None:
@@ -1028,11 +1044,14 @@ class AdaptedClassifier(RatioClassifier):
         raise ParameterError("fit must not be called here: fit a DRPUClassifier and adapt it.")
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        shift = f"shift={self.shift_!r}"
+        if self.untested_:
+            shift += " (untested)"
         parts = [
             f"prior={self.test_prior_}",
             f"train_prior={self.train_prior_}",
             f"cost={self.cost_:g}",
-            f"shift={self.shift_!r}",
+            shift,
             f"scenario={self.scenario_!r}",
         ]
         if self.budget_ is not None:
@@ -1090,6 +1109,8 @@ def _doubts_about(classifier: AdaptedClassifier) -> list[str]:
     doubts = []
     if not classifier.test_prior_.identified:
         doubts.append("The data do not identify the prior.")
+    if classifier.untested_:
+        doubts.append("Untested: there are too few rows to test if only the prior has changed.")
     test = classifier.shift_test_
     if test is not None and test.p_value < periods.OTHER_SHIFT:
         doubts.append(

@@ -67,7 +67,8 @@ def adapt_by_group(
         classifier.fitted_, classifier.reference_, options.shift, classifier.reading_
     )
     read_groups = reader.read_all(batch, groups, y, level=options.level)
-    whole, _ = reader.read(batch, y, level=options.level)
+    parts = [group.reading for group in read_groups]
+    whole, _ = reader.read(batch, y, level=options.level, parts=parts)
     priors = shrunken_priors(read_groups, reader.final(whole).prior, options.level)
 
     audits = options.audit or {}

@@ -252,13 +252,13 @@ def columns_of_ranges(estimator: Any, ranges: models.Ranges | None) -> TrainingC
     """The columns of rows that were counted on a cluster."""
     if ranges is None:
         return TrainingColumns.of(estimator)
-    ends = np.cumsum([cells.n for cells in ranges.cells])[:-1]
-    positive = np.split(ranges.positive.astype(np.float64), ends)
-    unlabeled = np.split(ranges.unlabeled.astype(np.float64), ends)
+    ends = np.cumsum([cells.of_training.n for cells in ranges.cells])[:-1]
+    positive = np.split(ranges.positive, ends)
+    unlabeled = np.split(ranges.unlabeled, ends)
     names = Columns.of(estimator).encoded_names(len(ranges.cells))
     profiles = []
     for column in zip(names, ranges.cells, positive, unlabeled, strict=True):
-        profiles.append(ColumnProfile(*column))
+        profiles.append(ColumnProfile.of(*column))
     return TrainingColumns.of(estimator, profiles=tuple(profiles))
 
 
@@ -554,8 +554,8 @@ def read_rows(classifier: Any, X: Any) -> Rows:
     return check_rows(classifier, X, model=fitted.model)
 
 
-def read_batch(classifier: Any, X: Any, *, warn_of_periods: bool = False) -> Batch:
-    """New rows, scored once; with ``warn_of_periods`` a warning if priors of periods differ."""
+def read_batch(classifier: Any, X: Any, *, with_periods: bool = False) -> Batch:
+    """New rows, scored once; with ``with_periods`` they keep their periods, for ``adapt``."""
     if isinstance(X, Batch):
         return X
     fitted: FittedRatio = classifier.fitted_
@@ -567,9 +567,7 @@ def read_batch(classifier: Any, X: Any, *, warn_of_periods: bool = False) -> Bat
         X = collected(X)
     batch = Batch.of(fitted, check_rows(classifier, X, model=fitted.model))
     batch = replace(batch, texts=read_texts(fitted, X))
-    if periods is not None and warn_of_periods:
-        periods_package.warn_of_mixed_periods(fitted, classifier.reference_, batch, periods)
-    return batch
+    return replace(batch, periods=periods) if with_periods else batch
 
 
 def read_texts(fitted: FittedRatio, X: Any) -> dict[str, Any]:

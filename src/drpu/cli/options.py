@@ -474,12 +474,12 @@ class Reading:
         used: Sequence[str | None] = (),
         mixed: bool = False,
     ) -> Any:
-        """The rows with their scores; with ``mixed``, a warning if the priors of periods differ."""
+        """The rows with their scores; with ``mixed``, and with their periods."""
         from drpu.classifier.reading import read_batch
 
         rows = self.rows(classifier, loaded, used=used, with_period=mixed)
         with about(loaded.path):
-            return read_batch(classifier, rows, warn_of_periods=mixed)
+            return read_batch(classifier, rows, with_periods=mixed)
 
     def adapt(self, classifier: Any, path: str, **options: Any) -> Any:
         """The classifier adapted to the rows of a file, which is read in batches if possible."""

@@ -293,6 +293,7 @@ def prior(
                     "prior": adapted.test_prior_,
                     "p_value": adapted.shift_test_.p_value,
                     "shift": adapted.shift_,
+                    "untested": adapted.untested_,
                 }
             )
             rows.append([path, *prior_cells(adapted), ""])

@@ -65,7 +65,7 @@ def print_result(result: Result, *, in_json: bool) -> None:
 def position(classifier: Any) -> dict[str, Any]:
     """The current prior, cost and threshold of the classifier."""
     values = {}
-    for name in ("train_prior", "test_prior", "cost", "threshold", "shift"):
+    for name in ("train_prior", "test_prior", "cost", "threshold", "shift", "untested"):
         if hasattr(classifier, f"{name}_"):
             values[name.removeprefix("test_")] = getattr(classifier, f"{name}_")
     return values

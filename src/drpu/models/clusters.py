@@ -22,7 +22,7 @@ from drpu.models.crossfit import Folds, resolve_holdout
 from drpu.models.learner import Accepts
 from drpu.priors.tails import ScoreTails
 from drpu.tables.encoder import TableEncoder, fixed_cells
-from drpu.tables.values import MOST_PROFILED_COLUMNS, Cells, is_missing, range_limits
+from drpu.tables.values import MOST_PROFILED_COLUMNS, Cells, is_missing
 
 if TYPE_CHECKING:  # modules that only fits on a cluster need
     from drpu.models.boosted import BoostedFunction
@@ -80,7 +80,7 @@ class FrameFit:
 
 @dataclass(frozen=True, slots=True)
 class Ranges:
-    """Cells of each encoded column, and rows of each kind in all of them."""
+    """Cells of each encoded column, and rows of each kind in those for training rows."""
 
     cells: list[Cells]
     unlabeled: IntArray
@@ -294,10 +294,10 @@ def _ranges(rows: RowsOnCluster) -> Ranges | None:
     cells = []
     for column, fixed in enumerate(fixed_cells(rows.table, width)):
         if fixed is None:
-            cells.append(Cells(range_limits([unlabeled[column], positive[column]])))
+            cells.append(Cells.between([unlabeled[column], positive[column]]))
         else:
             cells.append(fixed)
-    return Ranges(cells, *rows.ranges(cells))
+    return Ranges(cells, *rows.ranges([column_cells.of_training for column_cells in cells]))
 
 
 def held_out_tails(rows: RowsOnCluster, functions: Sequence[BoostedFunction]) -> ScoreTails:

@@ -4,8 +4,8 @@ from .backtest import plan_periods as plan_periods
 from .backtest import run_backtest as run_backtest
 from .backtest import split_periods as split_periods
 from .groups import GroupPriors as GroupPriors
+from .groups import read_periods as read_periods
 from .groups import split_period as split_period
-from .groups import warn_of_mixed_periods as warn_of_mixed_periods
 from .read import SHIFTS as SHIFTS
 from .read import Reading as Reading
 from .read import Shift as Shift

@@ -407,8 +407,13 @@ class GroupReader:
     shift: str = "auto"
     unmoved: Reading | None = None
 
-    def read(self, batch: Batch, y: Any = None, *, level: float) -> tuple[Reading, float]:
-        """The reading of some rows, and its standard error by their number; no warnings."""
+    def read(
+        self, batch: Batch, y: Any = None, *, level: float, parts: Sequence[Reading] = ()
+    ) -> tuple[Reading, float]:
+        """The reading of some rows, and its standard error by their number; no warnings.
+
+        ``parts`` are readings of all parts of the rows, which the whole must agree with.
+        """
         arrived = arrived_labels(self.fitted, self.reference, y, len(batch))
         reading = read_new_rows(
             self.fitted,
@@ -417,6 +422,7 @@ class GroupReader:
             shift=self.shift,
             level=level,
             arrived=arrived,
+            parts=parts,
         )
         if self.shift == "none":
             return reading, 0.0
@@ -453,18 +459,25 @@ def shrunken_priors(
     return shrink([group.for_shrinkage() for group in read_groups], whole, level)
 
 
-def warn_of_mixed_periods(
-    fitted: FittedRatio, reference: Reference, batch: Batch, periods: np.ndarray[Any, Any]
-) -> None:
-    """Warn if the priors of the periods of the rows differ."""
-    if not 1 < len(set(by_month(periods).tolist())) <= MOST_GROUPS:
-        return
+def read_periods(fitted: FittedRatio, reference: Reference, batch: Batch) -> list[Reading]:
+    """Readings of the periods of rows that know theirs, with a warning if their priors differ.
+
+    None if the rows are of one period, or of very many.
+    """
+    assert batch.periods is not None  # the caller has asked
+    if not 1 < len(set(by_month(batch.periods).tolist())) <= MOST_GROUPS:
+        return []
     reader = GroupReader(fitted, reference)
-    read_groups = reader.read_all(batch, Groups.of(periods), level=0.95)
-    whole, _ = reader.read(batch, level=0.95)
+    read_groups = reader.read_all(batch, Groups.of(batch.periods), level=0.95)
+    parts = [group.reading for group in read_groups]
+    whole, _ = reader.read(batch, level=0.95, parts=parts)
     priors = shrunken_priors(read_groups, whole.prior, 0.95)
-    if not priors.differ:
-        return
+    if priors.differ:
+        _warn_of_mixed_periods(priors, fitted)
+    return parts
+
+
+def _warn_of_mixed_periods(priors: GroupPriors, fitted: FittedRatio) -> None:
     lowest = min(priors, key=lambda group: group.prior.value)
     highest = max(priors, key=lambda group: group.prior.value)
     column = str(fitted.columns.period)

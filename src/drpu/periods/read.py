@@ -32,8 +32,10 @@ from drpu.periods.shift_tests import (
     OTHER_SHIFT,
     ColumnShift,
     MixtureTest,
+    Tested,
     mixture_test,
     moved_columns,
+    tested_columns,
 )
 from drpu.priors.constants import FEW_ANSWERS
 from drpu.priors.estimate import PriorEstimate, warn_if_not_identified
@@ -61,6 +63,7 @@ class Reading:
     ``rows``: Number of rows that the prior was estimated on; None if there were none.
     ``labels_at``: Prior at which labels are made; that of the rows unless more than it moved.
     ``sources``: What the prior is based on: the rows, the backtest, labels that arrived.
+    ``tested``: What could be tested; None if no rows were read.
     """
 
     prior: PriorEstimate
@@ -70,12 +73,18 @@ class Reading:
     rows: Annotated[float, Number(low=POSITIVE)] | None = None
     shift_test: Annotated[MixtureTest | None, NotKept] = None
     moved_columns: Annotated[tuple[ColumnShift, ...], NotKept] = ()
+    tested: Annotated[Tested | None, NotKept] = None
     late: Annotated[bool, NotKept] = False  # whether labels may arrive late
 
     @classmethod
     def given(cls, prior: PriorEstimate) -> Reading:
         """The reading of rows that were not seen, whose prior was given."""
         return cls(prior, prior.value)
+
+    @property
+    def untested(self) -> bool:
+        """Whether there were too few rows to test what moved, so that nothing was rejected."""
+        return self.tested is not None and self.shift == "prior" and not self.tested.anything
 
     @property
     def labels_follow(self) -> bool:
@@ -96,16 +105,22 @@ def read_new_rows(
     shift: str = "auto",
     level: float = 0.95,
     arrived: Arrived | None = None,
+    parts: Sequence[Reading] = (),
 ) -> Reading:
     """The reading of counted rows; ``shift`` says what may have changed, as in ``adapt``.
 
     With ``shift="none"`` it has the prior of the rows if only the prior moved, which is not used.
+    ``parts`` are readings of parts of the rows, such as their periods: the test of all rows must
+    not accept what the tests of the parts reject.
     """
     rows = compared(fitted, reference, counts, level=level)
+    if rows.evidence.moved == "prior":
+        rows = _with_findings(rows, parts)
     common: dict[str, Any] = {
         "rows": counts.n,
         "shift_test": rows.test,
         "moved_columns": rows.moved_columns,
+        "tested": rows.tested,
     }
     if shift == "auto":
         decision = decide(rows.evidence, backtest=fitted.history, arrived=arrived)
@@ -125,10 +140,11 @@ def read_new_rows(
 
 @dataclass(frozen=True, slots=True)
 class ComparedRows:
-    """Both tests of what moved, and what the rows show."""
+    """Both tests of what moved, what they could test, and what the rows show."""
 
     test: MixtureTest
     moved_columns: tuple[ColumnShift, ...]
+    tested: Tested
     evidence: Evidence
 
 
@@ -140,8 +156,36 @@ def compared(
     test = mixture_test(counts, reference.tails, most_prior=reference.prior.high)
     columns = columns_moved(fitted, reference, counts, adapted)
     moved = what_moved(test.p_value, columns)
+    n_columns = tested_columns(fitted.columns.profiles, counts.columns)
+    tested = Tested(test.degrees, n_columns, test.detectable)
     evidence = evidence_of(fitted, reference, counts, adapted, moved)
-    return ComparedRows(test, columns, replace(evidence, tested=test.degrees > 0))
+    return ComparedRows(test, columns, tested, replace(evidence, tested=tested.anything))
+
+
+def _with_findings(rows: ComparedRows, parts: Sequence[Reading]) -> ComparedRows:
+    """Rows whose parts reject what the test of all rows accepts, with the findings of the parts.
+
+    A single part rejects at a level divided by the number of parts, so that many parts find no
+    more by chance than one does. Several parts that reject are no chance.
+    """
+    rejecting = sum(part.shift == "other" for part in parts)
+    level = OTHER_SHIFT
+    if rejecting <= 1 + 3 * OTHER_SHIFT * len(parts):
+        level = OTHER_SHIFT / max(len(parts), 1)
+    test = rows.test
+    moved: dict[str, ColumnShift] = {}
+    for part in parts:
+        if part.shift_test is not None and part.shift_test.p_value < min(level, test.p_value):
+            test = part.shift_test
+        for column in part.moved_columns:
+            largest = moved.get(column.name)
+            if column.p_value < level and (largest is None or column.misfit > largest.misfit):
+                moved[column.name] = column
+    if test is rows.test and not moved:
+        return rows
+    columns = tuple(sorted(moved.values(), key=lambda column: -column.misfit))
+    evidence = replace(rows.evidence, moved="other")
+    return replace(rows, test=test, moved_columns=columns, evidence=evidence)
 
 
 def matched_prior(
@@ -170,7 +214,7 @@ def columns_moved(
     counts_by_column = np.split(reference.tails.columns.astype(np.float64), ends)
     answered = []
     for profile, column in zip(profiles, counts_by_column, strict=True):
-        answered.append(replace(profile, unlabeled=column))
+        answered.append(profile.with_unlabeled(column))
     shifts = moved_columns(answered, counts.columns, reference.prior, prior)
     return tuple(shift for shift in shifts if shift.name not in reference.moved)
 
@@ -299,7 +343,7 @@ def warn_about_reading(reading: Reading, reference: Reference, *, shift: str = "
         action = "supported" if supported else "kept"
         warn_of_other_shift(test, reading.moved_columns, action=action)
     else:
-        if test.degrees == 0:
+        if reading.untested:
             _warn_of_untested_shift()
         warn_if_not_identified(reading.prior)
     if reference.map is not None:

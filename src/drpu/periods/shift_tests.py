@@ -15,19 +15,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.special import chdtrc
+from scipy.special import chdtrc, chdtri
 
 from drpu._arrays import FloatArray, IntArray
 from drpu.exceptions import DataError
 from drpu.priors.estimate import PriorEstimate
 from drpu.priors.tails import ScoreTails
-from drpu.tables.values import ColumnProfile
+from drpu.tables.columns import FEWEST_ROWS
+from drpu.tables.values import PARTS, RARE, ColumnProfile
 
+OTHER_SHIFT = 0.001  # below this p-value more than the prior is assumed to have changed
 _CELLS = 12  # largest number of score ranges
-_FEWEST = 8  # minimum number of rows of each sample in a range
+_FEWEST = 8  # minimum number of unlabeled training rows, and of new rows, in a range
+_FEWEST_POSITIVES = 2  # minimum number of positives in a range of scores
 _ROUNDED = (
     1.05  # lambda may exceed its bound by this factor, because given priors are often rounded
 )
@@ -53,6 +56,9 @@ class MixtureTest:
     needs_prior : float or None
         The smallest prior of the reference rows for which the best mixture is possible. None,
         unless it is larger than their prior can be.
+    detectable : float
+        Share of the rows that must change in another way for the test to notice it in about half
+        of all cases; 1 if nothing can be tested.
     """
 
     statistic: float
@@ -62,6 +68,7 @@ class MixtureTest:
     growth: float
     between: tuple[float, float]
     needs_prior: float | None = None
+    detectable: float = 1.0
 
 
 def mixture_test(
@@ -122,6 +129,7 @@ def mixture_test(
         growth=growth,
         between=(float(edges[worst]), float(edges[worst + 1])),
         needs_prior=needs_prior,
+        detectable=fit.detectable(growth, degrees),
     )
 
 
@@ -141,7 +149,7 @@ def _range_starts(reference: ScoreTails, n_new: float) -> IntArray:
     start = [0]
     while True:
         end = max(
-            _first_reaching(positive_below, start[-1], _FEWEST / reference.n_positive),
+            _first_reaching(positive_below, start[-1], _FEWEST_POSITIVES / reference.n_positive),
             _first_reaching(unlabeled_below, start[-1], _FEWEST / reference.n),
             _first_reaching(mass_below, start[-1], least_mass),
         )
@@ -163,7 +171,10 @@ def _pooled(counts: IntArray | FloatArray, start: IntArray) -> FloatArray:
 
 @dataclass(frozen=True, slots=True)
 class MixtureFit:
-    """The residual of a mixture of positive and unlabeled shares as a function of lambda."""
+    """The residual of a mixture of positive and unlabeled shares as a function of lambda.
+
+    ``small``: Moves of the values that are too small to matter.
+    """
 
     new: FloatArray
     unlabeled: FloatArray
@@ -171,6 +182,7 @@ class MixtureFit:
     n_new: float
     n_unlabeled: float
     n_positive: float
+    small: SmallMoves | None = None
 
     def best(self) -> tuple[float, float]:
         """The lambda with the smallest chi-square, by finer and finer grids, and its chi-square."""
@@ -182,6 +194,11 @@ class MixtureFit:
             grid = np.linspace(grid[max(k - 1, 0)], grid[min(k + 1, len(grid) - 1)], 9)
         return best
 
+    def p_value(self, growth: float) -> float:
+        """Probability of a larger chi-square at a lambda that other ranges determine."""
+        statistic = float(self.statistic(np.array([growth]))[0])
+        return float(chdtrc(len(self.new) - 1, statistic))
+
     def misfit(self, growth: float) -> float:
         """Share of the new rows that would have to change, less what noise explains; in [0, 1]."""
         at_growth = np.array([growth])
@@ -190,16 +207,42 @@ class MixtureFit:
         distance = float(np.abs(self.residual(at_growth)).sum())
         return min(1.0, max(0.0, (distance - expected_by_noise) / 2))
 
+    def detectable(self, growth: float, degrees: int) -> float:
+        """Share of changed rows, equally many in every range, at which half of all tests reject."""
+        variances = np.diagonal(self.covariance(np.array([growth]))[0])
+        noncentrality = max(float(chdtri(degrees, OTHER_SHIFT)) - degrees, 0.0)
+        in_each_range = math.sqrt(noncentrality / float((1 / variances).sum()))
+        return min(1.0, in_each_range * len(variances) / 2)
+
     def statistic(self, growth: FloatArray) -> FloatArray:
         """Chi-square at each lambda; the last range follows from the others."""
         e = self.residual(growth)[:, :-1]
-        covariance = self.covariance(growth)[:, :-1, :-1]
-        solved = np.linalg.solve(covariance, e[..., None])[..., 0]
-        return np.asarray((e * solved).sum(axis=1))
+        return np.asarray(np.einsum("gi,gij,gj->g", e, self._precision(growth), e))
 
     def residual(self, growth: FloatArray) -> FloatArray:
         """Residual of the mixture at each lambda."""
         return self.new - self._mixture(growth)
+
+    def after_small_move(self, growth: FloatArray) -> tuple[float, MixtureFit]:
+        """The lambda and the small move of the values that fit best, and the fit after it."""
+        if self.small is None:
+            return float(growth[int(np.argmin(self.statistic(growth)))]), self
+        lam = growth[:, None, None]
+        crossing = (1 - lam) * self.small.positive + lam * self.small.unlabeled
+        gained = np.diff(crossing, axis=2, prepend=0.0, append=0.0)
+        e = (self.residual(growth)[:, None, :] - gained)[:, :, :-1]
+        statistic = np.einsum("gmi,gij,gmj->gm", e, self._precision(growth), e)
+        best, move = np.unravel_index(int(np.argmin(statistic)), statistic.shape)
+        moved = replace(self, new=self.new - gained[best, move], small=None)
+        return float(growth[best]), moved
+
+    def log_determinant(self, growth: FloatArray) -> FloatArray:
+        """Log of the determinant of the covariance without the last range, at each lambda."""
+        return np.asarray(np.linalg.slogdet(self.covariance(growth)[:, :-1, :-1])[1])
+
+    def _precision(self, growth: FloatArray) -> FloatArray:
+        """Inverse of the covariance without the last range, at each lambda."""
+        return np.asarray(np.linalg.inv(self.covariance(growth)[:, :-1, :-1]), dtype=np.float64)
 
     def covariance(self, growth: FloatArray) -> FloatArray:
         """Covariance of that residual: the noise of all three samples."""
@@ -210,12 +253,29 @@ class MixtureFit:
         new_share = new_rows / new_rows.sum(axis=1, keepdims=True)
         lam = growth[:, None, None]
         covariance = _multinomial(new_share) / self.n_new
-        covariance += lam**2 * _multinomial(self.unlabeled) / self.n_unlabeled
-        return covariance + (1 - lam) ** 2 * _multinomial(self.positive) / self.n_positive
+        covariance += lam**2 * _noise(self.unlabeled, self.n_unlabeled)
+        return covariance + (1 - lam) ** 2 * _noise(self.positive, self.n_positive)
 
     def _mixture(self, growth: FloatArray) -> FloatArray:
         lam = growth[:, None]
         return (1 - lam) * self.positive + lam * self.unlabeled
+
+
+@dataclass(frozen=True, slots=True)
+class SmallMoves:
+    """Shares of training rows that cross each limit between ranges, a row for each small move."""
+
+    unlabeled: FloatArray
+    positive: FloatArray
+
+
+def _noise(share: FloatArray, n: float) -> FloatArray:
+    """Covariance of observed shares, with half a row more, divided among the ranges.
+
+    A range without rows in a small sample may have some in another one.
+    """
+    rows = share * n + 0.5 / len(share)
+    return _multinomial(rows / rows.sum()) / n
 
 
 def _multinomial(share: FloatArray) -> FloatArray:
@@ -223,7 +283,6 @@ def _multinomial(share: FloatArray) -> FloatArray:
     return share[..., None] * (np.eye(share.shape[-1]) - share[..., None, :])
 
 
-OTHER_SHIFT = 0.001  # below this p-value more than the prior is assumed to have changed
 _MOST_VOTE = 25.0  # the chi-square of one column against a lambda is capped at this value
 _PRIOR_VOTE = 30.0  # the same for a lambda outside the limits of the priors
 _TOLERANCE = 8.0  # a lambda is possible if its votes exceed the smallest sum by at most this
@@ -255,10 +314,12 @@ def column_shifts(
     r"""Tests of all columns of new rows, the largest misfit first.
 
     All columns must share one :math:`\lambda`. It is estimated by minimising a sum over the
-    columns of their chi-square as a function of :math:`\lambda`, with a penalty for values outside
-    the limits of the two priors. Each term is capped, so that a column that changed, or a badly
-    estimated prior, has limited influence. Every column is then tested at the best of the values
-    whose sum is close to the minimum.
+    columns of their log-likelihood as a function of :math:`\lambda`, with a penalty for values
+    outside the limits of the two priors. Each term is capped, so that a column that changed, or a
+    badly estimated prior, has limited influence. Every column is then tested at the best of the
+    values whose sum is close to the minimum, and after the small move of its values that fits
+    best: moves of less than a quarter of the spread of a column do not matter. Rare levels and
+    levels that training did not have are tested on their own: no mixture has more of them.
     """
     ends = np.cumsum([profile.cells.n for profile in profiles])
     if counts.shape != (ends[-1],):
@@ -266,18 +327,23 @@ def column_shifts(
             f"counts must have the {ends[-1]} ranges of the profiles, got {counts.shape}."
         )
     counts_by_column = np.split(np.asarray(counts, dtype=np.float64), ends[:-1])
-    fits: list[_ColumnFit | None] = []
+    fits: list[tuple[str, _ColumnFit | None]] = []
     for profile, new_counts in zip(profiles, counts_by_column, strict=True):
-        fits.append(_column_fit(profile, new_counts))
-    growth = _common_growth([fit for fit in fits if fit is not None], train_prior, test_prior)
+        fits.append((profile.name, _column_fit(profile, new_counts)))
+    votes = [fit for _, fit in fits if fit is not None]
+    growth = _common_growth(votes, train_prior, test_prior)
+    for profile, new_counts in zip(profiles, counts_by_column, strict=True):
+        rare = _rare_fit(profile, new_counts)
+        if rare is not None:
+            fits.append((profile.name, rare))
 
+    n_tests = sum(fit is not None for _, fit in fits)
     shifts = []
-    for profile, fit in zip(profiles, fits, strict=True):
+    for name, fit in fits:
         if fit is None:
-            shifts.append(ColumnShift(profile.name, p_value=1.0, misfit=0.0))
+            shifts.append(ColumnShift(name, p_value=1.0, misfit=0.0))
         else:
-            p_value = min(1.0, fit.p_value(growth) * len(profiles))
-            shifts.append(ColumnShift(profile.name, p_value, fit.misfit(growth)))
+            shifts.append(fit.test(name, growth, n_tests))
     shifts.sort(key=lambda shift: -shift.misfit)
     return shifts
 
@@ -302,6 +368,40 @@ def moved_columns(
 
 
 @dataclass(frozen=True, slots=True)
+class Tested:
+    """What could be tested in new rows.
+
+    ``score_degrees``: Degrees of freedom of the test of the scores; 0 if there was none.
+    ``columns``: Number of columns that were tested.
+    ``detectable``: Share of the rows that must change in another way than by a new prior for the
+    test of the scores to notice it in about half of all cases; 1 if there was none.
+    """
+
+    score_degrees: int
+    columns: int
+    detectable: float = 1.0
+
+    @property
+    def anything(self) -> bool:
+        """Whether anything was tested. What cannot be tested is not rejected."""
+        return self.score_degrees > 0 or self.columns > 0
+
+
+def tested_columns(profiles: Sequence[ColumnProfile], counts: IntArray | None) -> int:
+    """Number of columns with enough training rows and new rows to be tested."""
+    if counts is None or len(counts) != sum(profile.cells.n for profile in profiles):
+        return 0
+    ends = np.cumsum([profile.cells.n for profile in profiles])[:-1]
+    tested = 0
+    counts_by_column = np.split(counts.astype(np.float64), ends)
+    for profile, new_counts in zip(profiles, counts_by_column, strict=True):
+        cells = profile.cells.tested
+        start = _pooled_cells(profile.unlabeled[cells], new_counts[cells])
+        tested += len(start) > 1 and bool(profile.positive[cells].any())
+    return tested
+
+
+@dataclass(frozen=True, slots=True)
 class _ColumnFit:
     """The mixtures of one column over the tested cells, with the training shares of rows in them.
 
@@ -323,15 +423,24 @@ class _ColumnFit:
         """Chi-square of the column for each lambda."""
         return self.mixture.statistic(self.weight(growth))
 
-    def p_value(self, growth: FloatArray) -> float:
-        """Probability of a chi-square above the smallest over the possible values of lambda."""
-        degrees_of_freedom = len(self.mixture.new) - 1
-        return float(chdtrc(degrees_of_freedom, float(self.statistic(growth).min())))
+    def votes_against(self, growth: FloatArray) -> FloatArray:
+        """Twice the negative log-likelihood of each lambda.
 
-    def misfit(self, growth: FloatArray) -> float:
-        """Share of the rows that would have to change at the best lambda, less the noise."""
-        best = int(np.argmin(self.statistic(growth)))
-        return self.mixture.misfit(float(self.weight(growth[[best]])[0]))
+        Without the determinant, a lambda at which the noise of few positives hides everything
+        would fit best.
+        """
+        weight = self.weight(growth)
+        return self.mixture.statistic(weight) + self.mixture.log_determinant(weight)
+
+    def test(self, name: str, growth: FloatArray, n_tests: int) -> ColumnShift:
+        """Test of the column at the best of the possible values of lambda."""
+        weight = self.weight(growth)
+        best = float(weight[int(np.argmin(self.mixture.statistic(weight)))])
+        mixture = self.mixture
+        if mixture.p_value(best) * n_tests < OTHER_SHIFT:
+            best, mixture = mixture.after_small_move(weight)
+        p_value = min(1.0, mixture.p_value(best) * n_tests)
+        return ColumnShift(name, p_value, mixture.misfit(best))
 
 
 def _column_fit(profile: ColumnProfile, new_counts: FloatArray) -> _ColumnFit | None:
@@ -350,12 +459,66 @@ def _column_fit(profile: ColumnProfile, new_counts: FloatArray) -> _ColumnFit | 
         n_new=float(new.sum()),
         n_unlabeled=float(unlabeled.sum()),
         n_positive=float(positive.sum()),
+        small=_small_moves(profile, start),
     )
     return _ColumnFit(
         mixture,
         tested_unlabeled=float(unlabeled.sum() / profile.unlabeled.sum()),
         tested_positive=float(positive.sum() / profile.positive.sum()),
     )
+
+
+def _small_moves(profile: ColumnProfile, start: IntArray) -> SmallMoves | None:
+    """Rows that cross the limits of pooled ranges in a small move of all values.
+
+    Values are shifted by a part of the margin and stretched, so that the outer limits move by
+    another part of it, together by the margin at most. Missing values have no limit.
+    """
+    limit = start[1:] - 1
+    limit = limit[limit < len(profile.cells.edges)]
+    if len(limit) == 0 or not profile.unlabeled_near.any():
+        return None
+    edges = profile.cells.edges[limit]
+    from_middle = np.zeros(len(edges))
+    if len(edges) > 1:
+        from_middle = 2 * (edges - edges[0]) / (edges[-1] - edges[0]) - 1
+    shifted, stretched = np.meshgrid(PARTS, PARTS)
+    parts = np.clip(shifted.reshape(-1, 1) + stretched.reshape(-1, 1) * from_middle, -1.0, 1.0)
+    nearest = np.abs(parts[:, :, None] - PARTS).argmin(axis=2)
+    crossing = np.zeros((2, len(nearest), len(start) - 1))
+    crossing[0, :, : len(limit)] = profile.unlabeled_near[nearest, limit] / profile.unlabeled.sum()
+    crossing[1, :, : len(limit)] = profile.positive_near[nearest, limit] / profile.positive.sum()
+    return SmallMoves(*crossing)
+
+
+def _rare_fit(profile: ColumnProfile, new_counts: FloatArray) -> _ColumnFit | None:
+    """The mixtures of rare levels and of all others, if new rows have more rare levels.
+
+    Levels that training did not have are rare ones. Training rows of one rare level come and go
+    together, so that they say as much as so many rows divided by the size of a rare level.
+    """
+    if profile.cells.codes is None or new_counts.sum() < _FEWEST:
+        return None
+    new = _rare_share(new_counts)
+    unlabeled = _rare_share(profile.unlabeled)
+    positive = _rare_share(profile.positive)
+    if new[0] <= max(unlabeled[0], positive[0]):
+        return None
+    mixture = MixtureFit(
+        new=new,
+        unlabeled=unlabeled,
+        positive=positive,
+        n_new=float(new_counts.sum()),
+        n_unlabeled=float(profile.unlabeled.sum()) / FEWEST_ROWS,
+        n_positive=float(profile.positive.sum()),
+    )
+    return _ColumnFit(mixture, tested_unlabeled=1.0, tested_positive=1.0)
+
+
+def _rare_share(counts: FloatArray) -> FloatArray:
+    """Shares of the rows with rare levels and with all others."""
+    share = counts[RARE] / counts.sum()
+    return np.array([share, 1 - share])
 
 
 def _common_growth(
@@ -370,8 +533,8 @@ def _common_growth(
     )
     votes_against = np.where((grid >= low) & (grid <= high), 0.0, _PRIOR_VOTE)
     for fit in fits:
-        statistic = fit.statistic(grid)
-        votes_against = votes_against + np.minimum(statistic - statistic.min(), _MOST_VOTE)
+        votes = fit.votes_against(grid)
+        votes_against = votes_against + np.minimum(votes - votes.min(), _MOST_VOTE)
     possible = grid[votes_against <= votes_against.min() + _TOLERANCE]
     between = np.linspace(possible[0], possible[-1], 9)
     return np.unique(np.concatenate((possible, between)))

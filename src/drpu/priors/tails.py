@@ -289,9 +289,13 @@ class ScoreTails:
             )
         return self._add(other._counted)
 
-    def add_counts(self, counts: IntArray) -> Self:
-        """Add counts from another source, one for each cell, in place."""
-        return self._add(Counted(check_counts("counts", counts, len(self.levels))))
+    def add_counts(self, counts: IntArray, *, columns: IntArray | None = None) -> Self:
+        """Add counts from another source, one for each cell, in place.
+
+        ``columns`` are the counts of the same rows in the ranges of their columns.
+        """
+        checked = check_counts("counts", counts, len(self.levels))
+        return self._add(Counted(checked, columns=columns))
 
     def _add(self, more: Counted) -> Self:
         """Add counts under the lock; counts change nowhere else."""

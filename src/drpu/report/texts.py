@@ -55,22 +55,16 @@ ONLY_PRIOR = {
 }
 
 
-def is_untested(adapted: Any) -> bool:
-    """Whether there were too few rows to test what moved, so that nothing was rejected."""
-    test = adapted.shift_test_
-    return adapted.shift_ == "prior" and test is not None and test.degrees == 0
-
-
 def shift_text(adapted: Any) -> str:
     """What moved, as a sentence."""
-    if is_untested(adapted):
+    if adapted.untested_:
         return UNTESTED
     return SHIFTS[adapted.shift_]
 
 
 def only_prior_text(adapted: Any) -> str:
     """Whether only the prior moved, in a word or two."""
-    if is_untested(adapted):
+    if adapted.untested_:
         return "untested"
     return ONLY_PRIOR[adapted.shift_]
 

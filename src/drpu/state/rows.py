@@ -23,12 +23,14 @@ class Batch:
     """Checked rows with their scores.
 
     ``adapt``, ``adapt_by``, ``at_budget`` and ``predict`` take them in place of rows.
+    ``periods``: The period of each row, if it is known and ``adapt`` has to compare the periods.
     """
 
     rows: Rows  # in the form that the model accepts
     scores: FloatArray  # score of each row by each model, as by :meth:`FittedRatio.scores`
     counts: ScoreTails  # the counts of these scores
     texts: dict[str, Any] = field(default_factory=dict)  # columns of free text as they were
+    periods: np.ndarray[Any, Any] | None = None
 
     @classmethod
     def of(cls, fitted: FittedRatio, rows: Rows) -> Batch:

@@ -25,6 +25,7 @@ from drpu.tables.summaries import ColumnSummary
 from drpu.tables.values import (
     CATEGORY,
     DATE,
+    FEW,
     NUMBER,
     RANGES,
     RARE,
@@ -342,16 +343,23 @@ class CategoryColumn(Column):
 
         Codes are sorted by frequency in training, and frequent levels were frequent partly by
         chance. Ranges of codes would therefore change even if nothing changed. Many levels are put
-        into cells by a hash of their names instead, and rare levels are not compared.
+        into cells by a hash of their names instead, and levels with few rows are not compared.
+        A training row counts as one of a rare level if its level would be rare without it: the
+        share of rare levels is then that of new rows of the same kind.
         """
-        cells = np.full(FIRST + len(self.levels), RARE, dtype=np.int64)
+        cells = np.full(FIRST + len(self.levels), FEW, dtype=np.int64)
         cells[MISSING] = 0
+        cells[OTHER] = RARE
         compared = self.compared_codes
         for place, code in enumerate(compared):
             if len(compared) > RANGES:
                 place = hash_of(self.levels[code - FIRST]) % RANGES
-            cells[code] = RARE + 1 + place
-        return [Cells(np.empty(0), cells)]
+            cells[code] = FEW + 1 + place
+        held_out = cells.copy()
+        for code, n in enumerate(self.rows, start=FIRST):
+            if n == FEWEST_ROWS:
+                held_out[code] = RARE
+        return [Cells(np.empty(0), cells, held_out=held_out)]
 
     def sortable(self, encoded: FloatArray) -> FloatArray | None:
         """Positions of the levels in alphabetical order, which dates and numbers as text have."""

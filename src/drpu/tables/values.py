@@ -13,7 +13,7 @@ import re
 import sys
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Annotated, Any
 
@@ -21,7 +21,7 @@ import narwhals as nw
 import numpy as np
 
 from drpu._arrays import BoolArray, FloatArray, IntArray, as_numpy
-from drpu._codec import Array, kept
+from drpu._codec import Array, NotKept, kept
 from drpu.exceptions import DataError, DataTypeError
 
 NUMBER = "number"
@@ -365,7 +365,13 @@ RANGES = 12  # ranges of values per column, besides one for missing values
 RANGE_SHARES = tuple(k / (RANGES // 2) for k in range(1, RANGES // 2))  # shares of the quantiles
 MOST_PROFILED_ROWS = 200_000  # of larger samples every k-th row is used
 MOST_PROFILED_COLUMNS = 500  # rows with more columns, such as counts of words, are not profiled
-RARE = 1  # cell of the rare levels of a category
+RARE = 1  # cell of the rare and the unseen levels of a category
+FEW = 2  # cell of its levels with few rows
+DEVIATIONS = 1.93  # distance of the outer quantiles of normal values, in standard deviations
+MARGIN = 0.25  # a move of a column by less than so many deviations is none
+MIDDLE = 0.4871  # not one half: the middle of evenly spaced values may be the value of a row
+PARTS = np.linspace(-1, 1, 9)  # parts of the margin by which limits are moved
+CONSTANT = 0.9  # the same for a column with one value, as a share of it
 # A limit between ranges is the mean of so many neighbouring values, so that no row decides it. The
 # mean of an odd number of evenly spaced values would be one of them.
 NEIGHBOURS = 6
@@ -377,32 +383,76 @@ class Cells:
     """The division of the values of a column.
 
     ``edges``: Limits between ranges of numbers; one more cell is for missing values.
-    ``codes``: For a category, the cell of each code instead: 0 for missing values, 1 for rare
-    levels, and more for the others. Which levels are rare depends on the training rows, so new
-    rows have more of them than training had, and that cell is not tested.
+    ``codes``: For a category, the cell of each code instead: 0 for missing values, 1 for levels
+    that are rare or that training did not have, 2 for levels with few rows, and more for the
+    others. Which levels have few rows depends on the training rows, so that cell is not compared.
+    ``margin``: Values that move by less than this have not moved; not kept in files.
+    ``held_out``: ``codes`` with the levels that would be rare without one of their rows in the
+    cell of rare levels: the cells of training rows; not kept in files.
     """
 
     edges: Annotated[FloatArray, Array("e")]
     codes: Annotated[IntArray, Array("k", dtype="int", low=0, high=1000)] | None = None
+    margin: Annotated[float, NotKept] = field(default=0.0, compare=False)
+    held_out: Annotated[IntArray | None, NotKept] = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         if (np.diff(self.edges) <= 0).any():
             raise DataError("the limits between the ranges of a column must ascend.")
+
+    @classmethod
+    def between(cls, quantiles: Sequence[FloatArray]) -> Cells:
+        """Cells with limits about in the middle between neighbouring quantiles of a column.
+
+        A limit on a value that many rows have would be crossed by all of them if the column
+        moved by a rounding error.
+        """
+        values = np.concatenate(list(quantiles))
+        values = np.unique(values[np.isfinite(values)])
+        if len(values) == 0:
+            return cls(np.empty(0))
+        if len(values) == 1:
+            distance = CONSTANT * max(abs(float(values[0])), 1e-12)
+            return cls(np.array([values[0] - distance, values[0] + distance]))
+        spread = (values[-1] - values[0]) / DEVIATIONS
+        middles = np.unique(values[:-1] + MIDDLE * np.diff(values))
+        return cls(middles, margin=float(MARGIN * spread))
 
     @property
     def n(self) -> int:
         """Number of cells."""
         if self.codes is None:
             return len(self.edges) + 2
-        return max(int(self.codes.max()), RARE) + 1
+        return max(int(self.codes.max()), FEW) + 1
 
     @property
     def tested(self) -> IntArray:
-        """The cells that are compared."""
+        """The cells whose shares are compared with each other."""
         cells = np.arange(self.n)
         if self.codes is None:
             return cells
-        return np.delete(cells, RARE)
+        return np.delete(cells, [RARE, FEW])
+
+    @property
+    def of_training(self) -> Cells:
+        """The cells in which training rows are counted; :meth:`ColumnProfile.of` adds them up."""
+        if self.codes is not None:
+            return self if self.held_out is None else Cells(self.edges, self.held_out)
+        return Cells(np.unique(self._with_margins()))
+
+    def _with_margins(self) -> FloatArray:
+        """The limits, moved by parts of the margin."""
+        return self.edges + self.margin * PARTS[:, None]
+
+    def added_up(self, counts: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Counts in the cells, and near their limits, from counts of :attr:`of_training`."""
+        if self.codes is not None:
+            return counts, np.zeros((len(PARTS), 0))
+        below = np.cumsum(counts)[np.searchsorted(self.of_training.edges, self._with_margins())]
+        unmoved = below[len(PARTS) // 2]
+        present = counts[:-1].sum()
+        cells = np.diff(np.concatenate(([0.0], unmoved, [present, present + counts[-1]])))
+        return cells, below - unmoved
 
     def count(self, values: FloatArray) -> IntArray:
         """Counts of values in the cells."""
@@ -426,12 +476,18 @@ class Cells:
 @kept("column-profile")
 @dataclass(frozen=True)
 class ColumnProfile:
-    """Counts of positive and unlabeled training rows in the ranges of one column."""
+    """Counts of positive and unlabeled training rows in the ranges of one column.
+
+    ``positive_near``, ``unlabeled_near``: How many more rows are below each limit if it moves by
+    each of :data:`PARTS` of the margin; negative if it moves down.
+    """
 
     name: str  # name of the column, or its position
-    cells: Cells  # each limit is the mean of six values, so that it is not the value of a row
+    cells: Cells  # each limit is the mean of twelve values, so that it is not the value of a row
     positive: Annotated[FloatArray, Array("c", low=0)]
     unlabeled: Annotated[FloatArray, Array("c", low=0)]
+    positive_near: Annotated[FloatArray, Array("sn")]
+    unlabeled_near: Annotated[FloatArray, Array("sn")]
 
     def __post_init__(self) -> None:
         counted = self.positive.any() and self.unlabeled.any()
@@ -439,6 +495,23 @@ class ColumnProfile:
             raise DataError(
                 f"the profile of column {self.name!r:.100} must have counts in its ranges."
             )
+        near = (len(PARTS), len(self.cells.edges))
+        if self.positive_near.shape != near or self.unlabeled_near.shape != near:
+            raise DataError(
+                f"the profile of column {self.name!r:.100} must have counts near its limits."
+            )
+
+    @classmethod
+    def of(cls, name: str, cells: Cells, positive: IntArray, unlabeled: IntArray) -> ColumnProfile:
+        """The profile from counts of training rows in the cells :attr:`Cells.of_training`."""
+        in_cells, near = cells.added_up(positive.astype(np.float64))
+        unlabeled_in_cells, unlabeled_near = cells.added_up(unlabeled.astype(np.float64))
+        return cls(name, cells, in_cells, unlabeled_in_cells, near, unlabeled_near)
+
+    def with_unlabeled(self, counts: FloatArray) -> ColumnProfile:
+        """The profile with other rows in place of the unlabeled ones, equally dense at limits."""
+        scale = counts.sum() / self.unlabeled.sum()
+        return replace(self, unlabeled=counts, unlabeled_near=scale * self.unlabeled_near)
 
 
 def profile_columns(
@@ -456,14 +529,13 @@ def profile_columns(
         column_cells = cells[k] if cells else None
         if column_cells is None:
             quantiles = [_quantiles(positive_values), _quantiles(unlabeled_values)]
-            column_cells = Cells(range_limits(quantiles))
-        profile = ColumnProfile(
-            name=str(name),
-            cells=column_cells,
-            positive=column_cells.count(positive_values).astype(np.float64),
-            unlabeled=column_cells.count(unlabeled_values).astype(np.float64),
+            column_cells = Cells.between(quantiles)
+        of_training = column_cells.of_training
+        positive_counts = of_training.count(positive_values)
+        unlabeled_counts = of_training.count(unlabeled_values)
+        profiles.append(
+            ColumnProfile.of(str(name), column_cells, positive_counts, unlabeled_counts)
         )
-        profiles.append(profile)
     return tuple(profiles)
 
 
@@ -492,12 +564,6 @@ def column_quantiles(rows: Any) -> FloatArray:
     for k in range(n_columns):
         quantiles[k] = _quantiles(np.asarray(rows[:, k], dtype=np.float64))
     return quantiles
-
-
-def range_limits(quantiles: Sequence[FloatArray]) -> FloatArray:
-    """Limits between the ranges of a column."""
-    edges: FloatArray = np.concatenate(list(quantiles))
-    return np.unique(edges[np.isfinite(edges)])
 
 
 def smooth_medians(rows: Any) -> FloatArray:
