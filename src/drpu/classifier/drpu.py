@@ -300,6 +300,9 @@ class RatioClassifier(PUClassifier):
     def at_prior(self, prior: float | PriorEstimate) -> AdaptedClassifier:
         """Classifier for rows whose prior is known; there is no refit.
 
+        Where the training prior is not known exactly, probabilities are averaged over its
+        distribution.
+
         Parameters
         ----------
         prior : float or PriorEstimate
@@ -474,12 +477,13 @@ class RatioClassifier(PUClassifier):
             Weights of the rows in the counts; the name of their column for a Dask or Spark data
             frame.
         shift : {"auto", "prior", "none"}, default="auto"
-            What may have changed since training. ``"auto"`` decides by two tests: where nothing but
-            the prior changed, prior and labels are adapted to it, with scores that hardly separate
-            the classes only in part (see docs/months.md); otherwise they move only as far as the
-            backtest of ``fit(..., periods=...)``, labels that arrived or answers support it, and
-            without any of them labels stay as trained. ``"prior"`` assumes that only the prior
-            changed, as the paper does. ``"none"`` keeps prior and labels.
+            What may have changed since training. ``"auto"`` decides by two tests: where these find
+            nothing but a new prior, prior and probabilities are means over "only the prior
+            changed" and "P(positive | x) stayed", with weights by the evidence for each (see
+            docs/months.md); otherwise they move only as far as the backtest of ``fit(...,
+            periods=...)``, labels that arrived or answers support it, and without any of them
+            labels stay as trained. ``"prior"`` assumes that only the prior changed, as the paper
+            does. ``"none"`` keeps prior and labels.
         level : float, default=0.95
             Confidence level of the interval.
 
