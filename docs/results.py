@@ -437,19 +437,25 @@ def more_months_by_table() -> str:
     return months_by_table("more_months")
 
 
-def belief() -> str:
-    """Errors and accuracies where the tests find prior shift only, with moves followed fully and in part."""
-    source = _read("more_months")
-    found = source["belief"]["by_table"]
-    names = [f"{what}, {rule}" for what in ("error", "accuracy") for rule in ("no doubt", "used")]
-    lines = [
-        [table, *(f"{figures[name]:.3f}" for name in names)]
-        for table, figures in found.items()
-        if abs(figures["error, no doubt"] - figures["error, used"]) > 5e-4
-    ]
-    head = ["", "error, full move", "error, in part", "accuracy, full move", "accuracy, in part"]
-    same = len(found) - len(lines)
-    return f"{_table(head, lines, source)}\nIn the other {same} of {len(found)} tables nothing changes.\n"
+def weights() -> str:
+    """Labels and probabilities by what may have moved, means over tables."""
+    source = _read("months")
+    found = source["weights"]
+    names = {
+        "next": "dated, next",
+        "far": "dated, far",
+        "A": "resampled, from .5",
+        "B": "resampled, own prior",
+    }
+    rules = ("as trained", "full moves", "auto", "left out")
+    figures = ("cost 0.5", "cost 0.2", "cost 0.8", "log loss", "brier", "losing")
+    lines = []
+    for protocol, name in names.items():
+        for rule in rules:
+            numbers = [f"{found[rule][protocol][figure]:.3f}" for figure in figures]
+            lines.append([name, rule, *numbers])
+    head = ["cells", "rule", "accuracy", "at cost .2", "at cost .8", "log loss", "Brier score", "lose .05"]
+    return _table(head, lines, source)
 
 
 def month_aims() -> str:
@@ -752,7 +758,7 @@ TABLES = {
     "months": months,
     "more_months": more_months,
     "more_months_by_table": more_months_by_table,
-    "belief": belief,
+    "weights": weights,
     "months_by_table": months_by_table,
     "month_aims": month_aims,
     "moving_months": moving_months,

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy.special import expit, logit
 
+from drpu.decisions.point import Hypothesis
 from drpu.exceptions import DataError
 from drpu.periods.moves import (
     POOLED,
@@ -26,6 +27,7 @@ from drpu.periods.moves import (
     odds_move,
     ordered_periods,
     plan_backtest,
+    steady_reading,
     what_moved,
 )
 from drpu.priors.estimate import PriorEstimate
@@ -86,13 +88,31 @@ def test_other_shift_is_what_a_test_found():
     assert what_moved(1.0, ()) == "prior"  # nothing was tested, so nothing is rejected
 
 
-@given(prior=priors, width=st.floats(0.01, 8))
-def test_without_a_test_a_wide_interval_is_believed_less(prior, width):
-    tested = evidence(shares(prior), adapted=prior, moved="prior", width=width)
-    untested = replace(tested, tested=False)
-    wider = replace(untested, adapted=estimate(prior, width=width + 1))
-    assert tested.belief() == 1
-    assert 0 < wider.belief() < untested.belief() < 1
+def weight_of(rows, **options):
+    return rows.weight_of_prior_shift(steady_reading(rows, None), **options)
+
+
+@given(prior=priors, p_value=st.floats(0.01, 1), n=st.floats(50, 10_000), explained=st.floats(0.01, 1))
+def test_what_was_not_rejected_weighs_as_much_as_the_evidence_for_it(prior, p_value, n, explained):
+    rows = evidence(shares(prior), adapted=prior, moved="prior", width=0.2)
+    rows = replace(rows, p_value=p_value, rows=n, explained=explained)
+    weight = weight_of(rows)
+    assert 0 < weight < 1
+    assert weight_of(replace(rows, p_value=p_value / 2)) <= weight
+    assert weight_of(replace(rows, rows=n / 2)) < weight  # a test of fewer rows finds less
+    assert weight_of(replace(rows, explained=explained / 2)) < weight
+    assert weight_of(replace(rows, moved="other")) == 0
+    assert weight_of(replace(rows, explained=-0.01)) == 0
+
+
+@pytest.mark.parametrize(("seen", "more"), [(0.8, True), (0.0, False)])
+def test_the_past_and_labels_that_arrive_say_what_moved(seen, more):
+    rows = replace(evidence(shares(0.5), moved="prior", width=0.2), rows=500.0)
+    weight = weight_of(rows)
+    periods = tuple(past(seen, 0.8, matched=0.8) for _ in range(4))
+    by_past = weight_of(rows, backtest=Backtest(periods, "guarded", 1.0, 0.5))
+    by_labels = weight_of(rows, labels=MoveReading(rows.matched if more else 0.0, 0.01))
+    assert (by_past > weight) == (by_labels > weight) == more
 
 
 @given(prior=priors)
@@ -268,22 +288,23 @@ def test_pure_prior_shift_is_adapted_to_fully(after):
     rows = evidence(shares(after), adapted=after, moved="prior", width=0.2)
     decision = decide(rows)
     assert decision.moved == "prior"
-    assert decision.prior == rows.adapted
-    assert decision.labels_at == after
+    assert decision.prior == rows.adapted  # many rows leave no doubt
+    adapted = rows.adapted
+    followed = Hypothesis(1.0, after, adapted.low, adapted.high)
+    assert decision.hypotheses == (followed, Hypothesis(0.0, 0.3))
 
 
-@given(after=priors, explained=st.floats(0, 1))
-def test_the_less_scores_explain_the_less_of_a_move_is_believed(after, explained):
-    rows = replace(evidence(shares(after), adapted=after, moved="prior", width=10.0), explained=explained)
-    decision, weight = decide(rows), rows.belief()
-    assert weight == 1 if explained >= POOLED.telling else 0 <= weight < 1
-    assert replace(rows, explained=explained / 2).belief() <= weight
-    assert rows.believed(replace(POOLED, unseen=0.0)) == rows.adapted
-    expected = weight * rows.matched if weight < 1 else odds_move(0.3, after)
-    assert_allclose(odds_move(0.3, decision.prior.value), expected, atol=1e-9)
-    assert decision.labels_at == decision.prior.value
+@given(after=priors, explained=st.floats(0, 1), n=st.floats(50, 10_000))
+def test_the_prior_is_the_mean_over_what_may_have_moved(after, explained, n):
+    rows = evidence(shares(after), adapted=after, moved="prior", width=10.0)
+    rows = replace(rows, explained=explained, rows=n)
+    decision = decide(rows)
+    weight = weight_of(rows)
+    steady = expit(logit(0.3) + POOLED.slope * rows.mean_move)
+    assert_allclose(decision.prior.value, weight * after + (1 - weight) * steady, rtol=1e-9)
+    followed = Hypothesis(weight, after, rows.adapted.low, rows.adapted.high)
+    assert decision.hypotheses == (followed, Hypothesis(1 - weight, 0.3))
     assert decision.prior.identified == (weight >= 0.5)
-    assert (decision.prior.low, decision.prior.high) == (rows.adapted.low, rows.adapted.high)
 
 
 @pytest.mark.parametrize("separation", [0.3, 0.8, 1.6, 3.0])
@@ -300,7 +321,7 @@ def test_a_small_change_of_the_rows_looks_like_a_large_move_of_the_prior_where_s
 @given(after=priors, adapted=priors)
 def test_without_support_labels_stay_as_trained(after, adapted):
     decision = decide(evidence(shares(after), adapted=adapted))
-    assert decision.labels_at == 0.3
+    assert decision.hypotheses == (Hypothesis(1.0, 0.3),)
     assert not decision.prior.identified
     assert decision.sources == ("rows",)
 
@@ -341,10 +362,11 @@ def test_a_backtest_moves_prior_and_labels_as_far_as_its_slope_says():
     for slope in (0.0, 1.0, 2.0):
         decision = decide(rows, backtest=Backtest((), "guarded", slope, 0.1))
         assert_allclose(odds_move(0.3, decision.prior.value), slope * rows.mean_move, atol=1e-9)
-        moved = odds_move(0.3, decision.labels_at)
+        (labels,) = decision.hypotheses
+        moved = odds_move(0.3, labels.prior)
         assert_allclose(moved, labels_move(rows, slope * rows.mean_move), atol=1e-9)
-    assert_allclose(odds_move(0.3, decide(rows, backtest=Backtest((), "guarded", 1.0, 0.1)).labels_at), 0,
-                    atol=1e-4)  # fmt: skip
+    (labels,) = decide(rows, backtest=Backtest((), "guarded", 1.0, 0.1)).hypotheses
+    assert_allclose(odds_move(0.3, labels.prior), 0, atol=1e-4)
 
 
 @given(
@@ -386,7 +408,7 @@ def test_labels_that_are_late_are_noticed_and_incomplete_ones_are_a_lower_bound(
     part = decide(rows, arrived=Arrived(LabelCount(200, 1000), before, complete=False))
     assert part.prior.low >= 0.2
     assert part.sources == ("rows",)
-    assert part.labels_at == 0.3
+    assert part.hypotheses == (Hypothesis(1.0, 0.3),)
 
 
 def test_an_unidentified_training_prior_has_the_labelled_share_as_lower_limit():
@@ -401,4 +423,4 @@ def test_a_training_prior_at_the_edge_stays(end):
     edge = PriorEstimate(end, end, end, 0.95, "given")
     rows = Evidence(edge, edge, "other", np.full(61, end), end, shares(0.3), 0.0)
     assert decide(rows).prior.value == end
-    assert decide(rows).labels_at == end
+    assert decide(rows).hypotheses == (Hypothesis(1.0, end),)

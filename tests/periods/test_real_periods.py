@@ -43,8 +43,8 @@ def test_a_pure_prior_shift_is_adapted_to_fully(clf):
     X, y = rows(np.random.default_rng(1), 3000, 0.1)
     adapted, assumed = clf.adapt(X), clf.adapt(X, shift="prior")
     assert adapted.shift_ == assumed.shift_ == "prior"
-    assert adapted.prior_ == assumed.prior_
-    assert_array_equal(adapted.predict_proba(X), assumed.predict_proba(X))
+    assert abs(adapted.prior_.value - assumed.prior_.value) < 0.01
+    assert np.mean(adapted.predict(X) != assumed.predict(X)) < 0.01
     assert abs(adapted.prior_.value - y.mean()) < 0.04
 
 
@@ -278,25 +278,18 @@ def test_bounds_of_the_prior_widen_with_the_factor(clf):
         clf.sensitivity(0.5)
 
 
-# Noise is read as mostly positive rows, whose prior is near 1 and moves by more there.
-READ_AS_MOSTLY_POSITIVE = pytest.mark.xfail(reason="the prior of noise moved from 0.78 to 0.90")
-
-
 @pytest.mark.parametrize(
-    "seed",
-    [
-        0,
-        pytest.param(1, marks=pytest.mark.slow),
-        pytest.param(2, marks=[pytest.mark.slow, READ_AS_MOSTLY_POSITIVE]),
-    ],
+    "seed", [0, pytest.param(1, marks=pytest.mark.slow), pytest.param(2, marks=pytest.mark.slow)]
 )
-def test_scores_that_tell_nothing_hardly_move_the_prior(seed):
+def test_noise_keeps_its_trained_labels_and_hardly_moves_the_prior(seed):
     rng = np.random.default_rng(seed)
     X, label = rng.normal(size=(900, 3)), rng.random(900) < 0.2
     with pytest.warns(SeparationWarning):
         clf = DRPUClassifier(KernelRatio(), scenario="single-sample", random_state=0).fit(X, label)
     with pytest.warns(SeparationWarning):
-        later = clf.adapt(rng.normal(size=(600, 3)))
+        later = clf.adapt(new := rng.normal(size=(600, 3)))
     assert explained_share(clf.fitted_) < 0.1
+    assert not clf.prior_.identified
     assert not later.prior_.identified
+    assert_array_equal(later.predict(new), clf.predict(new))
     assert abs(later.prior_.value - clf.train_prior_.value) < 0.1

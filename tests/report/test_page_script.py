@@ -205,7 +205,7 @@ def test_a_period_is_read_at_its_own_prior(classifier, data):
     found = ask.expect(known=2, cost=0.7)  # groups come in the order of their names, after found and training
     assert found["rows"] == 300
     assert found["flaggedRows"] is None
-    expected = classifier.at_prior(june.prior).at_cost(0.7).expected_performance()
+    expected = june.classifier.at_cost(0.7).expected_performance()
     for name in FIGURES:
         assert_allclose(found["figures"][name][0], getattr(expected, name), atol=EXACT)
     budget = classifier.at_prior(june.prior).at_budget(rows=30, of=300).budget_

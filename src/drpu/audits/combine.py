@@ -61,7 +61,7 @@ class AnsweredReading(Reading):
 
     def for_file(self) -> Reading:
         """What a file keeps of it."""
-        return Reading(self.prior, self.labels_at, self.shift, self.sources, self.rows)
+        return Reading(self.prior, self.hypotheses, self.shift, self.sources, self.rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ def combine_answers(
         prior = priors.test
         new_reference = Reference.of_training(recalibrated)
     else:
-        centre = reference.map_at(point.labels_at) or TRAINED
+        centre = point.map or TRAINED
         new_map, prior = _recalibrated(recalibrated, about_batch, batch, centre, level=level)
         earlier = [*reference.moved, *(shift.name for shift in rows.moved_columns)]
         new_reference = Reference(counts, prior, new_map, tuple(dict.fromkeys(earlier)))
@@ -134,7 +134,6 @@ def _answered_reading(
 ) -> AnsweredReading:
     return AnsweredReading(
         prior=prior,
-        labels_at=prior.value,
         shift="answers",
         rows=counts.n,
         shift_test=rows.test,

@@ -52,7 +52,7 @@ from drpu.classifier.reading import (
     read_texts,
     read_training,
 )
-from drpu.decisions.point import AtPrior, OperatingPoint, operating_point
+from drpu.decisions.point import OperatingPoint, operating_point, trained_point
 from drpu.exceptions import DataTypeError, ParameterError
 from drpu.models.crossfit import (
     Folds,
@@ -300,6 +300,9 @@ class RatioClassifier(PUClassifier):
     def at_prior(self, prior: float | PriorEstimate) -> AdaptedClassifier:
         """Classifier for rows whose prior is known; there is no refit.
 
+        Where the training prior is not known exactly, probabilities are averaged over its
+        distribution.
+
         Parameters
         ----------
         prior : float or PriorEstimate
@@ -323,7 +326,7 @@ class RatioClassifier(PUClassifier):
         if moved == self.test_prior_:  # of the same rows
             return self._at_point(self.point_.at_cost(self.cost_))
         point = operating_point(self.fitted_, self.reference_, moved, cost=self.cost_)
-        return AdaptedClassifier(self.fitted_, self.reference_, periods.Reading.given(moved), point)
+        return AdaptedClassifier(self.fitted_, self.reference_, periods.Reading(moved), point)
 
     def at_cost(self, cost: float) -> AdaptedClassifier:
         """Classifier with another cost and the same prior; there is no refit.
@@ -474,12 +477,13 @@ class RatioClassifier(PUClassifier):
             Weights of the rows in the counts; the name of their column for a Dask or Spark data
             frame.
         shift : {"auto", "prior", "none"}, default="auto"
-            What may have changed since training. ``"auto"`` decides by two tests: where nothing but
-            the prior changed, prior and labels are adapted to it, with scores that hardly separate
-            the classes only in part (see docs/months.md); otherwise they move only as far as the
-            backtest of ``fit(..., periods=...)``, labels that arrived or answers support it, and
-            without any of them labels stay as trained. ``"prior"`` assumes that only the prior
-            changed, as the paper does. ``"none"`` keeps prior and labels.
+            What may have changed since training. ``"auto"`` decides by two tests: where these find
+            nothing but a new prior, prior and probabilities are means over "only the prior
+            changed" and "P(positive | x) stayed", with weights by the evidence for each (see
+            docs/months.md); otherwise they move only as far as the backtest of ``fit(...,
+            periods=...)``, labels that arrived or answers support it, and without any of them
+            labels stay as trained. ``"prior"`` assumes that only the prior changed, as the paper
+            does. ``"none"`` keeps prior and labels.
         level : float, default=0.95
             Confidence level of the interval.
 
@@ -523,7 +527,7 @@ class RatioClassifier(PUClassifier):
         periods.warn_about_reading(reading, self.reference_, shift=shift)
         if shift == "none":
             before = self.reading_
-            reading = replace(reading, prior=before.prior, labels_at=before.labels_at)
+            reading = replace(reading, prior=before.prior, hypotheses=before.hypotheses)
         return self._at_reading(reading)
 
     def adapt_predict(
@@ -604,7 +608,7 @@ class RatioClassifier(PUClassifier):
             self.reference_,
             reading.prior,
             cost=self.cost_,
-            labels_at=reading.labels_at,
+            hypotheses=reading.hypotheses,
         )
         return AdaptedClassifier(self.fitted_, self.reference_, reading, point)
 
@@ -992,7 +996,7 @@ class AdaptedClassifier(RatioClassifier):
     @property
     def map_(self) -> LogOddsMap | None:
         """Map a + b z of the trained log-odds that answers gave, with its uncertainty; or None."""
-        return self._reference.map_at(self._point.labels_at)
+        return self._point.map
 
     @property
     def fairness_test_(self) -> FairnessTest | None:
@@ -1444,7 +1448,7 @@ class DRPUClassifier(RatioClassifier):
         prior = fitted.prior
         self._fitted = fitted
         self._reference = Reference.of_training(fitted)
-        self._point = AtPrior(prior, check_cost("cost", self.cost), prior.value, prior.value)
+        self._point = trained_point(prior, check_cost("cost", self.cost))
         self._keep_parameters()
         return self
 
@@ -1494,7 +1498,7 @@ class DRPUClassifier(RatioClassifier):
     @property
     def reading_(self) -> Reading:
         """What is known about the rows to classify: that they have the training prior."""
-        return periods.Reading.given(self.fitted_.prior)
+        return periods.Reading.as_trained(self.fitted_.prior)
 
     @property
     def backtest_(self) -> Backtest | None:

@@ -106,7 +106,7 @@ def _classifier_of(
         classifier.reference_,
         prior.prior,
         cost=classifier.cost_,
-        labels_at=reading.labels_at,
+        hypotheses=reading.hypotheses,
     )
     return AdaptedClassifier(classifier.fitted_, classifier.reference_, reading, point)
 

@@ -21,7 +21,7 @@ from drpu.exceptions import ParameterError
 from drpu.priors.estimate import PriorEstimate
 from drpu.priors.tails import ScoreTails
 from drpu.state.fitted import FittedRatio
-from drpu.state.reference import Reference
+from drpu.state.reference import LogOddsMap, Reference
 from drpu.state.rows import Batch
 
 Unbounded = Annotated[float, Number(-math.inf, math.inf)]
@@ -93,8 +93,8 @@ class AtBudget(OperatingPoint):
         return self.point.train_prior
 
     @property
-    def labels_at(self) -> float:  # type: ignore[override]
-        return self.point.labels_at
+    def map(self) -> LogOddsMap | None:  # type: ignore[override]
+        return self.point.map
 
     @property
     def threshold(self) -> float:

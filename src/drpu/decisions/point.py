@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Self, TypeAlias
 
 import numpy as np
@@ -12,9 +14,10 @@ from scipy.special import expit, logit
 
 from drpu import decisions
 from drpu._arrays import BoolArray, FloatArray
-from drpu._codec import Kept, Number, kept
+from drpu._codec import Items, Kept, Number, kept
+from drpu.exceptions import DataError
 from drpu.models.learner import LOG_LIMIT
-from drpu.priors.calibration import ratio_posterior, ratio_threshold
+from drpu.priors.calibration import ratio_threshold
 from drpu.priors.estimate import PriorEstimate
 from drpu.priors.tails import ScoreTails
 from drpu.state.costs import KeptCosts, check_cost
@@ -50,7 +53,7 @@ class OperatingPoint(Kept, ABC):
     prior: PriorEstimate  # of the rows to classify
     cost: float  # false-positive cost
     train_prior: float  # of the training population, to which ratios refer
-    labels_at: float  # prior at which labels are made; that of training if they stay as trained
+    map: LogOddsMap | None  # of the trained log-odds, which answers gave; None without answers
 
     @property
     @abstractmethod
@@ -134,7 +137,6 @@ class CostPoint(OperatingPoint):
     prior: PriorEstimate
     cost: Annotated[float, Number(0, 1)] | KeptCosts
     train_prior: Annotated[float, Number(0, 1)]
-    labels_at: Annotated[float, Number(0, 1)]
 
     def __post_init__(self) -> None:
         check_cost("cost", self.cost)
@@ -159,34 +161,109 @@ class CostPoint(OperatingPoint):
     def at_limits(self, reference: Reference) -> tuple[OperatingPoint, OperatingPoint]:
         return self._at_limit(self.prior.low, reference), self._at_limit(self.prior.high, reference)
 
-    def _at_limit(self, limit: float, reference: Reference) -> OperatingPoint:
-        labels_at = limit
-        if self.labels_at != self.prior.value:
-            # labels move by as much as the log-odds of the prior
-            inside = np.clip([self.labels_at, limit, self.prior.value], NEAREST, 1 - NEAREST)
-            labels_at = float(expit(logit(inside) @ [1, 1, -1]))
-        return self._with_labels_at(labels_at, reference)
-
     @abstractmethod
-    def _with_labels_at(self, labels_at: float, reference: Reference) -> OperatingPoint:
-        """The point with labels at another prior."""
+    def _at_limit(self, limit: float, reference: Reference) -> OperatingPoint:
+        """The point whose labels have moved as the prior moves from its value to a limit."""
+
+    def _moved_to(self, limit: float, prior: float) -> float:
+        """A prior, moved by as much as the log-odds between the value and a limit."""
+        if limit in (0.0, 1.0) or prior == self.prior.value:
+            return limit
+        inside = np.clip([prior, limit, self.prior.value], NEAREST, 1 - NEAREST)
+        return float(expit(logit(inside) @ [1, 1, -1]))
+
+
+@kept("node")
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A pair of priors that is possible, with its probability."""
+
+    weight: Annotated[float, Number(0, 1)]
+    train_prior: Annotated[float, Number(0, 1)]  # of the training population
+    test_prior: Annotated[float, Number(0, 1)]  # of the rows to classify
+
+
+@kept("hypothesis")
+@dataclass(frozen=True, slots=True)
+class Hypothesis:
+    """What may have moved since training: the prior at which labels are made if it is true.
+
+    It is the prior at the central value of the training prior. For another value of it, the share
+    of negatives has grown by the same factor, within the limits of the prior.
+    """
+
+    weight: Annotated[float, Number(0, 1)]
+    prior: Annotated[float, Number(0, 1)]
+    low: Annotated[float, Number(0, 1)] = 0.0
+    high: Annotated[float, Number(0, 1)] = 1.0
 
 
 @kept("at-prior")
 @dataclass(frozen=True)
 class AtPrior(CostPoint):
-    """Probabilities from the ratio and two priors."""
+    r"""Probabilities from the ratio and two priors, averaged over what is not known about these.
+
+    With nodes of weight :math:`w_k`, training prior :math:`\pi_k` and test prior
+    :math:`\pi'_k`, the probability of a row with the ratio r is
+
+    .. math:: \sum_k w_k \frac{\pi'_k (1 - \pi_k) r}
+                              {\pi'_k (1 - \pi_k) r + (1 - \pi'_k) (1 - \pi_k r)},
+
+    in which r is at most :math:`1 / \pi_k`. It increases with r, so labels need a threshold only.
+    """
+
+    nodes: Annotated[tuple[Node, ...], Items(1, 1000)]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if abs(sum(node.weight for node in self.nodes) - 1) > 1e-6:
+            raise DataError("the weights of the nodes of a point must sum to 1.")
 
     @property
+    def map(self) -> None:  # type: ignore[override]
+        return None
+
+    @cached_property
     def threshold(self) -> float:
-        return ratio_threshold(self.train_prior, self.labels_at, cost=self.cost)
+        if len(self.nodes) == 1:
+            return ratio_threshold(
+                self.nodes[0].train_prior, self.nodes[0].test_prior, cost=self.cost
+            )
+        return self._mean_threshold()
+
+    def _mean_threshold(self) -> float:
+        """The largest ratio whose probability is not above the cost, by bisection."""
+        low = 0.0
+        high = 1 / max(self.train_prior, 1e-12)
+        if self._mean(low) > self.cost:
+            return -math.inf
+        if self._mean(high) <= self.cost:
+            return math.inf
+        while True:
+            middle = low + (high - low) / 2
+            if not low < middle < high:  # neighbours among the floating-point numbers
+                return low
+            if self._mean(middle) > self.cost:
+                high = middle
+            else:
+                low = middle
+
+    def _mean(self, ratio: float) -> float:
+        return float(mean_posterior(np.array([ratio]), self._columns)[0])
+
+    @cached_property
+    def _columns(self) -> NodeColumns:
+        return node_columns(self.nodes)
 
     @property
     def uses_prior(self) -> bool:
-        return self.labels_at == self.prior.value
+        as_trained = all(node.test_prior == node.train_prior for node in self.nodes)
+        return not as_trained or self.prior.value == self.train_prior
 
     def probability(self, ratio: FloatArray) -> FloatArray:
-        return ratio_posterior(ratio, self.train_prior, self.labels_at)
+        # ties are broken by scores, and a row that is tied with the threshold is not above it
+        untied = np.asarray(ratio, dtype=np.float64) * (1 - tie_break(self.train_prior))
+        return mean_posterior(untied, self._columns)
 
     def expected_of(
         self, decision: Decision, fitted: FittedRatio, reference: Reference
@@ -194,10 +271,43 @@ class AtPrior(CostPoint):
         return decisions.expect(decision, fitted.unlabeled_prior, self.prior, cost=self.cost)
 
     def for_page(self, reference: Reference) -> dict[str, Any]:
-        return {"labelsAt": self.labels_at, "map": None}
+        nodes = [[node.weight, node.train_prior, node.test_prior] for node in self.nodes]
+        return {"nodes": nodes, "map": None}
 
-    def _with_labels_at(self, labels_at: float, reference: Reference) -> OperatingPoint:
-        return replace(self, labels_at=labels_at)
+    def _at_limit(self, limit: float, reference: Reference) -> OperatingPoint:
+        nodes = []
+        for node in self.nodes:
+            nodes.append(replace(node, test_prior=self._moved_to(limit, node.test_prior)))
+        return replace(self, nodes=tuple(nodes))
+
+
+_BLOCK = 4096  # rows whose posteriors at all nodes are computed together
+NodeColumns: TypeAlias = tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]
+
+
+def node_columns(nodes: Sequence[Node]) -> NodeColumns:
+    """Factors of the posterior at each node, and the weights of the nodes."""
+    weight, pi, pi_test = np.array([(n.weight, n.train_prior, n.test_prior) for n in nodes]).T
+    positive = pi_test * (1 - pi)
+    return weight, pi[:, None], positive[:, None], (1 - pi_test)[:, None], pi_test[:, None]
+
+
+def mean_posterior(ratio: FloatArray, columns: NodeColumns) -> FloatArray:
+    """Mean over nodes of the probability of the positive class, from ratios in one dimension."""
+    if len(ratio) > _BLOCK:
+        parts = []
+        for start in range(0, len(ratio), _BLOCK):
+            parts.append(mean_posterior(ratio[start : start + _BLOCK], columns))
+        return np.concatenate(parts)
+    weight, pi, positive_factor, negative_factor, pi_test = columns
+    posterior_in_training = np.minimum(pi * ratio, 1)
+    positive = positive_factor * np.minimum(ratio, 1 / np.maximum(pi, 1e-300))
+    total = positive + negative_factor * (1 - posterior_in_training)
+    with np.errstate(invalid="ignore"):
+        posterior = positive / total
+    if not total.all():  # a ratio at which both classes are impossible
+        posterior = np.where(total > 0, posterior, pi_test)
+    return np.asarray(weight @ posterior)
 
 
 @kept("at-answers")
@@ -205,6 +315,7 @@ class AtPrior(CostPoint):
 class AtAnswers(CostPoint):
     """Probabilities from a map of the trained log-odds, which answers gave."""
 
+    labels_at: Annotated[float, Number(0, 1)]
     map: LogOddsMap
 
     @property
@@ -237,7 +348,8 @@ class AtAnswers(CostPoint):
         answers = {"intercept": even.intercept, "slope": even.slope, "farthest": FARTHEST}
         return {"labelsAt": self.labels_at, "map": answers}
 
-    def _with_labels_at(self, labels_at: float, reference: Reference) -> OperatingPoint:
+    def _at_limit(self, limit: float, reference: Reference) -> OperatingPoint:
+        labels_at = self._moved_to(limit, self.labels_at)
         moved_map = reference.map_at(labels_at)
         assert moved_map is not None  # as above
         return replace(self, labels_at=labels_at, map=moved_map)
@@ -249,16 +361,55 @@ def operating_point(
     prior: PriorEstimate,
     *,
     cost: float,
-    labels_at: float | None = None,
+    hypotheses: Sequence[Hypothesis] = (),
 ) -> AtPrior | AtAnswers:
-    """The point for rows with a prior; labels are made at it unless ``labels_at`` is given."""
-    if labels_at is None:
-        labels_at = prior.value
-    train_prior = fitted.prior.value
+    """The point for rows with a prior.
+
+    Labels are made at the priors of the ``hypotheses``, or at ``prior`` as if it were known.
+    """
+    train = fitted.prior
+    labels_at = prior.value
+    if hypotheses:
+        labels_at = sum(hypothesis.weight * hypothesis.prior for hypothesis in hypotheses)
     answers_map = reference.map_at(labels_at)
-    if answers_map is None:
-        return AtPrior(prior, cost, train_prior, labels_at)
-    return AtAnswers(prior, cost, train_prior, labels_at, answers_map)
+    if answers_map is not None:
+        return AtAnswers(prior, cost, train.value, labels_at, answers_map)
+    if not hypotheses:
+        nodes = nodes_at(train, prior.value)
+    else:
+        nodes = hypothesis_nodes(train, hypotheses)
+    return AtPrior(prior, cost, train.value, nodes)
+
+
+def trained_point(prior: PriorEstimate, cost: float) -> AtPrior:
+    """The point for rows of the training population, which has this prior."""
+    nodes = hypothesis_nodes(prior, (Hypothesis(1.0, prior.value),))
+    return AtPrior(prior, cost, prior.value, nodes)
+
+
+def nodes_at(train: PriorEstimate, test_prior: float) -> tuple[Node, ...]:
+    """The possible training priors, with one test prior."""
+    possible = train.possible_values
+    return tuple(Node(1 / len(possible), value, test_prior) for value in possible)
+
+
+def hypothesis_nodes(train: PriorEstimate, hypotheses: Sequence[Hypothesis]) -> tuple[Node, ...]:
+    """The possible pairs of a training prior and a test prior."""
+    possible = train.possible_values
+    nodes = []
+    for hypothesis in hypotheses:
+        growth = 1.0
+        if hypothesis.prior != train.value and train.value < 1:
+            growth = (1 - hypothesis.prior) / (1 - train.value)
+        for value in possible:
+            test_prior = value
+            if len(possible) == 1:
+                test_prior = hypothesis.prior
+            elif growth != 1:
+                test_prior = 1 - growth * (1 - value)
+                test_prior = min(max(test_prior, hypothesis.low), hypothesis.high)
+            nodes.append(Node(hypothesis.weight / len(possible), value, test_prior))
+    return tuple(nodes)
 
 
 def score_above(fitted: FittedRatio, log_ratio: float) -> float:

@@ -12,6 +12,7 @@ from drpu._codec import kind_of
 from drpu._floats import default_errors
 from drpu._output import write_output
 from drpu.decisions.budget import AtBudget
+from drpu.decisions.point import AtPrior
 from drpu.exceptions import ArtifactError, DataTypeError, ParameterError
 from drpu.models.graphs import Graph, onnx_indicators
 from drpu.models.learner import LOG_LIMIT, exported
@@ -43,9 +44,10 @@ def export_onnx(classifier: Any, path: str | os.PathLike[str]) -> None:
     network was trained on, ``prior`` and ``cost`` of shape (1,). For a residual network, 8-bit
     images have to be divided by 255; the Python classifier does this itself. Outputs, one per row:
     ``ratio``, ``probability`` and ``label``. Labels are those of the user if they are integers,
-    otherwise 0 and 1. The metadata contain the prior at which the classifier makes labels, its
-    cost, the training prior and the classes. After an audit, probabilities and labels come from its
-    map, which moves with ``prior``. Rows must be dense.
+    otherwise 0 and 1. The metadata contain the prior of the classifier, its cost, the training
+    prior and the classes. With that prior, the graph gives the probabilities and labels of the
+    classifier; with any other one, those of ``at_prior``. After an audit, probabilities and labels
+    come from its map, which moves with ``prior``. Rows must be dense.
 
     For a mixed table there is an input of shape (rows, 1) for each column instead of ``X``:
     ``X.ward`` for the column ``ward``. Categories are strings in the form NFC of Unicode; an
@@ -94,24 +96,27 @@ def _model(classifier: Any) -> Any:
     unclipped = _mean_ratio(graph, fitted, rows)
     highest = 1 / max(fitted.prior.value, 1e-12)
     ratio = graph.op("Min", unclipped, [highest], output="ratio")
+    point = classifier.point_
     even_map = classifier.reference_.map_at(0.5)
     if even_map is None:
-        threshold = _by_prior(graph, fitted, ratio)
+        prior = point.prior.value
+        flagged = _by_prior(graph, point, ratio)
     else:
-        threshold = _by_map(graph, fitted, ratio, even_map)
+        prior = point.labels_at
+        flagged = _by_map(graph, fitted.prior.value, ratio, unclipped, even_map)
     negative_label, positive_label = 0, 1
     if fitted.classes.dtype.kind in "iu":
         negative_label, positive_label = fitted.classes.tolist()
     graph.op(
         "Where",
-        graph.op("Greater", unclipped, threshold),
+        flagged,
         graph.constant([positive_label], np.int64),
         graph.constant([negative_label], np.int64),
         output="label",
     )
     types = graph.onnx.TensorProto
     metadata = {
-        "drpu.prior": repr(classifier.point_.labels_at),
+        "drpu.prior": repr(prior),
         "drpu.cost": repr(float(classifier.cost_)),
         "drpu.train_prior": repr(fitted.prior.value),
         "drpu.classes": json.dumps(fitted.classes.tolist()),
@@ -156,45 +161,59 @@ def _mean_ratio(graph: Graph, fitted: FittedRatio, rows: str) -> str:
     return graph.op("Squeeze", graph.mean(*ratios), graph.constant([1], np.int64))
 
 
-def _by_prior(graph: Graph, fitted: FittedRatio, ratio: str) -> str:
-    """Add the probability at the prior; returns the threshold of the ratio."""
+def _by_prior(graph: Graph, point: AtPrior, ratio: str) -> str:
+    """Add the mean probability over the nodes of the point; returns whether it exceeds the cost.
+
+    At the prior of the point the test priors are those of its nodes, and at any other prior they
+    are that prior.
+    """
     op = graph.op
-    pi = fitted.prior.value
-    negative_prior = op("Sub", 1.0, "prior")
-    positive = op("Mul", op("Mul", "prior", 1 - pi), ratio)
-    negative = op("Mul", negative_prior, op("Max", op("Sub", 1.0, op("Mul", ratio, pi)), [0.0]))
-    mass = op("Add", positive, negative)
+    weight, pi, pi_test = np.array(
+        [(node.weight, node.train_prior, node.test_prior) for node in point.nodes]
+    ).T
+    as_adapted = op("Equal", "prior", [point.prior.value])
+    test_prior = op("Where", as_adapted, pi_test, op("Add", "prior", np.zeros(len(pi))))
+    r = op("Unsqueeze", ratio, graph.constant([1], np.int64))
+    positive = op("Mul", op("Mul", test_prior, 1 - pi), op("Min", r, 1 / np.maximum(pi, 1e-300)))
+    negative_in_training = op("Max", op("Sub", 1.0, op("Mul", r, pi)), [0.0])
+    mass = op("Add", positive, op("Mul", op("Sub", 1.0, test_prior), negative_in_training))
     has_mass = op("Greater", mass, 0.0)
     share = op("Div", positive, op("Where", has_mass, mass, 1.0))
-    op("Where", has_mass, share, "prior", output="probability")
+    posterior = op("Where", has_mass, share, test_prior)
+    probability = op(
+        "ReduceSum",
+        op("Mul", posterior, weight),
+        graph.constant([1], np.int64),
+        keepdims=0,
+        output="probability",
+    )
+    return op("Greater", probability, "cost")
 
-    against = op("Mul", "cost", negative_prior)
-    evidence = op("Mul", op("Mul", op("Sub", 1.0, "cost"), "prior"), 1 - pi)
-    threshold = op("Div", against, op("Add", evidence, op("Mul", against, pi)))
-    # Only one class: the ratio does not matter.
-    threshold = op("Where", op("LessOrEqual", "prior", 0.0), np.inf, threshold)
-    return op("Where", op("GreaterOrEqual", "prior", 1.0), -1.0, threshold)
 
+def _by_map(
+    graph: Graph, train_prior: float, ratio: str, unclipped: str, even_map: LogOddsMap
+) -> str:
+    """Add the probability by the map of answers; returns whether rows are flagged.
 
-def _by_map(graph: Graph, fitted: FittedRatio, ratio: str, even_map: LogOddsMap) -> str:
-    """The same with the map of an audit, whose intercept moves with the log-odds of the prior."""
+    The intercept of the map moves with the log-odds of the prior.
+    """
     op = graph.op
-    pi = fitted.prior.value
 
     def log_odds(p: str) -> str:
         return op("Sub", op("Log", p), op("Log", op("Sub", 1.0, p)))
 
     least = 1 / (1 + float(np.exp(FARTHEST)))
-    p = op("Max", op("Min", op("Mul", ratio, pi), [1 - least]), [least])
+    p = op("Max", op("Min", op("Mul", ratio, train_prior), [1 - least]), [least])
     prior = op("Max", op("Min", "prior", [1 - NEAREST]), [NEAREST])
     intercept = op("Add", log_odds(prior), even_map.intercept)
     slope = even_map.slope
     op("Sigmoid", op("Add", op("Mul", log_odds(p), slope), intercept), output="probability")
     level = op("Div", op("Sub", log_odds("cost"), intercept), slope)
-    threshold = op("Div", op("Sigmoid", level), max(pi, 1e-12))
+    threshold = op("Div", op("Sigmoid", level), max(train_prior, 1e-12))
     # Log-odds are clipped: beyond that all rows have one label.
     threshold = op("Where", op("GreaterOrEqual", level, FARTHEST), np.inf, threshold)
-    return op("Where", op("Less", level, -FARTHEST), -1.0, threshold)
+    threshold = op("Where", op("Less", level, -FARTHEST), -1.0, threshold)
+    return op("Greater", unclipped, threshold)
 
 
 def _ratio(graph: Graph, fitted: FittedRatio, scores: str) -> str:

@@ -449,7 +449,7 @@ class GroupReader:
         """The reading, or with ``shift="none"`` that which stays, with the tests of the rows."""
         if self.unmoved is None or self.shift != "none":
             return reading
-        return replace(reading, prior=self.unmoved.prior, labels_at=self.unmoved.labels_at)
+        return replace(reading, prior=self.unmoved.prior, hypotheses=self.unmoved.hypotheses)
 
 
 def shrunken_priors(

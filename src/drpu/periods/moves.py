@@ -12,8 +12,9 @@ only the
 - *Weak scores.* A prior that moves by b moves the mean probability by J b only, where J is the
 share of the
   variance of the classes that the probabilities explain. So changes of the rows that are too small
-  for the tests look like moves of the prior that are 1 / J times as large. Where J is small, only
-  a part of such a move is believed (:meth:`Evidence.belief`).
+  for the tests look like moves of the prior that are 1 / J times as large. What was not rejected is
+  therefore not certain: both hypotheses keep a weight, and the prior and the probabilities are
+  means over them (:meth:`Evidence.weight_of_prior_shift`).
 - *The past.* Where labels are given at a constant rate, their share is proportional to the prior.
 So labelled
   shares show how far to believe the readings of past periods, without true labels
@@ -39,6 +40,7 @@ from scipy.optimize import brentq
 from scipy.special import expit, logit, ndtri
 
 from drpu._arrays import BoolArray, FloatArray, IntArray
+from drpu.decisions.point import Hypothesis
 from drpu.exceptions import DataError
 from drpu.periods.shift_tests import OTHER_SHIFT
 from drpu.priors.estimate import PriorEstimate
@@ -64,13 +66,13 @@ class Pooled:
     """Values for a table without a past, to which a table with a short past is shrunk.
 
     ``python -m benchmarks.months --choose`` computes them from tables with a calendar, and
-    ``python -m benchmarks.more_months`` computes ``unseen``. ``telling`` is about the smallest
-    explained share of tables moved by resampling, on which full moves are known to be right.
+    ``python -m benchmarks.months --weigh`` computes ``unseen`` and ``noticed`` from these and from
+    tables moved by resampling.
 
     ``spread``: Standard deviation of the move of the prior that a reading misses, over periods.
     ``doubt``: Log of the factor by which assuming pure prior shift must explain the past better.
-    ``telling``: From this share of explained variance on, a move of the prior is believed fully.
-    ``unseen``: Moves of the mean probability that tests do not see, over usual moves of the prior.
+    ``unseen``: Moves of the mean probability by other changes, over usual moves of the prior.
+    ``noticed``: Number of rows with which the tests find half of the other changes.
     ``rate_drift``: Standard deviation of the log of the labelling rate from period to period. It
     cannot be learnt from labels alone; it keeps a large number of labels from being taken as
     exact.
@@ -81,8 +83,8 @@ class Pooled:
     spread: float = 0.5
     spread_weight: float = 3.0  # number of past periods with the weight of the pooled spread
     doubt: float = 1.0
-    telling: float = 0.15
-    unseen: float = 0.04
+    unseen: float = 0.3
+    noticed: float = 300.0
     rate_drift: float = 0.05
 
 
@@ -118,7 +120,7 @@ def _logit(share: float | FloatArray) -> FloatArray:
     return np.asarray(logit(np.clip(share, _LEAST_SHARE, _MOST_SHARE)))
 
 
-def _moved(prior: float, move: float) -> float:
+def moved_prior(prior: float, move: float) -> float:
     """The prior after a move of its log-odds; 0 and 1 stay."""
     if prior in (0.0, 1.0):
         return float(prior)
@@ -373,6 +375,7 @@ class Evidence:
     ``labelled_share``: Of the training population; 0 in case-control, where it says nothing.
     ``explained``: Share of the variance of the classes in training that the probabilities explain.
     ``tested``: Whether there were enough rows to test that scores are a mixture of both classes.
+    ``p_value``: Of this test; 1 without it.
     """
 
     train: PriorEstimate  # prior of the training population
@@ -385,38 +388,57 @@ class Evidence:
     rows: float = math.inf  # number of rows of the period
     explained: float = 1.0
     tested: bool = True
+    p_value: float = 1.0
 
-    def belief(self, pooled: Pooled = POOLED) -> float:
-        r"""Weight of ``matched`` where the tests find nothing but prior shift.
+    def weight_of_prior_shift(
+        self,
+        steady: MoveReading,
+        *,
+        backtest: Backtest | None = None,
+        labels: MoveReading | None = None,
+        pooled: Pooled = POOLED,
+    ) -> float:
+        r"""Probability that only the prior moved, rather than that P(positive | x) stayed.
 
-        If moves of the prior have the variance 1 and errors of ``matched`` the variance
-        :math:`s^2`, the best weight is :math:`1/(1 + s^2)`. Here :math:`s = c (1/J - 1/J_1)` with
-        the explained share J, and s = 0 if J is at least :math:`J_1`. The constants c and
-        :math:`J_1` are ``unseen`` and ``telling``. If nothing could be tested, the variance of the
-        reading itself is added: its interval is all there is.
+        It is 0 if a test rejects it. Otherwise the odds are
+
+        .. math:: \frac{J^2}{s^2 + e^2} \Bigl(1 + \frac{n}{n_0}\Bigr) B(p),
+
+        which is the product of what each kind of evidence says. A usual move of the prior moves
+        the mean probability by the explained share J, and other changes move it by s, with the
+        standard error e. The tests find other changes more often the larger the number n of rows
+        is. :math:`B(p) = -e\, p \log p` is the smallest Bayes factor of the p-value of the
+        test. Past periods and labels that arrived multiply the odds by the ratio of their
+        likelihoods; ``steady`` is the reading if P(positive | x) stayed.
         """
-        variance = 0.0
-        if self.explained < pooled.telling:
-            unexplained = 1 / max(self.explained, _LEAST_SHARE) - 1 / pooled.telling
-            variance = (pooled.unseen * unexplained) ** 2
-        if not self.tested:
-            variance += _variance(self.adapted)
-        return 1 / (1 + variance)
+        if self.moved != "prior" or self.explained < _LEAST_SHARE:
+            return 0.0
+        other_moves = (pooled.unseen**2 + self.mean_error**2) / self.explained**2
+        unnoticed = 1 / (1 + self.rows / pooled.noticed)
+        doubt = other_moves * unnoticed / max(_least_bayes_factor(self.p_value), 1e-12)
+        log_odds = -math.log(max(doubt, 1e-300))
+        if backtest is not None:
+            log_odds += _log_likelihood_of_past(backtest)
+        if labels is not None:
+            by_prior = MoveReading(self.matched, _variance(self.adapted))
+            log_odds += _log_density(labels, by_prior) - _log_density(labels, steady)
+        return float(expit(log_odds))
 
-    def believed(self, pooled: Pooled = POOLED) -> PriorEstimate:
-        """The adapted prior, whose value has moved from that of training by the believed part only.
+    def averaged(self, weight: float, steady: MoveReading) -> PriorEstimate:
+        """The mean over both hypotheses, of which "only the prior moved" has this weight.
 
-        It counts as identified if at least half of the move is believed.
+        It counts as identified if that hypothesis has at least half of the weight.
         """
         adapted = self.adapted
-        weight = self.belief(pooled)
         if weight == 1:
             return adapted
-        value = _moved(self.train.value, weight * self.matched)
-        value = float(np.clip(value, adapted.low, adapted.high))
+        steady_value = moved_prior(self.train.value, steady.move)
+        value = weight * adapted.value + (1 - weight) * steady_value
+        low = min(adapted.low, value)
+        high = max(adapted.high, value)
         if weight < 0.5:
-            return replace(adapted, value=value, identified=False, upper=None)
-        return replace(adapted, value=value)
+            return replace(adapted, value=value, low=low, high=high, identified=False, upper=None)
+        return replace(adapted, value=value, low=low, high=high)
 
     @property
     def mean_move(self) -> float:
@@ -469,17 +491,18 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class PeriodDecision:
-    """The prior of a period, and the prior at which its labels are made.
+    """The prior of a period, and the priors at which its labels are made.
 
     ``prior``: Prior of the period; not identified if more than the prior moved.
-    ``labels_at``: Prior of labels and probabilities; that of training if these stay as trained.
+    ``hypotheses``: Priors of labels and probabilities by what may have moved; those of training if
+    these stay as trained.
     ``sources``: What the move is based on: ``"rows"``, ``"backtest"``, ``"labels"``.
     ``late``: Whether there are far fewer labels than rows and past suggest: they may arrive late.
     """
 
     moved: Moved
     prior: PriorEstimate
-    labels_at: float
+    hypotheses: tuple[Hypothesis, ...]
     sources: tuple[str, ...]
     late: bool = False
 
@@ -487,40 +510,89 @@ class PeriodDecision:
 def decide(
     evidence: Evidence, *, backtest: Backtest | None = None, arrived: Arrived | None = None
 ) -> PeriodDecision:
-    r"""Prior and labels of a period, moved only as far as there is support for it.
+    r"""Prior and labels of a period, averaged over what may have moved.
 
-    If only the prior moved and no labels arrived, the result is the adapted prior, as far as the
-    scores can tell (:meth:`Evidence.believed`). If more moved, the reading is ``slope * read``
-    with the variance ``spread**2``, by the backtest or by the pooled values, and labels that
-    arrived are combined with it. Labels are moved by :func:`labels_move` if there is a backtest or
-    if labels arrived, and otherwise stay as trained.
+    There are two hypotheses: only the prior moved, and P(positive | x) stayed, which moves the
+    prior by ``slope * mean_move`` with the variance ``spread**2``, by the backtest or by the pooled
+    values. Labels that arrived are combined with the reading of each. The prior and the
+    probabilities are means over both, with the weight of :meth:`Evidence.weight_of_prior_shift`.
+    If P(positive | x) stayed, labels stay as trained, unless labels that arrived or, where a test
+    rejected the other hypothesis, the backtest say otherwise (:func:`labels_move`).
     """
+    steady = steady_reading(evidence, backtest)
+    labels = None
+    known_share = 0.0
+    if arrived is not None:
+        known_share = arrived.share
+        if arrived.complete and arrived.before.rows > 0:
+            labels = arrived.reading(evidence.train)
+    weight = evidence.weight_of_prior_shift(steady, backtest=backtest, labels=labels)
+    if evidence.moved == "prior" and labels is None:
+        prior = _at_least(evidence.averaged(weight, steady), known_share)
+        adapted = _at_least(evidence.adapted, known_share)
+        followed = Hypothesis(weight, adapted.value, adapted.low, adapted.high)
+        as_trained = Hypothesis(1 - weight, evidence.train.value)
+        return PeriodDecision("prior", prior, (followed, as_trained), ("rows",))
+    return _decide_by_readings(
+        evidence, steady, labels, weight, backtest=backtest, known_share=known_share
+    )
+
+
+def steady_reading(evidence: Evidence, backtest: Backtest | None) -> MoveReading:
+    """The move of the prior if P(positive | x) stayed, by the past if there is one."""
+    past = backtest_of(()) if backtest is None else backtest
+    error = past.slope * evidence.mean_error
+    move = past.read_move(evidence.mean_move, evidence.matched)
+    return MoveReading(move, past.spread**2 + error**2)
+
+
+def _at_least(prior: PriorEstimate, known_share: float) -> PriorEstimate:
+    """The prior, at least the share of rows that are known to be positive."""
+    if prior.low >= known_share:
+        return prior
+    value = max(prior.value, known_share)
+    upper = None if prior.upper is None else max(prior.upper, value)
+    return replace(
+        prior, value=value, low=known_share, high=max(prior.high, known_share), upper=upper
+    )
+
+
+def _decide_by_readings(
+    evidence: Evidence,
+    steady: MoveReading,
+    labels: MoveReading | None,
+    weight: float,
+    *,
+    backtest: Backtest | None,
+    known_share: float,
+) -> PeriodDecision:
+    """The decision from moves of the log-odds, if labels arrived or more than the prior moved."""
     only_prior = evidence.moved == "prior"
-    reading = _reading_of_rows(evidence, backtest)
+    by_prior = MoveReading(evidence.matched, _variance(evidence.adapted))
     sources = ["rows"]
     if backtest is not None and not only_prior:
         sources.append("backtest")
-    known_share = 0.0 if arrived is None else arrived.share
     late = False
-    if arrived is not None and arrived.complete and arrived.before.rows > 0:
-        labels = arrived.reading(evidence.train)
-        deviation = math.sqrt(labels.variance + reading.variance)
-        late = labels.move - reading.move < _LATE * deviation
-        reading = combine(reading, labels)
+    if labels is not None:
         sources.append("labels")
-    elif only_prior and evidence.adapted.low >= known_share:
-        prior = evidence.believed()
-        return PeriodDecision("prior", prior, prior.value, ("rows",))
+        expected = by_prior if only_prior else steady
+        deviation = math.sqrt(labels.variance + expected.variance)
+        late = labels.move - expected.move < _LATE * deviation
+        by_prior = combine(by_prior, labels)
+        steady = combine(steady, labels)
 
     trained = evidence.train.value
-    value = max(known_share, _moved(trained, reading.move))
+    moved_value = moved_prior(trained, by_prior.move)
+    steady_value = moved_prior(trained, steady.move)
+    value = max(known_share, weight * moved_value + (1 - weight) * steady_value)
     supported = len(sources) > 1
     labels_at = trained
+    if supported:
+        labels_at = moved_prior(trained, labels_move(evidence, steady.move))
+    hypotheses = [Hypothesis(1 - weight, labels_at)]
     if only_prior:
-        labels_at = value
-    elif supported:
-        labels_at = _moved(trained, labels_move(evidence, reading.move))
-    low, high = _limits(evidence, reading, supported)
+        hypotheses.insert(0, Hypothesis(weight, moved_value))
+    low, high = _limits(evidence, by_prior if only_prior else steady, supported)
     prior = PriorEstimate(
         value=value,
         low=min(max(low, known_share), value),
@@ -529,17 +601,31 @@ def decide(
         method="+".join(sources),
         identified=only_prior and evidence.train.identified,
     )
-    return PeriodDecision(evidence.moved, prior, labels_at, tuple(sources), late)
+    return PeriodDecision(evidence.moved, prior, tuple(hypotheses), tuple(sources), late)
 
 
-def _reading_of_rows(evidence: Evidence, backtest: Backtest | None) -> MoveReading:
-    """The move that the rows show, by the past if more than the prior moved."""
-    if evidence.moved == "prior":
-        return MoveReading(evidence.matched, _variance(evidence.adapted))
-    past = backtest_of(()) if backtest is None else backtest
-    expected = past_reading(past, evidence)
-    error = past.slope * evidence.mean_error
-    return MoveReading(expected.move, expected.variance + error**2)
+def _least_bayes_factor(p_value: float) -> float:
+    """The smallest Bayes factor of the tested hypothesis that agrees with a p-value."""
+    if p_value >= 1 / math.e:
+        return 1.0
+    return -math.e * p_value * math.log(max(p_value, 1e-300))
+
+
+def _log_density(seen: MoveReading, expected: MoveReading) -> float:
+    """Log of the normal density of a reading, if another one is right; up to a constant."""
+    variance = seen.variance + expected.variance
+    return -((seen.move - expected.move) ** 2 / variance + math.log(variance)) / 2
+
+
+def _log_likelihood_of_past(backtest: Backtest) -> float:
+    """Log of the likelihood of past moves if only the prior moved, over that without a move."""
+    total = 0.0
+    for period in backtest.periods:
+        if period.used:
+            seen = MoveReading(period.seen, period.noise)
+            total += _log_density(seen, MoveReading(period.matched, POOLED.spread**2))
+            total -= _log_density(seen, MoveReading(0.0, POOLED.spread**2))
+    return total
 
 
 def labels_move(evidence: Evidence, move: float) -> float:
@@ -597,12 +683,12 @@ def _limits(evidence: Evidence, reading: MoveReading, supported: bool) -> tuple[
     scale = _deviations(adapted.level) / _deviations(train.level)
     below = math.hypot(scale * odds_move(lowest, train.value), by_reading)
     above = math.hypot(scale * odds_move(train.value, train.high), by_reading)
-    low = _moved(train.value, reading.move - below)
-    high = _moved(train.value, reading.move + above)
+    low = moved_prior(train.value, reading.move - below)
+    high = moved_prior(train.value, reading.move + above)
     if supported:
         return low, high
     mean_move = evidence.mean_move
     return (
-        min(low, lowest, _moved(lowest, mean_move), adapted.low),
-        max(high, train.high, _moved(train.high, mean_move), adapted.high),
+        min(low, lowest, moved_prior(lowest, mean_move), adapted.low),
+        max(high, train.high, moved_prior(train.high, mean_move), adapted.high),
     )

@@ -11,6 +11,7 @@ import numpy as np
 
 from drpu._arrays import FloatArray
 from drpu._codec import POSITIVE, Items, NotKept, Number, kept
+from drpu.decisions.point import Hypothesis
 from drpu.exceptions import (
     ContradictionWarning,
     FewPositivesWarning,
@@ -26,6 +27,8 @@ from drpu.periods.moves import (
     Moved,
     decide,
     mean_probability,
+    moved_prior,
+    odds_move,
     what_moved,
 )
 from drpu.periods.shift_tests import (
@@ -61,13 +64,15 @@ class Reading:
     """What is known about the rows that a classifier was adapted to.
 
     ``rows``: Number of rows that the prior was estimated on; None if there were none.
-    ``labels_at``: Prior at which labels are made; that of the rows unless more than it moved.
+    ``hypotheses``: Priors at which labels are made, by what may have moved; the first is that only
+    the prior moved, unless this was rejected. Empty if labels are made at the prior, as if it were
+    known.
     ``sources``: What the prior is based on: the rows, the backtest, labels that arrived.
     ``tested``: What could be tested; None if no rows were read.
     """
 
     prior: PriorEstimate
-    labels_at: Annotated[float, Number(0, 1)]
+    hypotheses: Annotated[tuple[Hypothesis, ...], Items(0, 10)] = ()
     shift: Shift = "prior"  # what moved
     sources: Annotated[tuple[str, ...], Items(0, 10)] = ()
     rows: Annotated[float, Number(low=POSITIVE)] | None = None
@@ -77,24 +82,28 @@ class Reading:
     late: Annotated[bool, NotKept] = False  # whether labels may arrive late
 
     @classmethod
-    def given(cls, prior: PriorEstimate) -> Reading:
-        """The reading of rows that were not seen, whose prior was given."""
-        return cls(prior, prior.value)
+    def as_trained(cls, prior: PriorEstimate) -> Reading:
+        """The reading of rows that were not seen, which are of the training population."""
+        return cls(prior, (Hypothesis(1.0, prior.value),))
 
     @property
     def untested(self) -> bool:
         """Whether there were too few rows to test what moved, so that nothing was rejected."""
         return self.tested is not None and self.shift == "prior" and not self.tested.anything
 
-    @property
-    def labels_follow(self) -> bool:
-        """Whether labels are made at the prior of the rows."""
-        return self.labels_at == self.prior.value
-
     def with_prior(self, prior: PriorEstimate) -> Reading:
-        """The reading with another prior of the rows, which labels follow if they did."""
-        labels_at = prior.value if self.labels_follow else self.labels_at
-        return replace(self, prior=prior, labels_at=labels_at)
+        """The reading with another prior of the rows, which labels follow if only it moved."""
+        if self.shift != "prior" or prior.value == self.prior.value or not self.hypotheses:
+            return replace(self, prior=prior)
+        only_prior, *others = self.hypotheses
+        move = odds_move(self.prior.value, prior.value)
+        followed = Hypothesis(
+            only_prior.weight,
+            moved_prior(only_prior.prior, move),
+            moved_prior(only_prior.low, move),
+            moved_prior(only_prior.high, move),
+        )
+        return replace(self, prior=prior, hypotheses=(followed, *others))
 
 
 def read_new_rows(
@@ -126,16 +135,17 @@ def read_new_rows(
         decision = decide(rows.evidence, backtest=fitted.history, arrived=arrived)
         return Reading(
             prior=decision.prior,
-            labels_at=decision.labels_at,
+            hypotheses=decision.hypotheses,
             shift=decision.moved,
             sources=decision.sources,
             late=decision.late,
             **common,
         )
     prior = rows.evidence.adapted
+    hypotheses = (Hypothesis(1.0, prior.value, prior.low, prior.high),)
     if shift == "prior":
-        return Reading(prior, prior.value, "prior", ("rows",), **common)
-    return Reading(prior, prior.value, "none", **common)
+        return Reading(prior, hypotheses, "prior", ("rows",), **common)
+    return Reading(prior, hypotheses, "none", **common)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +169,8 @@ def compared(
     n_columns = tested_columns(fitted.columns.profiles, counts.columns)
     tested = Tested(test.degrees, n_columns, test.detectable)
     evidence = evidence_of(fitted, reference, counts, adapted, moved)
-    return ComparedRows(test, columns, tested, replace(evidence, tested=tested.anything))
+    evidence = replace(evidence, tested=tested.anything, p_value=test.p_value)
+    return ComparedRows(test, columns, tested, evidence)
 
 
 def _with_findings(rows: ComparedRows, parts: Sequence[Reading]) -> ComparedRows:

@@ -46,6 +46,7 @@ from drpu.priors.plateau import DESIGN_LEVEL, fit_plateau, noisy_curve, score_er
 from drpu.priors.readings import adaptive
 from drpu.priors.tails import ScoreTails
 
+N_QUANTILES = 10  # values that stand for a distribution where probabilities are averaged over it
 _STEP = 0.05
 _LOG_ODDS = np.linspace(-7.0, 7.0, 281)  # every step
 _RHO = expit(_LOG_ODDS)
@@ -68,6 +69,12 @@ class PriorDistribution:
         """The prior that is not exceeded with this probability."""
         below = np.cumsum(self.weight) - self.weight / 2
         return float(np.interp(probability, below, self.prior))
+
+    @property
+    def quantiles(self) -> tuple[float, ...]:
+        """Equally likely values of the prior, ascending."""
+        probabilities = (np.arange(N_QUANTILES) + 0.5) / N_QUANTILES
+        return tuple(self.quantile(probability) for probability in probabilities)
 
     def error(self, value: float) -> float:
         """Expected distance of the prior from ``value``."""
@@ -192,6 +199,7 @@ class CentralPrior:
     value: float  # the mean of its distribution
     upper: float  # the reading: the prior if the best-scored rows are all positive
     limits: Limits  # the lower one by the distribution and the counts, the upper one by the counts
+    quantiles: tuple[float, ...]  # equally likely values of the distribution
 
 
 def central_prior(
@@ -212,7 +220,8 @@ def central_prior(
 
     # An error counts as that of the prior of the population, whose labelled rows are positive.
     identified = distribution.with_labelled(labelled_share or 0.0).identified
-    return CentralPrior(value, upper, replace(limits, low=low, identified=identified))
+    limits = replace(limits, low=low, identified=identified)
+    return CentralPrior(value, upper, limits, distribution.quantiles)
 
 
 def later_limits(

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from html import escape
 from numbers import Real
 from typing import Annotated, Self
 
 from drpu._checks import check_prior
-from drpu._codec import Number, Text, kept
+from drpu._codec import Items, Number, Text, kept
 from drpu.exceptions import PriorError, SeparationWarning
 from drpu.priors.constants import FEW_ANSWERS
 
 FEW_POSITIVES = 100  # with fewer, fit warns that the prior is rough
+Quantiles = Annotated[tuple[Annotated[float, Number(0, 1)], ...], Items(0, 100)]
 KNOWN = ("given", "audit")  # methods of priors that were not estimated from the counts
 
 
@@ -39,6 +40,9 @@ class PriorEstimate:
         Where the prior is not identified, its largest plausible value: the prior if the
         best-scored rows are all positive. None if it is identified, and where more than the prior
         has changed.
+    quantiles : tuple of float
+        Equally likely values of the prior, ascending, over which probabilities are averaged. Empty
+        for a prior that was given, or that was not estimated with its distribution.
 
     Examples
     --------
@@ -55,6 +59,7 @@ class PriorEstimate:
     method: Annotated[str, Text(most=200)]
     identified: bool = True
     upper: Annotated[float, Number(0, 1)] | None = None
+    quantiles: Quantiles = field(default=(), repr=False)
 
     def __post_init__(self) -> None:
         numbers = (self.value, self.low, self.high, self.level)
@@ -79,6 +84,11 @@ class PriorEstimate:
         """A prior that is known exactly."""
         number = check_prior("prior", value)
         return cls(number, number, number, level, "given")
+
+    @property
+    def possible_values(self) -> tuple[float, ...]:
+        """Equally likely values of the prior: its quantiles, or the value itself."""
+        return self.quantiles or (self.value,)
 
     def __float__(self) -> float:
         return self.value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -142,7 +143,8 @@ def _prior_of_one_sample(
     """Prior of ``tails`` by a reading, with the limits of the tail ratio."""
     central = central_prior(tails, level, labelled_share=labelled_share)
     if method == "auto":
-        return _estimate(central.value, central.limits, level, "central", central.upper)
+        estimate = _estimate(central.value, central.limits, level, "central", central.upper)
+        return replace(estimate, quantiles=central.quantiles)
     if callable(method):
         value = method(tails)
         name = getattr(method, "__name__", "callable")

@@ -34,7 +34,7 @@ from drpu.classifier.reading import read_batch
 from drpu.decisions.budget import budget_depth
 from drpu.decisions.gain import Budget, Gain, negative_survival
 from drpu.decisions.performance import Performance, PreparedCounts, decision_rates, expect
-from drpu.decisions.point import decision_above, decision_at, map_curves
+from drpu.decisions.point import decision_above, decision_at, map_curves, trained_point
 from drpu.exceptions import (
     DataError,
     DataTypeError,
@@ -413,9 +413,11 @@ def whatif_tables(data: ReportData) -> dict[str, Any]:
     """The tables, the priors with limits, and the state that the page starts with."""
     current = data.current
     decisions = _Decisions(data)
+    train_nodes = trained_point(data.fitted.prior, data.cost).for_page(current.reference_)["nodes"]
     known = [
         _known(data.prior, data.rows, current, batch=current.reading_.rows),
-        _known(data.train, data.rows, current) | {"labelsAt": data.train.value},
+        _known(data.train, data.rows, current)
+        | {"labelsAt": data.train.value, "nodes": train_nodes},
     ]
     for period in data.periods:
         known.append(_known(period.prior, period.n, period.classifier, batch=period.n))
@@ -425,6 +427,7 @@ def whatif_tables(data: ReportData) -> dict[str, Any]:
         "rows": data.rows,
         "budget": data.to_check,
         "trainPrior": data.train.value,
+        "trainNodes": train_nodes,
         "wideRange": WIDE_RANGE,
         "known": known,
         "labelNoise": current.point_.label_noise,

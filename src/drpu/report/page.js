@@ -37,17 +37,41 @@ function Explorer(data) {
 
   // -- decisions ------------------------------------------------------------------------------
 
-  // Ratio above which rows are flagged: by the map of answers, or by the prior of the labels.
+  // Ratio above which rows are flagged: by the map of answers, or where the mean probability over
+  // all nodes exceeds the cost.
   function threshold(prior, cost) {
     if (prior.map !== null) { return mapThreshold(prior, cost); }
-    const pi = data.trainPrior;
-    const q = prior.labelsAt;
+    if (prior.nodes.length === 1) { return nodeThreshold(prior.nodes[0], cost); }
+    let low = 0;
+    let high = 1 / Math.max(data.trainPrior, 1e-12);
+    if (meanPosterior(low, prior.nodes) > cost) { return -Infinity; }
+    if (meanPosterior(high, prior.nodes) <= cost) { return Infinity; }
+    for (;;) {
+      const middle = low + (high - low) / 2;
+      if (middle <= low || middle >= high) { return low; }  // neighbours among the numbers
+      if (meanPosterior(middle, prior.nodes) > cost) { high = middle; } else { low = middle; }
+    }
+  }
+
+  // The threshold of a single node: a weight, a training prior and a test prior.
+  function nodeThreshold([, pi, q], cost) {
     if (q <= 0) { return Infinity; }
     if (q >= 1) { return -Infinity; }
     if (pi === 1) { return q > cost ? 1 - Math.pow(2, -53) : 1; }
     const against = cost * (1 - q);
     const level = (1 - cost) * q * (1 - pi) + against * pi;
     return level === 0 ? Infinity : against / level;
+  }
+
+  // Probability of a row with a ratio, averaged over the priors that are possible.
+  function meanPosterior(ratio, nodes) {
+    let sum = 0;
+    for (const [weight, pi, q] of nodes) {
+      const positive = q * (1 - pi) * Math.min(ratio, 1 / Math.max(pi, 1e-300));
+      const mass = positive + (1 - q) * (1 - Math.min(pi * ratio, 1));
+      sum += weight * (mass > 0 ? positive / mass : q);
+    }
+    return sum;
   }
 
   function mapThreshold(prior, cost) {
@@ -168,6 +192,7 @@ function Explorer(data) {
     if (state.known !== null) { return data.known[state.known]; }
     return {
       value: state.prior, low: state.prior, high: state.prior, labelsAt: state.prior,
+      nodes: data.trainNodes.map(([weight, pi]) => [weight, pi, state.prior]),
       map: data.known[0].map, level: "0.95", rows: data.rows, batch: null
     };
   }

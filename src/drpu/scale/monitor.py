@@ -20,6 +20,7 @@ from drpu._fork import ObjectLock
 from drpu._output import output_file
 from drpu.classifier.drpu import AdaptedClassifier, RatioClassifier
 from drpu.classifier.reading import check_counts
+from drpu.decisions.point import Hypothesis
 from drpu.exceptions import ArtifactError, DataError, ParameterError
 from drpu.files.archive import open_archive, read_bytes, write_archive
 from drpu.periods.moves import Moved
@@ -225,8 +226,8 @@ class PriorReading:
         Columns of the window that moved more than a new prior explains, the largest move first.
     what_moved : {"prior", "other"}
         Whether only the prior has changed, by both tests. If not, the prior is a guarded reading.
-    labels_at : float
-        Prior at which labels are made.
+    hypotheses : tuple of Hypothesis
+        Priors at which labels are made, by what may have moved, with their weights.
     sources : tuple of str
         What the prior is based on: ``"rows"``, ``"backtest"``, ``"labels"``.
     late : bool
@@ -239,7 +240,7 @@ class PriorReading:
     prior: PriorEstimate
     moved: bool
     shift: MixtureTest
-    labels_at: float
+    hypotheses: tuple[Hypothesis, ...]
     alarm: bool = False
     moved_columns: tuple[ColumnShift, ...] = ()
     what_moved: Moved = "prior"
@@ -419,7 +420,7 @@ class PriorMonitor:
             alarm=alarm.raised,
             moved_columns=window.moved_columns,
             what_moved="other" if window.shift == "other" else "prior",
-            labels_at=window.labels_at,
+            hypotheses=window.hypotheses,
             sources=window.sources,
             late=window.late,
         )
@@ -433,7 +434,7 @@ class PriorMonitor:
         latest = self.readings[-1]
         window = Reading(
             prior=latest.prior,
-            labels_at=latest.labels_at,
+            hypotheses=latest.hypotheses,
             shift=latest.what_moved,
             sources=latest.sources,
             rows=latest.n,

@@ -150,6 +150,7 @@ def _affine(prior: PriorEstimate, shift: float, scale: float) -> PriorEstimate:
         low=moved(prior.low),
         high=moved(prior.high),
         upper=None if prior.upper is None else moved(prior.upper),
+        quantiles=tuple(moved(quantile) for quantile in prior.quantiles),
     )
 
 
