@@ -281,7 +281,7 @@ def _uses(
         ]
     if hasattr(last, "adapt") and all_of_them:
         uses += [
-            ("expected", last.expected_range),
+            ("expected", last.expected_performance),
             ("budget", lambda: last.at_budget(share=0.1)),
             ("plan", lambda: last.plan_audit(new, n=5, random_state=0)._repr_html_()),
             ("groups", lambda: last.adapt_by(new, by=np.arange(20) % 2)._repr_html_()),

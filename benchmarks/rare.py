@@ -49,6 +49,7 @@ def fit(model: str, separation: float, n_positive: int, seed: int) -> dict[str, 
         "pos": clf.tails_.positive_counts,
         "cnt": clf.tails_.counts,
         "off": label_offsets(clf.fitted_),
+        "error": clf.model_.score_error,
         "ls": clf.model_.label_scores(read_rows(clf, points[:, None])),
         "share": np.array([part / part.sum() for part in shares]),
     }
@@ -75,8 +76,16 @@ def runs(kept: Mapping[str, Any]) -> Iterator[Row]:
         share = test_prior * recall + (1 - test_prior) * wrong
         score = float(tails.levels[above[0]]) if above.size else math.inf
         given = PriorEstimate.given
-        found, low, high = expect(
-            Decision(tails, score, ratio, models=5, offsets=offsets, whole=not averaged),
+        found = expect(
+            Decision(
+                tails,
+                score,
+                ratio,
+                models=5,
+                offsets=offsets,
+                whole=not averaged,
+                score_error=float(kept["error"]),
+            ),
             given(PRIOR),
             given(test_prior),
         )
@@ -85,10 +94,10 @@ def runs(kept: Mapping[str, Any]) -> Iterator[Row]:
             "test_prior": test_prior,
             "precision": true,
             "recall": float(recall),
-            "expected_precision": float(found.precision),
-            "expected_recall": float(found.recall),
-            "held_precision": bool(low.precision <= true <= high.precision),
-            "held_recall": bool(low.recall <= recall <= high.recall),
+            "expected_precision": found.precision.value,
+            "expected_recall": found.recall.value,
+            "held_precision": bool(found.precision.low <= true <= found.precision.high),
+            "held_recall": bool(found.recall.low <= recall <= found.recall.high),
         }
 
 

@@ -28,6 +28,7 @@ from drpu.decisions.performance import Decision, expect
 from drpu.exceptions import DRPUWarning
 from drpu.priors.calibration import calibrate, ratio_threshold
 from drpu.priors.estimate import PriorEstimate
+from drpu.priors.figures import Figure
 from drpu.priors.methods import prior_from_tails
 from drpu.priors.plateau import separation_of
 from drpu.priors.readings import PROPORTIONS
@@ -136,21 +137,20 @@ def expected(scored: Scored, told: Any, y: Any) -> Row:
         scored.tails, start, ratio, scored.labelled, scored.scores.shape[1], rows=float(len(y)),
         offsets=tuple(FOLD_OFFSETS.tolist()), whole=True,
     )  # fmt: skip
-    value, low, high = expect(decision, PriorEstimate.given(unlabeled), PriorEstimate.given(float(y.mean())))
+    expected = expect(decision, PriorEstimate.given(unlabeled), PriorEstimate.given(float(y.mean())))
     flagged = told == 1
     truth = {
         "accuracy": float(np.mean(told == y)),
         "precision": float(y[flagged].mean()) if flagged.any() else math.nan,
         "recall": float(flagged[y == 1].mean()),
     }
-    return {
-        name: {
-            "error": float(getattr(value, name)) - truth[name],
-            "held": bool(getattr(low, name) - 1e-9 <= truth[name] <= getattr(high, name) + 1e-9),
-        }
-        for name in FIGURES
-        if not math.isnan(getattr(value, name) + truth[name])  # nothing is flagged
-    }
+    errors = {}
+    for name in FIGURES:
+        figure: Figure = getattr(expected, name)
+        if not math.isnan(figure.value + truth[name]):  # nothing is flagged
+            held = figure.low - 1e-9 <= truth[name] <= figure.high + 1e-9
+            errors[name] = {"error": figure.value - truth[name], "held": bool(held)}
+    return errors
 
 
 # -- summaries -------------------------------------------------------------------------------------

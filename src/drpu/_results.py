@@ -31,15 +31,19 @@ class TableResult(ABC):
     def _title(self) -> str:
         """One line about the table."""
 
+    def _shown_columns(self) -> TableColumns:
+        """The columns in texts, where some values may be left out."""
+        return self.to_columns()
+
     def to_frame(self) -> Any:
         """The table as a data frame: of pandas if it is installed, otherwise of polars or Arrow."""
         return frame_of(self.to_columns())
 
     def __repr__(self) -> str:
-        return text_table(f"{type(self).__name__}: {self._title()}", self.to_columns())
+        return text_table(f"{type(self).__name__}: {self._title()}", self._shown_columns())
 
     def _repr_html_(self) -> str:
-        return html_table(f"{type(self).__name__}: {self._title()}", self.to_columns())
+        return html_table(f"{type(self).__name__}: {self._title()}", self._shown_columns())
 
 
 def figure_columns(figures: Iterable[Any]) -> TableColumns:

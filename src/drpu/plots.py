@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -467,7 +467,7 @@ class RocDisplay(Display):
         """The curve of a classifier, with its current decision on it."""
         fitted = fitted_of(classifier)
         expected = classifier.expected_performance()
-        point = (float(expected.false_positive_rate), float(expected.recall))
+        point = (expected.false_positive_rate.value, expected.recall.value)
         return cls.from_counts(fitted.tails, fitted.unlabeled_prior.value, point=point).plot(ax)
 
     def _draw(self, ax: Any) -> None:
@@ -562,7 +562,7 @@ class PerformanceDisplay(Display):
     ----------
     priors : ndarray
         Test priors.
-    adapted, as_trained : Performance
+    adapted, as_trained : tuple of Performance
         Performance at each prior if the threshold follows it, and with the threshold of training.
     figure : {"accuracy", "precision", "recall", "flagged", "cost"}, default="accuracy"
         What to draw.
@@ -571,8 +571,8 @@ class PerformanceDisplay(Display):
     """
 
     priors: FloatArray
-    adapted: Performance
-    as_trained: Performance
+    adapted: tuple[Performance, ...]
+    as_trained: tuple[Performance, ...]
     figure: str = "accuracy"
     prior: float | None = None
 
@@ -600,7 +600,7 @@ class PerformanceDisplay(Display):
             decision = decision_above(fitted, threshold)
             rates = decision_rates(decision, unlabeled_prior.value, prepared)
             test_prior = PriorEstimate.given(prior)
-            return expect(decision, unlabeled_prior, test_prior, cost=cost, rates=rates)[0]
+            return expect(decision, unlabeled_prior, test_prior, cost=cost, rates=rates)
 
         pi = fitted.prior.value
         trained_threshold = ratio_threshold(pi, pi, cost=cost)
@@ -610,7 +610,7 @@ class PerformanceDisplay(Display):
         for prior in priors.tolist():
             adapted.append(expected(ratio_threshold(pi, prior, cost=cost), prior))
             as_trained.append(expected(trained_threshold, prior))
-        return cls(priors, _stacked(adapted), _stacked(as_trained), **drawn)
+        return cls(priors, tuple(adapted), tuple(as_trained), **drawn)
 
     @classmethod
     def from_classifier(cls, classifier: Any, *, figure: str = "accuracy", ax: Any = None) -> Self:
@@ -621,8 +621,8 @@ class PerformanceDisplay(Display):
         return cls.from_fitted(fitted, cost=cost, figure=figure, prior=prior).plot(ax)
 
     def _draw(self, ax: Any) -> None:
-        adapted = getattr(self.adapted, self.figure)
-        as_trained = getattr(self.as_trained, self.figure)
+        adapted = _values_of(self.adapted, self.figure)
+        as_trained = _values_of(self.as_trained, self.figure)
         ax.plot(
             self.priors, as_trained, color=UNLABELED, linestyle="--", label="threshold as trained"
         )
@@ -640,12 +640,9 @@ class PerformanceDisplay(Display):
         _legend(ax)
 
 
-def _stacked(performances: list[Performance]) -> Performance:
-    """One performance whose figures are arrays."""
-    figures = {}
-    for field in fields(Performance):
-        figures[field.name] = _attribute(performances, field.name)
-    return Performance(**figures)
+def _values_of(performances: Sequence[Performance], figure: str) -> FloatArray:
+    """The values of one figure."""
+    return np.array([getattr(performance, figure).value for performance in performances])
 
 
 def _gain_of(classifier: Any, X: Rows | None) -> Gain:
@@ -686,7 +683,7 @@ class GainDisplay(Display):
     def from_classifier(cls, classifier: Any, X: Rows | None = None, *, ax: Any = None) -> Self:
         """The curve at the prior of the classifier; depths refer to new rows if they are given."""
         gain = _gain_of(classifier, X)
-        return cls(gain, float(classifier.expected_performance().flagged)).plot(ax)
+        return cls(gain, classifier.expected_performance().flagged.value).plot(ax)
 
     def _draw(self, ax: Any) -> None:
         gain = self.gain
@@ -769,7 +766,7 @@ class PrecisionRecallDisplay(Display):
         """
         gain = _gain_of(classifier, X)
         expected = classifier.expected_performance()
-        point = (float(expected.recall), float(expected.precision))
+        point = (expected.recall.value, expected.precision.value)
         n_positive = classifier.fitted_.tails.n_positive
         return cls.from_gain(gain, n_positive, classifier.test_prior_, point=point).plot(ax)
 

@@ -202,17 +202,18 @@ def test_performance_from_answers_holds_the_truth(june, audit, audit_data):
 
 
 def test_expected_performance_belongs_together_and_is_kept_in_files(june, tmp_path):
-    (low, high), expected = june.expected_range(), june.expected_performance()
-    assert_allclose(expected.precision * expected.flagged, june.prior_.value * expected.recall, rtol=1e-6)
+    expected = june.expected_performance()
+    found = expected.precision.value * expected.flagged.value
+    assert_allclose(found, june.prior_.value * expected.recall.value, rtol=1e-6)
     for name in ("accuracy", "precision", "recall", "cost"):
-        assert getattr(low, name) <= getattr(expected, name) <= getattr(high, name)
+        figure = getattr(expected, name)
+        assert figure.low <= figure.value <= figure.high
         measured = getattr(june.evaluation_, name)  # by the answers alone
-        assert measured.low <= getattr(high, name)
-        assert measured.high >= getattr(low, name)
+        assert measured.low <= figure.high
+        assert measured.high >= figure.low
     save(june, tmp_path / "june.drpu")
     back = load(tmp_path / "june.drpu", trusted=True)
     assert back.expected_performance() == expected
-    assert back.expected_range() == (low, high)
 
 
 # -- fairness of the labels -----------------------------------------------------------------------

@@ -227,11 +227,10 @@ def test_a_single_sample_has_no_prior_below_its_labelled_share(toy):
 def test_expected_performance_is_what_the_labels_show(toy, fitted):
     adapted = fitted.adapt(toy.test)
     expected, predicted, labels = adapted.expected_performance(), adapted.predict(toy.test), toy.test_labels
-    assert abs(expected.accuracy - (predicted == labels).mean()) < 0.03
-    assert abs(expected.flagged - predicted.mean()) < 0.03
-    low, high = adapted.expected_range()
-    assert low.accuracy <= expected.accuracy <= high.accuracy
-    assert low.cost <= expected.cost <= high.cost
+    assert abs(expected.accuracy.value - (predicted == labels).mean()) < 0.03
+    assert abs(expected.flagged.value - predicted.mean()) < 0.03
+    for figure in (expected.accuracy, expected.cost):
+        assert figure.low <= figure.value <= figure.high
 
 
 def test_uncertain_rows_are_those_whose_label_changes_inside_the_interval(toy, fitted):

@@ -37,12 +37,11 @@ def runs():
     for seed in range(24):
         train, test = (0.05, 0.05) if seed % 2 else (0.1, 0.3)
         decision, rates = decide(drawn(seed, 150, 5000, train), train, test)
-        value, low, high = expect(decision, given(train), given(test))
+        expected = expect(decision, given(train), given(test))
+        found = [getattr(expected, name) for name in FIGURES]
         true = figures(test, *rates)
-        errors.append([getattr(value, name) - t for name, t in zip(FIGURES, true, strict=True)])
-        held.append(
-            [getattr(low, name) <= t <= getattr(high, name) for name, t in zip(FIGURES, true, strict=True)]
-        )
+        errors.append([figure.value - t for figure, t in zip(found, true, strict=True)])
+        held.append([figure.low <= t <= figure.high for figure, t in zip(found, true, strict=True)])
     return np.array(errors), np.array(held)
 
 
@@ -59,16 +58,17 @@ def test_ranges_hold_the_truth(runs):
 
 def test_ranges_have_width_even_where_all_priors_are_known():
     decision, _ = decide(drawn(0, 150, 5000, 0.1), 0.1, 0.1)
-    value, low, high = expect(decision, given(0.1), given(0.1))
+    expected = expect(decision, given(0.1), given(0.1))
     for name in (*FIGURES, "false_positive_rate", "flagged", "cost"):
-        assert getattr(low, name) < getattr(value, name) < getattr(high, name)
+        figure = getattr(expected, name)
+        assert figure.low < figure.value < figure.high
 
 
 def test_fewer_rows_mean_wider_ranges():
     def width(n_positive, n, rows=None):
         decision, _ = decide(drawn(1, n_positive, n, 0.2), 0.2, 0.2, rows)
-        _, low, high = expect(decision, given(0.2), given(0.2))
-        return high.precision - low.precision
+        precision = expect(decision, given(0.2), given(0.2)).precision
+        return precision.high - precision.low
 
     assert width(100, 1000) > width(1000, 10_000)
     assert width(1000, 10_000, rows=5) > width(1000, 10_000, rows=500) > width(1000, 10_000)
@@ -77,19 +77,18 @@ def test_fewer_rows_mean_wider_ranges():
 def test_doubt_about_the_priors_widens_the_range():
     decision, _ = decide(drawn(2, 300, 5000, 0.3), 0.3, 0.3)
     unsure = PriorEstimate(0.3, 0.1, 0.4, 0.95, "adaptive", identified=False)
-    known, doubted = expect(decision, given(0.3), given(0.3)), expect(decision, unsure, unsure)
-    assert doubted[0] == known[0]
-    assert doubted[1].precision < known[1].precision
-    assert doubted[2].precision > known[2].precision
+    known = expect(decision, given(0.3), given(0.3)).precision
+    doubted = expect(decision, unsure, unsure).precision
+    assert doubted.low < known.low < doubted.value == known.value < known.high < doubted.high
 
 
 @pytest.mark.parametrize(("score", "recall"), [(-np.inf, 1.0), (np.inf, 0.0)])
 def test_flagging_all_rows_or_none_leaves_nothing_to_estimate(score, recall):
     tails = drawn(3, 100, 1000, 0.3)
-    value, low, high = expect(Decision(tails, score, None), given(0.3), given(0.4))
-    assert value.recall == low.recall == high.recall == recall
-    assert value.flagged == recall
-    assert value.accuracy == pytest.approx(0.4 if recall else 0.6)
+    expected = expect(Decision(tails, score, None), given(0.3), given(0.4))
+    assert expected.recall.value == expected.recall.low == expected.recall.high == recall
+    assert expected.flagged.value == recall
+    assert expected.accuracy.value == pytest.approx(0.4 if recall else 0.6)
 
 
 def test_figures_repeat():
@@ -99,8 +98,8 @@ def test_figures_repeat():
 
 def test_figures_of_weighted_counts_lie_inside_their_limits():
     weighted = ScoreTails([1.0, 2.0, 3.0], [1.0, 2.0, 1.0]).update([0.0, 1.5, 2.5], [1.0, 0.5, 2.0])
-    value, low, high = expect(Decision(weighted, 2.0, 1.0), given(0.4), given(0.4))
-    assert low.accuracy <= value.accuracy <= high.accuracy
+    accuracy = expect(Decision(weighted, 2.0, 1.0), given(0.4), given(0.4)).accuracy
+    assert accuracy.low <= accuracy.value <= accuracy.high
 
 
 def test_counts_are_prepared_once_for_all_thresholds():

@@ -49,9 +49,9 @@ def test_expected_precision_and_recall_are_no_best_case(separation, test_prior):
     errors = []
     for seed in range(20):
         tails, many = sample(np.random.default_rng(seed), 300, 1000, separation)
-        (value, _, _), precision, recall = expected_and_true(tails, many, test_prior)
-        if not math.isnan(value.precision + precision):
-            errors.append((value.precision - precision, value.recall - recall))
+        expected, precision, recall = expected_and_true(tails, many, test_prior)
+        if not math.isnan(expected.precision.value + precision):
+            errors.append((expected.precision.value - precision, expected.recall.value - recall))
     errors = np.array(errors)
     assert len(errors) >= 15
     noise = 2 * errors.std(axis=0, ddof=1) / math.sqrt(len(errors))
@@ -107,15 +107,18 @@ def test_a_model_of_all_rows_finds_more_positives_and_is_less_doubted(test_prior
             expect(Decision(tails, score, ratio, whole=flag), given(PRIOR), given(test_prior))
             for flag in (False, True)
         )
-        assert folds[0].recall < whole[0].recall < folds[0].recall + 0.2 / math.sqrt(n_positive)
+        more = whole.recall.value - folds.recall.value
+        assert 0 < more < 0.2 / math.sqrt(n_positive)
         if not closer:  # as many more negatives are flagged
-            assert_allclose(whole[0].precision, folds[0].precision, rtol=1e-9)
+            assert_allclose(whole.precision.value, folds.precision.value, rtol=1e-9)
         else:
-            assert whole[2].precision - whole[1].precision < folds[2].precision - folds[1].precision
+            narrow, wide = whole.precision, folds.precision
+            assert narrow.high - narrow.low < wide.high - wide.low
 
 
 def test_precision_cannot_be_computed_where_nothing_is_flagged():
     tails, _ = sample(np.random.default_rng(0), 100, 1000, 2)
     nothing = expect(Decision(tails, math.inf, 1 / PRIOR), given(PRIOR), given(0.02))
-    assert all(math.isnan(part.precision) for part in nothing)
-    assert all(part.recall == part.flagged == 0 for part in nothing)
+    for end in ("value", "low", "high"):
+        assert math.isnan(getattr(nothing.precision, end))
+        assert getattr(nothing.recall, end) == getattr(nothing.flagged, end) == 0

@@ -478,5 +478,5 @@ def test_expectations_of_billions_of_rows_are_computed(clf, data, tmp_path):
     path.write_bytes(repacked(manifest, parts))
     many = load(path)
     assert many.tails_.n > 1e9
-    assert abs(many.expected_performance().recall - clf.expected_performance().recall) < 0.2
+    assert abs(many.expected_performance().recall.value - clf.expected_performance().recall.value) < 0.2
     many.adapt(data.unlabeled)._repr_html_()

@@ -146,8 +146,8 @@ def outputs(clf: Any, X: Any) -> dict[str, Any]:
 
 
 def expected(clf: Any, X: Any = None) -> dict[str, Any]:
-    """Expected performance with its range."""
-    return {"expected": clf.expected_performance(), "expected range": list(clf.expected_range())}
+    """Expected performance."""
+    return {"expected": clf.expected_performance()}
 
 
 def adapted(clf: Any, X: Any, **options: Any) -> dict[str, Any]:

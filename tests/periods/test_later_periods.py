@@ -157,7 +157,7 @@ def test_labels_after_answers_are_those_of_the_probabilities(separate):
     # although their probability was far below the cost.
     X, y = one_column(2, 1000, 0.3)
     june = separate.adapt(X, audit=Audit.random(np.arange(100), y[:100]))
-    assert 1 - 1e-9 < june.at_prior(1 - 1e-6).expected_performance().flagged <= 1
+    assert 1 - 1e-9 < june.at_prior(1 - 1e-6).expected_performance().flagged.value <= 1
     for prior in (1e-6, 1e-4, 0.01, 0.5, 0.99, 1 - 1e-4, 1 - 1e-6):
         for cost in (0.05, 0.5, 0.95):
             there = june.at_prior(prior).at_cost(cost)
@@ -189,14 +189,14 @@ def test_expected_figures_follow_the_map(clf):
         chosen = rng.choice(3000, 400, replace=False)
         found = clf.adapt(X, audit=Audit.random(chosen, y[chosen]))
         flagged = found.predict(X) == 1
-        assert abs(found.expected_performance().flagged - flagged.mean()) < 0.03
+        assert abs(found.expected_performance().flagged.value - flagged.mean()) < 0.03
         truth = {
             "precision": y[flagged].mean(),
             "recall": flagged[y].mean(),
             "accuracy": (flagged == y).mean(),
         }
-        low, high = found.expected_range()
-        held += [getattr(low, name) <= value <= getattr(high, name) for name, value in truth.items()]
+        figures = {name: getattr(found.expected_performance(), name) for name in truth}
+        held += [figures[name].low <= value <= figures[name].high for name, value in truth.items()]
         checked = found.at_budget(share=0.2, of=X)
         rows, budget = checked.budget_.rows, checked.budget_
         held += [budget.precision.low <= y[rows].mean() <= budget.precision.high]

@@ -231,14 +231,13 @@ def test_a_wide_range_is_printed_without_its_value():
 def test_page_commands_and_notebook_print_the_same_expected_figures(data):
     clf = DRPUClassifier("classifier", random_state=0).fit(*data.X_y())
     rare = clf.at_prior(PriorEstimate(0.05, 0.005, 0.4, 0.95, "matching"))
-    low, high = (end.precision for end in rare.expected_range())
-    value = rare.expected_performance().precision
-    assert high - low > WIDE_RANGE
+    precision = rare.expected_performance().precision
+    assert precision.high - precision.low > WIDE_RANGE
     page = render_report(rare)
     tables = page.index('<script type="application/json"')  # where the script finds all numbers
     for text in (page[:tables], rare._repr_html_(), str(decision_lines(standing(rare)))):
-        assert share(value) not in text
-        assert f"{share(low)} to {share(high)}" in text
+        assert share(precision.value) not in text
+        assert f"{share(precision.low)} to {share(precision.high)}" in text
 
 
 @pytest.mark.usefixtures("undrawn", "few_trees")

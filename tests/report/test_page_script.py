@@ -130,18 +130,20 @@ class Script:
 
     def assert_says(self, classifier):
         """The figures of the page are those of Python, with their limits."""
-        expected, (low, high) = classifier.expected_performance(), classifier.expected_range()
+        expected = classifier.expected_performance()
         assert float(self.read("out-threshold", "data-value")) == pytest.approx(classifier.threshold_)
         for name in FIGURES:
-            wanted = [getattr(part, name) for part in (expected, low, high)]
+            figure = getattr(expected, name)
+            wanted = [figure.value, figure.low, figure.high]
             assert_allclose(self.shown(name), wanted, atol=EXACT, err_msg=name)
 
 
 def assert_same(found, classifier, atol, limits=None):
     """The figures are those that ``classifier`` expects, with their limits."""
-    expected, (low, high) = classifier.expected_performance(), classifier.expected_range()
+    expected = classifier.expected_performance()
     for name in FIGURES:
-        wanted = [getattr(part, name) for part in (expected, low, high)]
+        figure = getattr(expected, name)
+        wanted = [figure.value, figure.low, figure.high]
         value, *ends = np.array(found["figures"][name], dtype=float)  # null is NaN
         assert_allclose(value, wanted[0], atol=atol, err_msg=name)
         assert_allclose(ends, wanted[1:], atol=limits or atol, err_msg=name)
@@ -207,7 +209,7 @@ def test_a_period_is_read_at_its_own_prior(classifier, data):
     assert found["flaggedRows"] is None
     expected = june.classifier.at_cost(0.7).expected_performance()
     for name in FIGURES:
-        assert_allclose(found["figures"][name][0], getattr(expected, name), atol=EXACT)
+        assert_allclose(found["figures"][name][0], getattr(expected, name).value, atol=EXACT)
     budget = classifier.at_prior(june.prior).at_budget(rows=30, of=300).budget_
     assert_budget(ask.budget(known=2, budget=30), budget)
 

@@ -125,7 +125,7 @@ def test_precision_and_recall_are_those_of_budgets(classifier, data):
     place = int(np.argmin(np.abs(display.recall - day.recall.value)))
     assert_allclose(display.precision[place], day.precision.value, atol=0.02)
     expected = june.expected_performance()
-    assert_allclose(display.point, [expected.recall, expected.precision])
+    assert_allclose(display.point, [expected.recall.value, expected.precision.value])
     assert_allclose(display.recall[-1], 1)
     assert_allclose(display.precision[-1], june.prior_.value, rtol=1e-6)
 
@@ -147,7 +147,7 @@ def test_the_roc_dot_is_the_current_decision(classifier):
     june = classifier.at_prior(0.1)
     expected = june.expected_performance()
     dot = RocDisplay.from_classifier(june).ax_.lines[-1]
-    assert_allclose(np.ravel(dot.get_data()), [expected.false_positive_rate, expected.recall])
+    assert_allclose(np.ravel(dot.get_data()), [expected.false_positive_rate.value, expected.recall.value])
 
 
 def test_past_periods_are_drawn_by_their_labels_and_as_they_were_read(classifier):

@@ -236,20 +236,14 @@ class RatioClassifier(PUClassifier):
     def expected_performance(self) -> Performance:
         """Expected accuracy, precision, recall and cost at the current prior, without labels.
 
-        Computed from held-out positives and unlabeled training rows, which is valid if only the
-        prior has changed. The threshold is evaluated on counts that did not determine it. After
-        answers the figures follow their map, over the rows that they are about; ``evaluation_`` has
-        measured ones.
+        Each figure has a value and 95 % limits. They are computed from held-out positives and
+        unlabeled training rows, which is valid if only the prior has changed. The threshold is
+        evaluated on counts that did not determine it. The limits include those of both priors, the
+        sampling error of the training counts and that of the threshold, and after ``adapt`` that of
+        the rows which were read. After answers the figures follow their map, over the rows that
+        they are about; ``evaluation_`` has measured ones.
         """
-        return self.point_.expected(self.fitted_, self.reference_, self.reading_.rows)[0]
-
-    def expected_range(self) -> tuple[Performance, Performance]:
-        """Lower and upper 95 % limit of each expected quantity.
-
-        They include the limits of both priors, the sampling error of the training counts and
-        that of the threshold. They hold for the population that new rows are drawn from.
-        """
-        return self.point_.expected(self.fitted_, self.reference_, self.reading_.rows)[1:]
+        return self.point_.expected(self.fitted_, self.reference_, self.reading_.rows)
 
     def expected_bill(self, rows: float = 1.0) -> priors.Figure:
         """Expected cost of classifying ``rows`` rows, in the unit of the two amounts.
@@ -263,9 +257,8 @@ class RatioClassifier(PUClassifier):
                 "Costs(false_alarm=5, miss=200) to at_cost."
             )
         unit = check_real("rows", rows, low=0.0) * (costs.false_alarm + costs.miss)
-        figures = self.point_.expected(self.fitted_, self.reference_, self.reading_.rows)
-        value, low, high = (unit * float(performance.cost) for performance in figures)
-        return priors.Figure(value, min(low, value), max(high, value))
+        cost = self.expected_performance().cost
+        return priors.Figure(unit * cost.value, unit * cost.low, unit * cost.high)
 
     def sensitivity(self, k: float) -> Sensitivity:
         """Bounds of the training prior and of the flagged rows if some positives are labelled more
@@ -1093,18 +1086,15 @@ def _prior_html(prior: PriorEstimate) -> str:
 
 
 def _expected_html(classifier: AdaptedClassifier) -> dict[str, str]:
-    now = classifier.expected_performance()
-    low, high = classifier.expected_range()
+    expected = classifier.expected_performance()
     rows = {}
     for name in ("flagged", "precision", "recall"):
-        value = float(getattr(now, name))
+        figure = getattr(expected, name)
         text = "cannot be computed: no row is flagged"
-        if not math.isnan(value):
-            least = min(float(getattr(low, name)), value)
-            most = max(float(getattr(high, name)), value)
-            text = f"{least:.1%} to {most:.1%}"
-            if not priors.Figure(value, least, most).is_wide:
-                text = f"{value:.1%} ({text})"
+        if not math.isnan(figure.value):
+            text = f"{figure.low:.1%} to {figure.high:.1%}"
+            if not figure.is_wide:
+                text = f"{figure.value:.1%} ({text})"
         rows[f"expected {name}"] = text
     return rows
 

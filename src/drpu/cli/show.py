@@ -74,10 +74,8 @@ def position(classifier: Any) -> dict[str, Any]:
 def standing(classifier: Any) -> dict[str, Any]:
     """The position of the classifier, and what to expect from it."""
     expected = classifier.expected_performance()
-    low, high = classifier.expected_range()
     values = position(classifier)
     values["expected"] = attributes(expected, *FIGURES)
-    values["expected_range"] = {name: [getattr(low, name), getattr(high, name)] for name in FIGURES}
     costs = classifier.cost_
     if hasattr(costs, "miss"):
         values["costs"] = {"false_alarm": costs.false_alarm, "miss": costs.miss}
@@ -215,11 +213,7 @@ def _bill_line(bill: Any, costs: dict[str, float]) -> str:
 
 
 def _expected(values: dict[str, Any], name: str) -> str:
-    from drpu.priors.figures import Figure  # which needs SciPy, unlike the parser of the commands
-
-    value = values["expected"][name]
-    low, high = values["expected_range"][name]
-    return f"{name} {expected_text(Figure(value, min(low, value), max(high, value)))}"
+    return f"{name} {expected_text(values['expected'][name])}"
 
 
 def levels_line(levels: Mapping[str, int]) -> dict[str, str]:

@@ -15,8 +15,8 @@ from drpu._arrays import FloatArray, IntArray
 from drpu._checks import check_fraction, check_integer, check_real
 from drpu._codec import Kept, NotKept, Number, kept
 from drpu.decisions.gain import Budget, Gain
-from drpu.decisions.performance import Decision
-from drpu.decisions.point import CostPoint, Expected, OperatingPoint, decision_at
+from drpu.decisions.performance import Decision, Performance
+from drpu.decisions.point import CostPoint, OperatingPoint, decision_at
 from drpu.exceptions import ParameterError
 from drpu.priors.estimate import PriorEstimate
 from drpu.priors.tails import ScoreTails
@@ -120,7 +120,7 @@ class AtBudget(OperatingPoint):
 
     def expected_of(
         self, decision: Decision, fitted: FittedRatio, reference: Reference
-    ) -> Expected:
+    ) -> Performance:
         return self.point.expected_of(decision, fitted, reference)
 
     def at_cost(self, cost: float) -> CostPoint:

@@ -21,10 +21,10 @@ import numpy as np
 from scipy.special import ndtri
 
 from drpu._arrays import FloatArray, IntArray
-from drpu._results import TableColumns, TableResult
+from drpu._results import TableColumns, TableResult, figure_columns
 from drpu.priors.calibration import calibrate
 from drpu.priors.estimate import PriorEstimate
-from drpu.priors.figures import exact_limits
+from drpu.priors.figures import Figure, exact_limits, without_wide_values
 from drpu.priors.plateau import likely_plateaus, noisy_curve, score_error
 from drpu.priors.tails import ScoreTails, remembered
 
@@ -52,56 +52,43 @@ _MOST_DIVIDED = 500_000_000  # rows that NumPy divides at random; more rows keep
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Performance(TableResult):
-    """Expected performance at a threshold; arrays for several thresholds.
+    """Expected performance of a decision; each figure has limits at 95 %.
 
     Attributes
     ----------
-    threshold : float or ndarray
+    threshold : float
         Rows with at least this score are flagged.
-    accuracy, precision, recall, false_positive_rate : float or ndarray
-        As usual; precision is NaN if nothing is flagged: it cannot be computed.
-    flagged : float or ndarray
+    accuracy, precision, recall, false_positive_rate : Figure
+        As usual, each with ``value``, ``low`` and ``high``; precision is NaN if nothing is flagged:
+        it cannot be computed.
+    flagged : Figure
         Fraction of the rows that are flagged.
-    cost : float or ndarray
+    cost : Figure
         ``(1 - c) * prior * (1 - recall) + c * (1 - prior) * false_positive_rate``
         with ``c`` the false-positive cost; half the error rate if it is 1/2.
     """
 
-    threshold: float | FloatArray
-    accuracy: float | FloatArray
-    precision: float | FloatArray
-    recall: float | FloatArray
-    false_positive_rate: float | FloatArray
-    flagged: float | FloatArray
-    cost: float | FloatArray
+    threshold: float
+    accuracy: Figure
+    precision: Figure
+    recall: Figure
+    false_positive_rate: Figure
+    flagged: Figure
+    cost: Figure
 
     def to_columns(self) -> TableColumns:
-        """One row per figure; for several thresholds one row per threshold."""
-        figures = {field.name: np.asarray(getattr(self, field.name)) for field in fields(self)}
-        if figures["threshold"].ndim == 0:
-            return {"figure": list(figures), "value": [float(v) for v in figures.values()]}
-        return {name: values.tolist() for name, values in figures.items()}
+        """One row per figure, with limits."""
+        figures = [getattr(self, name) for name in _NAMES]
+        return {"figure": list(_NAMES), **figure_columns(figures)}
+
+    def _shown_columns(self) -> TableColumns:
+        return without_wide_values(self.to_columns())
 
     def _title(self) -> str:
-        return "expected figures"
+        return f"expected figures, intervals at {_LEVEL:.0%}"
 
 
-def performance_at(
-    threshold: FloatArray,
-    recall: FloatArray,
-    wrong: FloatArray,
-    test_prior: float | FloatArray,
-    cost: float,
-) -> Performance:
-    """Performance of rules with known recalls and false-positive rates, at a test prior."""
-    true_positives = test_prior * recall
-    false_positives = (1 - test_prior) * wrong
-    flagged = true_positives + false_positives
-    any_flagged = flagged > 0
-    precision = np.where(any_flagged, true_positives / np.where(any_flagged, flagged, 1), np.nan)
-    accuracy = true_positives + (1 - test_prior) * (1 - wrong)
-    loss = (1 - cost) * test_prior * (1 - recall) + cost * (1 - test_prior) * wrong
-    return Performance(threshold, accuracy, precision, recall, wrong, flagged, loss)
+_NAMES = tuple(field.name for field in fields(Performance) if field.name != "threshold")
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,12 +142,14 @@ def expect(
     *,
     cost: float = 0.5,
     rates: DecisionRates | None = None,
-) -> tuple[Performance, Performance, Performance]:
-    """Expected performance at the test prior, with a lower and an upper limit of each figure.
+) -> Performance:
+    """Expected performance at the test prior.
 
-    Limits are at 95 %. Deviations from five sources are combined as the root of the sum of squares:
-    both priors within their limits, the counts, the score itself (a jackknife over folds), the use
-    of all folds for a label, which improves performance, and the batch.
+    A figure is the mean of its values in the lower and in the upper half of what the rate of false
+    positives may be. For precision, which is not linear in it, this is not the value at the mean
+    rate. Limits are at 95 %. Deviations from five sources are combined as the root of the sum of
+    squares: both priors within their limits, the counts, the score itself (a jackknife over folds),
+    the use of all folds for a label, which improves performance, and the batch.
     """
     if rates is None:
         rates = decision_rates(decision, train_prior.value)
@@ -169,9 +158,10 @@ def expect(
     for pi in (train_prior.low, train_prior.high):
         for pi_test in (test_prior.low, test_prior.high):
             corners.append(rates.at(pi_test, pi))
-    (middle,) = _figures([central], cost)
-    by_prior = _figures(corners, cost) - middle
-    by_noise = _figures(list(rates.moved(test_prior.value)), cost) - middle
+    (at_mean_rate,) = _figures([central], cost)
+    middle = _figures(rates.halves(test_prior.value), cost).mean(axis=0)
+    by_prior = _figures(corners, cost) - at_mean_rate
+    by_noise = _figures(list(rates.moved(test_prior.value)), cost) - at_mean_rate
     spread = rates.spread(test_prior.value, cost)
     if decision.rows is not None:
         spread = spread + _batch_noise(central, cost, decision.rows) * _DEVIATIONS2
@@ -191,7 +181,7 @@ def expect_mapped(
     prior: PriorEstimate,
     *,
     cost: float = 0.5,
-) -> tuple[Performance, Performance, Performance]:
+) -> Performance:
     """Expected performance after answers.
 
     ``curves`` are shares of positives and negatives above cells, at a prior and its limits in turn.
@@ -218,13 +208,14 @@ def expect_mapped(
     return _ranged(middle, below + spread, above + spread, decision.score)
 
 
-def _ranged(
-    middle: FloatArray, below: FloatArray, above: FloatArray, score: float
-) -> tuple[Performance, Performance, Performance]:
+def _ranged(middle: FloatArray, below: FloatArray, above: FloatArray, score: float) -> Performance:
     """Figures with their limits, from the squared distances of these."""
     low = np.clip(middle - np.sqrt(below), 0, 1)
     high = np.clip(middle + np.sqrt(above), 0, 1)
-    return _performance(middle, score), _performance(low, score), _performance(high, score)
+    figures = {}
+    for k, name in enumerate(_NAMES):
+        figures[name] = Figure(float(middle[k]), float(low[k]), float(high[k]))
+    return Performance(threshold=score, **figures)
 
 
 # -- recall and false-positive rate ------------------------------------------------------------
@@ -244,6 +235,8 @@ class DecisionRates:
     """Rates of a decision, their limits, and rates of the decisions made by parts of the counts.
 
     ``unlabeled``: Share of the unlabeled rows that is flagged.
+    ``wrong_halves``: Means of the lower and of the upper half of what the false-positive rate may
+    be.
     ``wrong_slope``: Change of the false-positive rate with recall; its noise has the opposite sign.
     """
 
@@ -253,6 +246,7 @@ class DecisionRates:
     unlabeled: float
     wrong: float
     wrong_limits: tuple[float, float]
+    wrong_halves: tuple[float, float]
     wrong_slope: float = 0.0
     parts: tuple[tuple[float, float], ...] = ()
     models: int = 1
@@ -260,7 +254,8 @@ class DecisionRates:
     @classmethod
     def certain(cls, train_prior: float, rate: float) -> Self:
         """All rates are 0 or all are 1, whatever the counts are."""
-        return cls(train_prior, rate, (rate, rate), rate, rate, (rate, rate))
+        both = (rate, rate)
+        return cls(train_prior, rate, both, rate, rate, both, both)
 
     def at(self, prior: float, train_prior: float | None = None) -> _Point:
         """The rates at another training prior."""
@@ -268,6 +263,10 @@ class DecisionRates:
         if train_prior is not None:
             wrong += self._raw_wrong(train_prior) - self._raw_wrong(self.train_prior)
         return _Point(prior, self.recall, min(1.0, max(0.0, wrong)))
+
+    def halves(self, prior: float) -> list[_Point]:
+        """The rates in both halves of what the false-positive rate may be."""
+        return [_Point(prior, self.recall, wrong) for wrong in self.wrong_halves]
 
     def _raw_wrong(self, pi: float) -> float:
         """The false-positive rate by the counts alone."""
@@ -406,6 +405,7 @@ def decision_rates(
         unlabeled=min(counted.unlabeled * more, 1.0),
         wrong=min(wrong.value * more, 1.0),
         wrong_limits=(min(wrong.low * more, 1.0), min(wrong.high * more, 1.0)),
+        wrong_halves=(min(wrong.lower_half * more, 1.0), min(wrong.upper_half * more, 1.0)),
         wrong_slope=-wrong.slope * odds,
         parts=prepared.rates_at(counted.cells),
         models=decision.models,
@@ -435,11 +435,16 @@ def _counted_rates(decision: Decision, prepared: PreparedCounts) -> CountedRates
 
 @dataclass(frozen=True, slots=True)
 class _LikelyRate:
-    """A false-positive rate with its limits, and its slope in the rate by the counts."""
+    """A false-positive rate with its limits, and its slope in the rate by the counts.
+
+    ``lower_half``, ``upper_half``: Means over the lower and the upper half of its distribution.
+    """
 
     value: float
     low: float
     high: float
+    lower_half: float
+    upper_half: float
     slope: float
 
 
@@ -469,9 +474,19 @@ def _likely_rate(
     slope = min(variance / noise, 1.0)
     variance_of_recall = slope**2 * noise_of_recall
     without_recall = math.sqrt(max(1 - variance_of_recall / max(variance, 1e-300), 0.0))
-    ends = np.interp([_TAIL, 1 - _TAIL], np.cumsum(weight) - weight / 2, grid)
+    up_to = np.cumsum(weight)
+    ends = np.interp([_TAIL, 1 - _TAIL], up_to - weight / 2, grid)
+    in_lower_half = weight - (up_to - 0.5).clip(0, weight)
+    lower_half = float(in_lower_half @ grid) * 2
     low, high = (mean + without_recall * (ends - mean)).tolist()
-    return _LikelyRate(mean, min(low, mean), max(high, mean), slope)
+    return _LikelyRate(
+        value=mean,
+        low=min(low, mean),
+        high=max(high, mean),
+        lower_half=lower_half,
+        upper_half=2 * mean - lower_half,
+        slope=slope,
+    )
 
 
 def _share_above(counts: IntArray | FloatArray, cell: int) -> float:
@@ -601,19 +616,27 @@ def _whole_counts(counts: IntArray | FloatArray, n: float) -> IntArray:
 
 # -- figures -----------------------------------------------------------------------------------
 
-_NAMES = tuple(field.name for field in fields(Performance) if field.name != "threshold")
-
 
 def _figures(points: Sequence[_Point], cost: float) -> FloatArray:
     """The figures of each point, one line for each."""
-    performance = performance_at(
-        threshold=np.zeros(len(points)),
-        recall=np.array([point.recall for point in points]),
-        wrong=np.array([point.wrong for point in points]),
-        test_prior=np.array([point.prior for point in points]),
-        cost=cost,
-    )
-    return np.stack([getattr(performance, name) for name in _NAMES], axis=1)
+    prior = np.array([point.prior for point in points])
+    recall = np.array([point.recall for point in points])
+    wrong = np.array([point.wrong for point in points])
+    true_positives = prior * recall
+    false_positives = (1 - prior) * wrong
+    flagged = true_positives + false_positives
+    any_flagged = flagged > 0
+    figures = {
+        "accuracy": true_positives + (1 - prior) * (1 - wrong),
+        "precision": np.where(
+            any_flagged, true_positives / np.where(any_flagged, flagged, 1), np.nan
+        ),
+        "recall": recall,
+        "false_positive_rate": wrong,
+        "flagged": flagged,
+        "cost": (1 - cost) * prior * (1 - recall) + cost * false_positives,
+    }
+    return np.stack([figures[name] for name in _NAMES], axis=1)
 
 
 def _batch_noise(point: _Point, cost: float, rows: float) -> FloatArray:
@@ -636,7 +659,3 @@ def _batch_noise(point: _Point, cost: float, rows: float) -> FloatArray:
         "cost": (1 - cost) ** 2 * missed + cost**2 * false_positives - loss**2,
     }
     return np.array([max(variances[name], 0.0) / rows for name in _NAMES])
-
-
-def _performance(figures: FloatArray, score: float) -> Performance:
-    return Performance(threshold=score, **dict(zip(_NAMES, figures.tolist(), strict=True)))

@@ -39,10 +39,6 @@ if TYPE_CHECKING:
 # ruff: noqa: D102  (the docstrings of overridden methods are those of OperatingPoint)
 
 
-# the figures and their two limits
-Expected: TypeAlias = "tuple[Performance, Performance, Performance]"
-
-
 class OperatingPoint(Kept, ABC):
     """How a density ratio becomes a probability and a label.
 
@@ -86,7 +82,7 @@ class OperatingPoint(Kept, ABC):
     @abstractmethod
     def expected_of(
         self, decision: Decision, fitted: FittedRatio, reference: Reference
-    ) -> Expected:
+    ) -> Performance:
         """Expected performance of a decision at this prior and cost."""
 
     @abstractmethod
@@ -101,8 +97,10 @@ class OperatingPoint(Kept, ABC):
     def for_page(self, reference: Reference) -> dict[str, Any]:
         """What the script of the page needs to compute probabilities at any prior."""
 
-    def expected(self, fitted: FittedRatio, reference: Reference, rows: float | None) -> Expected:
-        """Expected performance, with a lower and an upper limit of each figure."""
+    def expected(
+        self, fitted: FittedRatio, reference: Reference, rows: float | None
+    ) -> Performance:
+        """Expected performance, with limits of each figure."""
         return self.expected_of(self.decision(fitted, rows), fitted, reference)
 
     def gain(
@@ -267,7 +265,7 @@ class AtPrior(CostPoint):
 
     def expected_of(
         self, decision: Decision, fitted: FittedRatio, reference: Reference
-    ) -> Expected:
+    ) -> Performance:
         return decisions.expect(decision, fitted.unlabeled_prior, self.prior, cost=self.cost)
 
     def for_page(self, reference: Reference) -> dict[str, Any]:
@@ -338,7 +336,7 @@ class AtAnswers(CostPoint):
 
     def expected_of(
         self, decision: Decision, fitted: FittedRatio, reference: Reference
-    ) -> Expected:
+    ) -> Performance:
         curves = map_curves(fitted, reference)
         return decisions.expect_mapped(decision, curves, self.prior, cost=float(self.cost))
 

@@ -8,6 +8,7 @@ import numpy as np
 from scipy.special import betaincinv
 
 from drpu._arrays import FloatArray
+from drpu._results import TableColumns
 
 WIDE_RANGE = 0.3  # of an expected share: from here on the range is printed without the value
 _ROUNDING = 1e-9  # counts of weighted rows are sums of floats
@@ -42,6 +43,14 @@ class Figure:
         if self.is_wide:
             return f"[{self.low:.3f}, {self.high:.3f}]"
         return str(self)
+
+
+def without_wide_values(columns: TableColumns) -> TableColumns:
+    """The columns of expected shares without the values whose ranges are wide."""
+    values = []
+    for value, low, high in zip(columns["value"], columns["low"], columns["high"], strict=True):
+        values.append(None if Figure(value, low, high).is_wide else value)
+    return {**columns, "value": values}
 
 
 def exact_limit(hits: float, n: float, tail: float, *, upper: bool) -> float:

@@ -242,30 +242,26 @@ class ReportData:
 
     def figure(self, name: str) -> Figure:
         """An expected figure with its limits."""
-        return _figure(name, *self._expected)
+        figure: Figure = getattr(self._expected, name)
+        return figure
 
     def figure_as_trained(self, name: str) -> Figure:
         """The figure if the threshold stays that of training."""
-        return _figure(name, *self._as_trained)
+        figure: Figure = getattr(self._as_trained, name)
+        return figure
 
     @cached_property
-    def _expected(self) -> tuple[Performance, ...]:
-        return (self.current.expected_performance(), *self.current.expected_range())
+    def _expected(self) -> Performance:
+        expected: Performance = self.current.expected_performance()
+        return expected
 
     @cached_property
-    def _as_trained(self) -> tuple[Performance, ...]:
+    def _as_trained(self) -> Performance:
         pi = self.train.value
         decision = decision_above(self.fitted, ratio_threshold(pi, pi, cost=self.cost))
         unlabeled_prior = self.fitted.unlabeled_prior
         rates = decision_rates(decision, unlabeled_prior.value, self.prepared)
         return expect(decision, unlabeled_prior, self.prior, cost=self.cost, rates=rates)
-
-
-def _figure(name: str, expected: Performance, low: Performance, high: Performance) -> Figure:
-    value = float(getattr(expected, name))
-    least = float(getattr(low, name))
-    most = float(getattr(high, name))
-    return Figure(value, min(least, value), max(most, value))
 
 
 def collect(
@@ -507,7 +503,8 @@ class _Decisions:
     def _rates(self, log_ratio: float) -> list[float]:
         """Score of a threshold, its rates at the training prior and its limits, and alternatives.
 
-        The alternatives are those within the limits of the counts, then the decisions of the folds.
+        The rate of false positives is followed by its means in either half of its distribution. The
+        alternatives are those within the limits of the counts, then the decisions of the folds.
         """
         fitted = self.fitted
         levels = fitted.tails.levels
@@ -530,6 +527,7 @@ class _Decisions:
         rates = decision_rates(decision, self.prior.value, self.prepared)
         numbers += [rates.recall, rates.wrong]
         numbers += [rates.at(0.5, self.prior.low).wrong, rates.at(0.5, self.prior.high).wrong]
+        numbers += rates.wrong_halves
         alternatives = list(rates.moved(0.5))
         for point in alternatives:
             numbers += [point.recall, point.wrong]

@@ -83,8 +83,8 @@ function Explorer(data) {
     return 1 / (1 + Math.exp(-z)) / Math.max(data.trainPrior, 1e-12);
   }
 
-  // Score, recall, false-positive rate, its values at the limits of the training prior, and
-  // alternatives.
+  // Score, recall, false-positive rate, its values at the limits of the training prior, its means
+  // in either half of its distribution, and alternatives.
   function ratesAbove(ratio) {
     const steps = data.steps;
     const x = ratio > 0 ? Math.log(ratio) : -Infinity;
@@ -152,8 +152,11 @@ function Explorer(data) {
   // Each figure as [value, low, high]: deviations from all sources are added in squares.
   function withLimits(prior, cost, row) {
     if (data.labelNoise !== null) { return limitsOfMap(prior, cost, row); }
-    const [, recall, wrong, wrongAtLow, wrongAtHigh] = row;
-    const figures = figuresOf(prior.value, recall, wrong, cost);
+    const [, recall, wrong, wrongAtLow, wrongAtHigh, wrongBelow, wrongAbove] = row;
+    const atMean = figuresOf(prior.value, recall, wrong, cost);
+    const below = figuresOf(prior.value, recall, wrongBelow, cost);
+    const above = figuresOf(prior.value, recall, wrongAbove, cost);
+    const figures = below.map((figure, i) => (figure + above[i]) / 2);
     const corners = [];
     for (const rate of [wrongAtLow, wrongAtHigh]) {
       for (const end of [prior.low, prior.high]) {
@@ -161,18 +164,18 @@ function Explorer(data) {
       }
     }
     const points = [];
-    for (let k = 5; k < row.length; k += 2) {
+    for (let k = 7; k < row.length; k += 2) {
       points.push(figuresOf(prior.value, row[k], row[k + 1], cost));
     }
     const alternatives = points.slice(0, ALTERNATIVES);
     const folds = points.slice(ALTERNATIVES);
-    const noise = batchNoise(figures, prior, cost);
+    const noise = batchNoise(atMean, prior, cost);
     return figures.map((value, i) => {
       const common = (spreadOfFolds(folds, i) + noise[i]) * Z2;
-      const moves = changes(corners, i, value).concat(0);
+      const moves = changes(corners, i, atMean[i]).concat(0);
       let down = square(Math.min(...moves)) + common;
       let up = square(Math.max(...moves)) + common;
-      for (const move of changes(alternatives, i, value)) {
+      for (const move of changes(alternatives, i, atMean[i])) {
         if (move < 0) { down += square(move); } else { up += square(move); }
       }
       return [value, clip(value - Math.sqrt(down)), clip(value + Math.sqrt(up))];
