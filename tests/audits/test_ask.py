@@ -2,9 +2,12 @@
 
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import sparse
 
 from drpu import DRPUClassifier, make_gaussian_pu
 from drpu.audits.ask import (
@@ -216,6 +219,19 @@ def test_columns_are_shown_in_their_order_and_long_values_are_cut():
         ShownRows.of(frame, np.array([0]), keep=["other"])
 
 
+def test_rows_of_every_kind_are_shown():
+    names = {"a": [1, 2, 3], "b": ["x", "y", "z"]}
+    dicts = [dict(zip(names, values, strict=True)) for values in zip(*names.values(), strict=True)]
+    for X in (pd.DataFrame(names), pl.DataFrame(names), pa.table(names), dicts):
+        shown = ShownRows.of(X, np.array([2, 0]))
+        assert shown.names == ["a", "b"]
+        assert shown.values == [["3", "z"], ["1", "x"]]
+    for X in (np.eye(3), sparse.csr_matrix(np.eye(3))):
+        assert ShownRows.of(X, np.array([1])).values == [["0", "1", "0"]]
+    images = ShownRows.of(np.zeros((3, 1, 8, 8)), np.array([2]))
+    assert images.values == [["position 2, shape (1, 8, 8)"]]
+
+
 def test_a_wide_row_says_how_many_columns_are_left_out():
     shown = ShownRows.of(np.zeros((3, 100)), np.array([0]))
     lines = shown.lines(0)
@@ -245,6 +261,14 @@ def test_a_plan_asks_in_text(short, rows, monkeypatch, capsys):
     audit = short.ask(rows.test, n=3)
     assert audit.n == 3
     assert "row " in capsys.readouterr().out
+
+
+def test_a_plan_shows_a_page_in_a_notebook(short, rows, monkeypatch):
+    monkeypatch.setattr("drpu.audits.plan.in_notebook", lambda: True)
+    page = short.ask(rows.test)
+    assert page._repr_html_().startswith("<iframe srcdoc=")
+    assert str(page).startswith("<!doctype html>")
+    assert "shown by a notebook" in repr(page)
 
 
 def test_the_end_of_the_input_ends_the_questions(short, rows, monkeypatch):

@@ -276,11 +276,13 @@ def _audit(fitted: FittedRatio, batch: Batch, lines: list[_Line], name: str) -> 
 
 def _warn_of_gaps(lines: list[_Line]) -> None:
     """Warn of rows without an answer before the last answered one, in the order of the plan."""
-    places = [line.place for line in lines if line.is_answered]
-    reached = max(places) + 1
-    if len(places) < reached:
-        in_file = sum(line.place < reached for line in lines)
-        warn_of_missing(reached - len(places), reached, reached - in_file)
+    places = np.array([line.place for line in lines])
+    answered = np.array([line.is_answered for line in lines])
+    reached = int(places[answered].max()) + 1
+    missing = reached - int(answered.sum())
+    if missing:
+        deleted = reached - int((places < reached).sum())
+        warn_of_missing(missing, reached, deleted)
 
 
 def _checked_rows(fitted: FittedRatio, batch: Batch, lines: list[_Line]) -> IntArray:

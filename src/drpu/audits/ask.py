@@ -7,7 +7,7 @@ page that asks in a browser.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -21,7 +21,7 @@ from drpu.audits.plan import Audit, AuditPlan, AuditProgress
 from drpu.exceptions import DataError
 from drpu.priors.constants import FEW_ANSWERS
 from drpu.state.labels import Classes, read_answers
-from drpu.tables.frames import is_frame, read_frame, take_frame
+from drpu.tables.frames import as_records, collected, is_frame, read_frame, take_frame
 from drpu.tables.values import is_missing_cell
 
 LEAST = 10  # answers before a narrow interval ends a conversation
@@ -263,11 +263,10 @@ def planned_columns(
     X: Any, rows: IntArray, keep: Iterable[str] | None = None
 ) -> dict[str, list[Any]]:
     """The columns of the rows of ``X`` at these positions, by name."""
-    if is_frame(X):
-        frame = read_frame(take_frame(X, np.asarray(rows)))
-        columns = {}
-        for position, name in enumerate(frame.names):
-            columns[name] = frame.column(position).to_list()
+    if isinstance(X, (list, tuple)) and isinstance(X[0], Mapping):
+        columns = _frame_columns(as_records([X[row] for row in rows]))
+    elif is_frame(X):
+        columns = _frame_columns(take_frame(collected(X), np.asarray(rows)))
     else:
         columns = _array_columns(X, rows)
     if keep is None:
@@ -277,6 +276,15 @@ def planned_columns(
         if name not in columns:
             raise DataError(f"keep must name columns of the rows, got {name!r}.")
     return {name: columns[name] for name in names}
+
+
+def _frame_columns(rows: Any) -> dict[str, list[Any]]:
+    """The columns of a data frame, or of dicts."""
+    frame = read_frame(rows)
+    columns = {}
+    for position, name in enumerate(frame.names):
+        columns[name] = frame.column(position).to_list()
+    return columns
 
 
 def _array_columns(X: Any, rows: IntArray) -> dict[str, list[Any]]:

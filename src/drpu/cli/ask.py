@@ -229,7 +229,9 @@ class _Terminal:
         """The next line of the input; None at its end."""
         stream = sys.stderr if self.aside else sys.stdout
         print(prompt, end="", file=stream, flush=True)
-        line = None if sys.stdin is None else sys.stdin.readline()
+        if sys.stdin is None:  # closed by the caller
+            return None
+        line = sys.stdin.readline()
         if not line or not sys.stdin.isatty():  # nobody typed the end of the line
             print(file=stream)
         return line or None

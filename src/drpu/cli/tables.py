@@ -784,16 +784,17 @@ def csv_lines(table: Any, rows: Sequence[int], *, formulas: bool = False) -> tup
     """
     from drpu.audits.plan import LABEL
 
-    lines_of_rows = {row: line for line, row in enumerate(_audited_rows(table))}
+    audited_rows = _audited_rows(table)
+    lines_of_rows = dict(zip(audited_rows, range(len(audited_rows)), strict=True))
     table = table.take([lines_of_rows[row] for row in rows])
-    others = [name for name in table.column_names if name != LABEL]
-    answers = _arrow().array([None] * table.num_rows, _arrow().string())
-    table = table.select(others).append_column(LABEL, answers)
+    no_answers = _arrow().array([None] * table.num_rows, _arrow().string())
+    table = table.drop_columns([LABEL]).append_column(LABEL, no_answers)
     if not formulas:
         table = _without_formulas(table)
-    return _csv_text(table.slice(0, 0)), [
-        _csv_text(table.slice(line, 1), header=False) for line in range(table.num_rows)
-    ]
+    lines = []
+    for line in range(table.num_rows):
+        lines.append(_csv_text(table.slice(line, 1), header=False))
+    return _csv_text(table.slice(0, 0)), lines
 
 
 def _audited_rows(table: Any) -> list[int]:
