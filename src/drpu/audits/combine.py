@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 import numpy as np
-from scipy.special import ndtri
+from scipy.special import expit, ndtri
 
 from drpu._arrays import FloatArray, Rows
 from drpu._codec import NotKept
@@ -20,6 +20,8 @@ from drpu.audits.evaluation import (
     evaluate_answers,
     fairness_test,
     positive_ranks,
+    stopped_tails,
+    with_reading,
 )
 from drpu.audits.plan import (
     BOUND,
@@ -31,10 +33,23 @@ from drpu.audits.plan import (
     read_answers,
     warn_of_missing,
 )
-from drpu.audits.recalibration import DesignedSample, recalibrate
+from drpu.audits.recalibration import (
+    DesignedSample,
+    MapBelief,
+    join_samples,
+    keeping_recall,
+    moved_map,
+    recalibrate,
+)
 from drpu.decisions.point import OperatingPoint, operating_point
-from drpu.exceptions import DataError, LabelledSampleWarning, ParameterError
-from drpu.periods.read import ComparedRows, Reading, compared, warn_of_other_shift
+from drpu.exceptions import (
+    ContradictionWarning,
+    DataError,
+    LabelledSampleWarning,
+    ParameterError,
+)
+from drpu.periods.read import Reading, read_new_rows, warn_of_other_shift
+from drpu.periods.shift_tests import MixtureTest
 from drpu.priors.calibration import ratio_posterior
 from drpu.priors.estimate import PriorEstimate, prior_from_tails
 from drpu.priors.figures import Figure
@@ -42,7 +57,7 @@ from drpu.priors.matching import Growth, carry_share, negative_growth, settled_g
 from drpu.priors.tails import ScoreTails
 from drpu.state.fitted import FittedRatio
 from drpu.state.population import with_labelled
-from drpu.state.reference import TRAINED, LogOddsMap, Reference, RowLogOdds, bounded_log_odds
+from drpu.state.reference import NEAREST, LogOddsMap, Reference, RowLogOdds, bounded_log_odds
 from drpu.state.rows import Batch
 
 UNFAIR = 0.05  # below this p-value the labelled positives differ from the audited ones
@@ -95,12 +110,12 @@ def combine_answers(
             "the audit was planned on other rows than these: adapt to the rows of the plan first, "
             "and then adapt the result to new rows, which starts from the answers."
         )
-    rows = compared(fitted, reference, counts, level=level)
+    reading = read_new_rows(fitted, reference, counts, level=level)
     # scores of training rows differ from those of new rows, so they cannot be compared
     in_training = any(part.seen_in_training for part in about_batch)
-    only_prior = in_training or rows.evidence.moved == "prior"
+    only_prior = in_training or reading.shift == "prior"
     if not only_prior:
-        warn_of_other_shift(rows.test, rows.moved_columns, action="answers")
+        warn_of_other_shift(_test_of(reading), reading.moved_columns, action="answers")
     priors = audited_priors(parts, counts, fitted, level=level)
     warn_of_unfair_labels(priors.fairness)
     recalibrated = fitted
@@ -110,62 +125,179 @@ def combine_answers(
         prior = priors.test
         new_reference = Reference.of_training(recalibrated)
     else:
-        centre = reference.map_at(point.labels_at) or TRAINED
-        new_map, prior = _recalibrated(recalibrated, about_batch, batch, centre, level=level)
-        earlier = [*reference.moved, *(shift.name for shift in rows.moved_columns)]
+        labelled = operating_point(
+            fitted, reference, reading.prior, cost=point.cost, labels_at=reading.labels_at
+        )
+        period = _AnsweredPeriod(fitted, recalibrated, about_batch, batch, reading, level)
+        new_map, prior = period.recalibrated_from(labelled, reference)
+        earlier = [*reference.moved, *(shift.name for shift in reading.moved_columns)]
         new_reference = Reference(counts, prior, new_map, tuple(dict.fromkeys(earlier)))
     new_point = operating_point(recalibrated, new_reference, prior, cost=point.cost)
     return Answered(
         fitted=recalibrated,
         reference=new_reference,
-        reading=_answered_reading(rows, counts, prior, priors.fairness, fitted),
+        reading=_answered_reading(reading, prior, priors.fairness, fitted),
         point=new_point,
         evaluation=evaluate_parts(recalibrated, new_point, about_batch, level=level),
     )
 
 
+def _test_of(reading: Reading) -> MixtureTest:
+    assert reading.shift_test is not None  # rows were read
+    return reading.shift_test
+
+
 def _answered_reading(
-    rows: ComparedRows,
-    counts: ScoreTails,
-    prior: PriorEstimate,
-    fairness: FairnessTest | None,
-    fitted: FittedRatio,
+    reading: Reading, prior: PriorEstimate, fairness: FairnessTest | None, fitted: FittedRatio
 ) -> AnsweredReading:
     return AnsweredReading(
         prior=prior,
         labels_at=prior.value,
         shift="answers",
-        rows=counts.n,
-        shift_test=rows.test,
-        moved_columns=rows.moved_columns,
+        rows=reading.rows,
+        shift_test=reading.shift_test,
+        moved_columns=reading.moved_columns,
         fairness_test=fairness,
-        before_audit=(fitted.prior, rows.evidence.adapted),
+        before_audit=(fitted.prior, reading.prior),
     )
 
 
-def _recalibrated(
-    fitted: FittedRatio,
-    parts: list[AuditPart],
-    batch: Batch | ScoreTails,
-    centre: LogOddsMap,
-    *,
-    level: float,
-) -> tuple[LogOddsMap, PriorEstimate]:
-    """The map of the trained log-odds, and the prior of the rows, whose mean probability it is."""
+@dataclass(frozen=True, slots=True)
+class _AnsweredPeriod:
+    """Rows with answers, before and after the answers set the training prior."""
 
-    def log_odds(scores: FloatArray) -> FloatArray:
-        ratio = np.exp(fitted.log_ratio_of(scores))
-        return bounded_log_odds(np.minimum(fitted.prior.value * ratio, 1.0))
+    trained: FittedRatio
+    fitted: FittedRatio
+    parts: list[AuditPart]
+    batch: Batch | ScoreTails
+    reading: Reading  # of the rows without answers
+    level: float
 
-    if isinstance(batch, ScoreTails):
-        of_cells = bounded_log_odds(fitted.cell_probability())
-        rows = RowLogOdds.of(of_cells, batch.counts / batch.copies)
-    else:
-        rows = RowLogOdds.of(log_odds(batch.scores))
-    samples = [DesignedSample.of(log_odds(part.scores), part.answers) for part in parts]
-    tail = (1 - level) / 2
-    new_map, share = recalibrate(rows, samples, centre=centre, tails=(tail, tail))
-    return new_map, share_as_prior(share, 1.0, level)
+    def recalibrated_from(
+        self, labelled: OperatingPoint, reference: Reference
+    ) -> tuple[LogOddsMap, PriorEstimate]:
+        """The map of the trained log-odds, and the prior of the rows.
+
+        ``labelled`` is the point that gives the labels without answers.
+        """
+        rows = self._rows(self.fitted)
+        before = self._rows(self.trained)
+        ratio = expit(before.z) / max(self.trained.prior.value, 1e-12)
+        probability = labelled.probability(ratio)
+        mean = float(np.clip(before.mean(probability), NEAREST, 1 - NEAREST))
+        slope = 1.0 if reference.map is None else reference.map.slope
+        centre = LogOddsMap(slope=slope).with_share(mean, rows)
+        without_answers = self.reading.prior
+        only_prior = self.reading.shift == "prior"
+        belief = MapBelief.of(centre, without_answers, only_prior=only_prior)
+        samples = []
+        for part in self.parts:
+            z = _trained_log_odds(self.fitted, part.scores)
+            samples.append(DesignedSample.of(z, part.answers))
+        sample = join_samples(samples)
+        tails = stopped_tails(self.level)
+        new_map, share = recalibrate(rows, [sample], belief=belief, tails=tails)
+        doubts = AnswerDoubts.of(sample, share, without_answers, centre)
+        warn_of_doubtful_answers(doubts)
+        prior = share_as_prior(with_reading(share, without_answers), 1.0, self.level)
+        if doubts.of_one_kind and doubts.contradicted:
+            return centre, prior  # labels do not follow answers of one kind that nothing supports
+        new_map = moved_map(new_map, share.value, prior.value)
+        if share.low <= without_answers.value <= share.high:
+            new_map = keeping_recall(new_map, rows, probability, labelled.cost)
+        return new_map, prior
+
+    def _rows(self, fitted: FittedRatio) -> RowLogOdds:
+        if isinstance(self.batch, ScoreTails):
+            of_cells = bounded_log_odds(fitted.cell_probability())
+            return RowLogOdds.of(of_cells, self.batch.counts / self.batch.copies)
+        return RowLogOdds.of(_trained_log_odds(fitted, self.batch.scores))
+
+
+def _trained_log_odds(fitted: FittedRatio, scores: FloatArray) -> FloatArray:
+    ratio = np.exp(fitted.log_ratio_of(scores))
+    return bounded_log_odds(np.minimum(fitted.prior.value * ratio, 1.0))
+
+
+# -- answers that are to be questioned ---------------------------------------------------------
+
+
+FEW_OF_A_KIND = 10  # with fewer positive or negative answers, it is said what such few can tell
+_FEWEST_REVERSED = 5  # with fewer answers nothing is said about their order
+_REVERSED = 3.0  # log of the factor by which reversed answers must be more probable
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerDoubts:
+    """Why answers may be wrong, or say little.
+
+    ``contradicted``: Whether limits of the answers and of the rows without answers exclude each
+    other.
+    ``reversed``: Whether the opposite answers would be far more probable.
+    """
+
+    share: Figure  # by the answers
+    without_answers: PriorEstimate
+    n_positive: int
+    n: int
+    contradicted: bool
+    reversed: bool
+
+    @classmethod
+    def of(
+        cls,
+        sample: DesignedSample,
+        share: Figure,
+        without_answers: PriorEstimate,
+        centre: LogOddsMap,
+    ) -> AnswerDoubts:
+        """The doubts about the answers of ``sample``; ``centre`` is the map without answers."""
+        log_odds = centre.log_odds(sample.z)[None]
+        opposite = replace(sample, positive=~sample.positive)
+        gain = opposite.log_likelihood(log_odds) - sample.log_likelihood(log_odds)
+        apart = share.low > without_answers.high or share.high < without_answers.low
+        return cls(
+            share=share,
+            without_answers=without_answers,
+            n_positive=int(sample.positive.sum()),
+            n=len(sample.z),
+            contradicted=apart,
+            reversed=len(sample.z) >= _FEWEST_REVERSED and float(gain[0]) > _REVERSED,
+        )
+
+    @property
+    def of_one_kind(self) -> bool:
+        """Whether all answers are the same."""
+        return self.n_positive in (0, self.n)
+
+
+def warn_of_doubtful_answers(doubts: AnswerDoubts) -> None:
+    """Warn of answers that contradict the rows, or that rank against the scores."""
+    if not (doubts.contradicted or doubts.reversed):
+        return
+    without = doubts.without_answers
+    share = doubts.share
+    allowed = f"{without.low:.1%} to {without.high:.1%}"
+    seen = f"{doubts.n_positive} of {doubts.n} answers are positive"
+    if doubts.contradicted:
+        seen += (
+            f", so that {share.low:.1%} to {share.high:.1%} of the rows are, and without answers "
+            f"rows and training allow {allowed}"
+        )
+    causes = "the rows of the plan were not answered as planned, or the classes have moved"
+    if doubts.reversed:
+        seen += ", and rows with low scores got more positive answers than rows with high scores"
+        causes = f"yes and no were exchanged (the reversed answers fit far better), {causes}"
+    action = "Labels and probabilities were moved by the answers."
+    if doubts.of_one_kind and doubts.contradicted:
+        action = "Labels stay as without answers, because all answers are of one kind."
+    ContradictionWarning.issue(
+        f"the answers contradict everything else: {seen}. Possible causes: {causes}. {action}",
+        advice="Check a few answers. If they are right, label more rows (plan_audit) or fit again "
+        "with recent rows.",
+        command="Check a few answers. If they are right, label more rows (drpu audit) or fit again "
+        "with recent rows.",
+    )
 
 
 # -- both priors from the answers --------------------------------------------------------------
@@ -224,14 +356,30 @@ def audited_priors(
         train_bound = without_answers.high
         if any(each.part.population == "unlabeled" for each in of_rows):
             test_bound = without_answers.high
-        if any(each.growth is not None and each.growth.spread > 0 for each in carried):
-            unlabeled = leaning_to(unlabeled, without_answers)
+        unlabeled = leaning_to(unlabeled, without_answers)
+        test_share = _test_share(of_rows, test_share, fitted)
     half = half_an_answer([part.answers for part in parts])
     train = fitted.prior
     if train_figures:
-        estimate = share_as_prior(unlabeled, train_bound, level, half)
+        estimate = _off_the_ends(unlabeled, train_bound, level, half)
         train = with_labelled(estimate, fitted.population.labelled_fraction)
-    return AuditedPriors(train, share_as_prior(test_share, test_bound, level, half), fairness)
+    return AuditedPriors(train, _off_the_ends(test_share, test_bound, level, half), fairness)
+
+
+def _off_the_ends(share: Figure, bound: float, level: float, half: float) -> PriorEstimate:
+    """The share as a prior, which is half an answer away from 0 and 1 if it is there."""
+    at_an_end = share.value <= 0 or share.value >= 1
+    return share_as_prior(share, bound, level, half if at_an_end else 0.0)
+
+
+def _test_share(of_rows: list[_CarriedPart], share: Figure, fitted: FittedRatio) -> Figure:
+    """The share among rows of training, averaged with what is known about them without answers."""
+    populations = {each.part.population for each in of_rows}
+    if populations == {"unlabeled"}:
+        return leaning_to(share, fitted.unlabeled_prior)
+    if populations == {"fitted"}:
+        return leaning_to(share, fitted.prior)
+    return share
 
 
 def _unlabeled_figure(train_figures: list[Figure], fitted: FittedRatio) -> Figure:
@@ -288,9 +436,12 @@ def _train_figure(
 def leaning_to(share: Figure, without_answers: PriorEstimate) -> Figure:
     """The share, averaged with the prior without answers, with inverse variances as weights.
 
-    Answers about a month with few negatives say little about the training prior. The limits remain
-    those of the answers.
+    Few answers, and answers about a month with few negatives, say little about the training prior.
+    The limits remain those of the answers, and the value as well if they exclude the prior without
+    answers.
     """
+    if not share.low <= without_answers.value <= share.high:
+        return share
     deviations = float(-ndtri((1 - without_answers.level) / 2))
     spread = (without_answers.high - without_answers.low) / (2 * deviations)
     weight = 1 / max(share.variance, 1e-12)
