@@ -129,7 +129,8 @@ def combine_answers(
             fitted, reference, reading.prior, cost=point.cost, labels_at=reading.labels_at
         )
         period = _AnsweredPeriod(fitted, recalibrated, about_batch, batch, reading, level)
-        new_map, prior = period.recalibrated_from(labelled, reference)
+        fair = priors.fairness is None or priors.fairness.p_value >= UNFAIR
+        new_map, prior = period.recalibrated_from(labelled, reference, fair=fair)
         earlier = [*reference.moved, *(shift.name for shift in reading.moved_columns)]
         new_reference = Reference(counts, prior, new_map, tuple(dict.fromkeys(earlier)))
     new_point = operating_point(recalibrated, new_reference, prior, cost=point.cost)
@@ -174,11 +175,12 @@ class _AnsweredPeriod:
     level: float
 
     def recalibrated_from(
-        self, labelled: OperatingPoint, reference: Reference
+        self, labelled: OperatingPoint, reference: Reference, *, fair: bool
     ) -> tuple[LogOddsMap, PriorEstimate]:
         """The map of the trained log-odds, and the prior of the rows.
 
-        ``labelled`` is the point that gives the labels without answers.
+        ``labelled`` is the point that gives the labels without answers. ``fair`` says whether the
+        labelled positives may be a random sample, without which readings of rows are wrong.
         """
         rows = self._rows(self.fitted)
         before = self._rows(self.trained)
@@ -188,7 +190,7 @@ class _AnsweredPeriod:
         slope = 1.0 if reference.map is None else reference.map.slope
         centre = LogOddsMap(slope=slope).with_share(mean, rows)
         without_answers = self.reading.prior
-        only_prior = self.reading.shift == "prior"
+        only_prior = fair and self.reading.shift == "prior"
         belief = MapBelief.of(centre, without_answers, only_prior=only_prior)
         samples = []
         for part in self.parts:
@@ -197,13 +199,15 @@ class _AnsweredPeriod:
         sample = join_samples(samples)
         tails = stopped_tails(self.level)
         new_map, share = recalibrate(rows, [sample], belief=belief, tails=tails)
+        if not fair:
+            return new_map, share_as_prior(share, 1.0, self.level)
         doubts = AnswerDoubts.of(sample, share, without_answers, centre)
         warn_of_doubtful_answers(doubts)
         prior = share_as_prior(with_reading(share, without_answers), 1.0, self.level)
         if doubts.of_one_kind and doubts.contradicted:
             return centre, prior  # labels do not follow answers of one kind that nothing supports
         new_map = moved_map(new_map, share.value, prior.value)
-        if share.low <= without_answers.value <= share.high:
+        if only_prior and share.low <= without_answers.value <= share.high:
             new_map = keeping_recall(new_map, rows, probability, labelled.cost)
         return new_map, prior
 
@@ -222,7 +226,6 @@ def _trained_log_odds(fitted: FittedRatio, scores: FloatArray) -> FloatArray:
 # -- answers that are to be questioned ---------------------------------------------------------
 
 
-FEW_OF_A_KIND = 10  # with fewer positive or negative answers, it is said what such few can tell
 _FEWEST_REVERSED = 5  # with fewer answers nothing is said about their order
 _REVERSED = 3.0  # log of the factor by which reversed answers must be more probable
 
@@ -357,7 +360,7 @@ def audited_priors(
         if any(each.part.population == "unlabeled" for each in of_rows):
             test_bound = without_answers.high
         unlabeled = leaning_to(unlabeled, without_answers)
-        test_share = _test_share(of_rows, test_share, fitted)
+        test_share = _test_share(of_rows, test_share, without_answers, fitted)
     half = half_an_answer([part.answers for part in parts])
     train = fitted.prior
     if train_figures:
@@ -372,13 +375,16 @@ def _off_the_ends(share: Figure, bound: float, level: float, half: float) -> Pri
     return share_as_prior(share, bound, level, half if at_an_end else 0.0)
 
 
-def _test_share(of_rows: list[_CarriedPart], share: Figure, fitted: FittedRatio) -> Figure:
+def _test_share(
+    of_rows: list[_CarriedPart], share: Figure, without_answers: PriorEstimate, fitted: FittedRatio
+) -> Figure:
     """The share among rows of training, averaged with what is known about them without answers."""
     populations = {each.part.population for each in of_rows}
     if populations == {"unlabeled"}:
-        return leaning_to(share, fitted.unlabeled_prior)
+        return leaning_to(share, without_answers)
     if populations == {"fitted"}:
-        return leaning_to(share, fitted.prior)
+        fraction = fitted.population.labelled_fraction
+        return leaning_to(share, with_labelled(without_answers, fraction))
     return share
 
 
@@ -586,4 +592,5 @@ def evaluate_parts(
         known = [figure for figure in of_parts if np.isfinite(figure.value)]
         figures[name] = combine_figures(known) if known else of_parts[0]
     n = sum(evaluation.n for evaluation in evaluations)
-    return Evaluation(**figures, n=n, level=level)
+    n_positive = sum(evaluation.n_positive or 0 for evaluation in evaluations)
+    return Evaluation(**figures, n=n, level=level, n_positive=n_positive)

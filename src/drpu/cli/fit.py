@@ -191,8 +191,9 @@ def _lines(
     """What people read about a fit, without the file."""
     counts = f"{values['positives']:,.0f} positives and {values['unlabeled']:,.0f} unlabeled rows"
     if known_negatives:
-        functions = classifier.model_.functions
-        part = sum(getattr(function, "share", 0.0) for function in functions) / len(functions)
+        from drpu.classifier.fitting import negative_part
+
+        part = negative_part(classifier.model_)
         counts += f"; {known_negatives:,} known negatives have {part:.0%} of the score"
     scenario = scenario_text(classifier.fitted_)
     if assumed:
@@ -212,7 +213,7 @@ def _next_step(classifier: Any, out: Path, rows: str, reading: Reading) -> dict[
     """The command that writes rows to label, if the data do not identify the prior."""
     if classifier.train_prior_.identified:
         return {}
-    n = str(min(50, int(classifier.fitted_.population.sizes[1])))
+    n = str(min(20, int(classifier.fitted_.population.sizes[1])))
     words = ["drpu", "audit", str(out), rows, "--n", n, *reading.words, "--out", "to-label.csv"]
     return {"next": f"true labels of {n} rows identify the share of positives: {shlex.join(words)}"}
 

@@ -347,8 +347,8 @@ def warn_if_not_identified(prior: PriorEstimate) -> None:
         f"the prior is not identified: {{value}} is used, {bound}anything from {{low}} to "
         "{high} is possible. The score may separate the classes too weakly to tell:",
         advice="give the prior if you know it (at_prior), flag as many rows as can be checked "
-        "(at_budget), or label about 50 rows (plan_audit).",
+        "(at_budget), or label about 20 rows (plan_audit).",
         command="give --prior if you know it, flag as many rows as can be checked (--budget), or "
-        "label about 50 rows (drpu audit).",
+        "label about 20 rows (drpu audit).",
         **shares,
     )

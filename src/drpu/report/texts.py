@@ -258,11 +258,11 @@ def _how_sure(data: ReportData) -> tuple[str, str]:
         return "given", "The share was stated by a person, not estimated."
     answer = share_range(prior.low, prior.high)
     if data.other_shift:
-        return answer, "This is a rough reading. Answers for 50 rows help: see drpu audit."
+        return answer, "This is a rough reading. Answers for 20 rows help: see drpu audit."
     if not prior.identified:
         return answer, (
             f"Not identified{_upper_bound(prior)}. The data do not show how many of the rows with "
-            "the highest scores are negative; true labels of about 50 rows show it: see drpu audit."
+            "the highest scores are negative; true labels of about 20 rows show it: see drpu audit."
         )
     sentence = f"with {prior.level:.0%} confidence"
     if data.new is not None:
