@@ -116,21 +116,31 @@ def combine_answers(
     only_prior = in_training or reading.shift == "prior"
     if not only_prior:
         warn_of_other_shift(_test_of(reading), reading.moved_columns, action="answers")
+    labelled = operating_point(
+        fitted, reference, reading.prior, cost=point.cost, labels_at=reading.labels_at
+    )
+    slope = 1.0 if reference.map is None else reference.map.slope
+    period = _AnsweredPeriod(fitted, labelled, about_batch, batch, reading, slope, level)
     priors = audited_priors(parts, counts, fitted, level=level)
-    warn_of_unfair_labels(priors.fairness)
+    fair = priors.fairness is None or priors.fairness.p_value >= UNFAIR
+    doubts = period.doubts()
+    if doubts.exchanged:
+        fair = True  # the positives of exchanged answers say nothing about the labelled ones
+    else:
+        warn_of_unfair_labels(priors.fairness)
+    if fair and not in_training:
+        warn_of_doubtful_answers(doubts)
+    unsupported = fair and not in_training and doubts.unsupported
     recalibrated = fitted
-    if only_prior:  # answers about other changes say nothing about the training prior
+    if only_prior and not unsupported:  # answers about other changes leave the training prior
         recalibrated = fitted.at_train_prior(priors.train)
     if in_training:
         prior = priors.test
         new_reference = Reference.of_training(recalibrated)
     else:
-        labelled = operating_point(
-            fitted, reference, reading.prior, cost=point.cost, labels_at=reading.labels_at
-        )
-        period = _AnsweredPeriod(fitted, recalibrated, about_batch, batch, reading, level)
-        fair = priors.fairness is None or priors.fairness.p_value >= UNFAIR
-        new_map, prior = period.recalibrated_from(labelled, reference, fair=fair)
+        new_map, prior = period.recalibrated(recalibrated, fair=fair)
+        if unsupported:
+            new_map = period.centre(fitted)
         earlier = [*reference.moved, *(shift.name for shift in reading.moved_columns)]
         new_reference = Reference(counts, prior, new_map, tuple(dict.fromkeys(earlier)))
     new_point = operating_point(recalibrated, new_reference, prior, cost=point.cost)
@@ -165,51 +175,64 @@ def _answered_reading(
 
 @dataclass(frozen=True, slots=True)
 class _AnsweredPeriod:
-    """Rows with answers, before and after the answers set the training prior."""
+    """Rows with answers, and what is known about them without answers.
+
+    ``labelled``: The point that gives the labels without answers.
+    ``slope``: Slope of the map before the answers.
+    """
 
     trained: FittedRatio
-    fitted: FittedRatio
+    labelled: OperatingPoint
     parts: list[AuditPart]
     batch: Batch | ScoreTails
-    reading: Reading  # of the rows without answers
+    reading: Reading
+    slope: float
     level: float
 
-    def recalibrated_from(
-        self, labelled: OperatingPoint, reference: Reference, *, fair: bool
-    ) -> tuple[LogOddsMap, PriorEstimate]:
-        """The map of the trained log-odds, and the prior of the rows.
+    def doubts(self) -> AnswerDoubts:
+        """Why the answers may be wrong."""
+        sample = self._sample(self.trained)
+        share = sample.plain_share(stopped_tails(self.level), self._rows(self.trained).n)
+        return AnswerDoubts.of(sample, share, self.reading.prior, self.centre(self.trained))
 
-        ``labelled`` is the point that gives the labels without answers. ``fair`` says whether the
-        labelled positives may be a random sample, without which readings of rows are wrong.
+    def centre(self, fitted: FittedRatio) -> LogOddsMap:
+        """The map of the log-odds by ``fitted`` that gives the labels without answers."""
+        rows = self._rows(self.trained)
+        mean = float(np.clip(rows.mean(self._probability(rows)), NEAREST, 1 - NEAREST))
+        return LogOddsMap(slope=self.slope).with_share(mean, self._rows(fitted))
+
+    def recalibrated(self, fitted: FittedRatio, *, fair: bool) -> tuple[LogOddsMap, PriorEstimate]:
+        """The map of the log-odds by ``fitted``, and the prior of the rows.
+
+        ``fair`` says whether the labelled positives may be a random sample, without which readings
+        of rows are wrong.
         """
-        rows = self._rows(self.fitted)
-        before = self._rows(self.trained)
-        ratio = expit(before.z) / max(self.trained.prior.value, 1e-12)
-        probability = labelled.probability(ratio)
-        mean = float(np.clip(before.mean(probability), NEAREST, 1 - NEAREST))
-        slope = 1.0 if reference.map is None else reference.map.slope
-        centre = LogOddsMap(slope=slope).with_share(mean, rows)
+        rows = self._rows(fitted)
         without_answers = self.reading.prior
         only_prior = fair and self.reading.shift == "prior"
-        belief = MapBelief.of(centre, without_answers, only_prior=only_prior)
-        samples = []
-        for part in self.parts:
-            z = _trained_log_odds(self.fitted, part.scores)
-            samples.append(DesignedSample.of(z, part.answers))
-        sample = join_samples(samples)
+        belief = MapBelief.of(self.centre(fitted), without_answers, only_prior=only_prior)
         tails = stopped_tails(self.level)
-        new_map, share = recalibrate(rows, [sample], belief=belief, tails=tails)
+        new_map, share = recalibrate(rows, [self._sample(fitted)], belief=belief, tails=tails)
         if not fair:
             return new_map, share_as_prior(share, 1.0, self.level)
-        doubts = AnswerDoubts.of(sample, share, without_answers, centre)
-        warn_of_doubtful_answers(doubts)
         prior = share_as_prior(with_reading(share, without_answers), 1.0, self.level)
-        if doubts.of_one_kind and doubts.contradicted:
-            return centre, prior  # labels do not follow answers of one kind that nothing supports
         new_map = moved_map(new_map, share.value, prior.value)
         if only_prior and share.low <= without_answers.value <= share.high:
-            new_map = keeping_recall(new_map, rows, probability, labelled.cost)
+            probability = self._probability(self._rows(self.trained))
+            new_map = keeping_recall(new_map, rows, probability, self.labelled.cost)
         return new_map, prior
+
+    def _probability(self, rows: RowLogOdds) -> FloatArray:
+        """Probability of the rows without answers, from their trained log-odds."""
+        ratio = expit(rows.z) / max(self.trained.prior.value, 1e-12)
+        return self.labelled.probability(ratio)
+
+    def _sample(self, fitted: FittedRatio) -> DesignedSample:
+        samples = []
+        for part in self.parts:
+            z = _trained_log_odds(fitted, part.scores)
+            samples.append(DesignedSample.of(z, part.answers))
+        return join_samples(samples)
 
     def _rows(self, fitted: FittedRatio) -> RowLogOdds:
         if isinstance(self.batch, ScoreTails):
@@ -236,7 +259,7 @@ class AnswerDoubts:
 
     ``contradicted``: Whether limits of the answers and of the rows without answers exclude each
     other.
-    ``reversed``: Whether the opposite answers would be far more probable.
+    ``exchanged``: Whether the opposite answers would be far more probable.
     """
 
     share: Figure  # by the answers
@@ -244,7 +267,7 @@ class AnswerDoubts:
     n_positive: int
     n: int
     contradicted: bool
-    reversed: bool
+    exchanged: bool
 
     @classmethod
     def of(
@@ -265,7 +288,7 @@ class AnswerDoubts:
             n_positive=int(sample.positive.sum()),
             n=len(sample.z),
             contradicted=apart,
-            reversed=len(sample.z) >= _FEWEST_REVERSED and float(gain[0]) > _REVERSED,
+            exchanged=len(sample.z) >= _FEWEST_REVERSED and float(gain[0]) > _REVERSED,
         )
 
     @property
@@ -273,10 +296,15 @@ class AnswerDoubts:
         """Whether all answers are the same."""
         return self.n_positive in (0, self.n)
 
+    @property
+    def unsupported(self) -> bool:
+        """Whether labels should not follow the answers."""
+        return self.exchanged or (self.of_one_kind and self.contradicted)
+
 
 def warn_of_doubtful_answers(doubts: AnswerDoubts) -> None:
     """Warn of answers that contradict the rows, or that rank against the scores."""
-    if not (doubts.contradicted or doubts.reversed):
+    if not (doubts.contradicted or doubts.exchanged):
         return
     without = doubts.without_answers
     share = doubts.share
@@ -288,12 +316,12 @@ def warn_of_doubtful_answers(doubts: AnswerDoubts) -> None:
             f"rows and training allow {allowed}"
         )
     causes = "the rows of the plan were not answered as planned, or the classes have moved"
-    if doubts.reversed:
-        seen += ", and rows with low scores got more positive answers than rows with high scores"
+    if doubts.exchanged:
+        seen += ", and the answers rank against the scores"
         causes = f"yes and no were exchanged (the reversed answers fit far better), {causes}"
     action = "Labels and probabilities were moved by the answers."
-    if doubts.of_one_kind and doubts.contradicted:
-        action = "Labels stay as without answers, because all answers are of one kind."
+    if doubts.unsupported:
+        action = "Labels stay as without answers."
     ContradictionWarning.issue(
         f"the answers contradict everything else: {seen}. Possible causes: {causes}. {action}",
         advice="Check a few answers. If they are right, label more rows (plan_audit) or fit again "
