@@ -38,7 +38,7 @@ __all__ = [
     "OutputError", "ParameterError", "PixelScaleWarning", "PositiveLabelWarning",
     "PriorBoundaryWarning", "PriorError", "ScenarioWarning",
     "SeenPositivesWarning", "SeparationWarning", "ShiftWarning", "TrainingTableWarning",
-    "UnseenLevelsWarning",
+    "UnseenLevelsWarning", "UnusedNegativesWarning",
 ]  # fmt: skip
 
 
@@ -214,6 +214,10 @@ class FewPositivesWarning(DRPUWarning, code="few-positives"):
 
 class FewNegativesWarning(DRPUWarning, code="few-negatives"):
     """There are too few known negatives to be used."""
+
+
+class UnusedNegativesWarning(DRPUWarning, code="unused-negatives", assumption=False):
+    """Known negatives were given and change no score: positives rank no higher with them."""
 
 
 class BacktestWarning(DRPUWarning, code="backtest"):

@@ -205,11 +205,12 @@ def audited(clf):
         return clf.adapt(X, audit=Audit.random(at, y[at])), X, y
 
 
-def test_answers_set_the_mean_probability_to_the_prior(audited):
+def test_answers_set_the_mean_probability_near_the_prior(audited):
     june, X, y = audited
     assert june.shift_ == "answers"
     assert june.map_.slope > 0
-    assert_allclose(june.predict_proba(X)[:, 1].mean(), june.prior_.value, atol=1e-9)
+    # probabilities are averaged where labels are decided, so their mean is near the prior
+    assert_allclose(june.predict_proba(X)[:, 1].mean(), june.prior_.value, atol=0.01)
     assert june.prior_.low < y.mean() < june.prior_.high
 
 
@@ -246,9 +247,10 @@ def test_answers_of_two_months_add_up(clf, audited):
     at = np.random.default_rng(10).choice(len(y), 50, replace=False)
     again = june.adapt(X, audit=Audit.random(at, y[at]))
     alone = clf.adapt(X, audit=Audit.random(at, y[at]))
-    assert 50 < again.map_.n <= 150  # at most half of the 200 old answers count
-    assert alone.map_.n == pytest.approx(50)
-    assert again.map_.covariance[0] < alone.map_.covariance[0]
+    assert again.map_.n == alone.map_.n == 50
+    # the reading of the rows starts from the answers of June, and both limits apply
+    now, without_june = again.test_prior_, alone.test_prior_
+    assert now.high - now.low <= without_june.high - without_june.low
 
 
 # -- labels that are no fair sample ----------------------------------------------------------------

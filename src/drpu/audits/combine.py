@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 import numpy as np
-from scipy.special import ndtri
+from scipy.special import expit, ndtri
 
 from drpu._arrays import FloatArray, Rows
 from drpu._codec import NotKept
@@ -20,6 +20,8 @@ from drpu.audits.evaluation import (
     evaluate_answers,
     fairness_test,
     positive_ranks,
+    stopped_tails,
+    with_reading,
 )
 from drpu.audits.plan import (
     BOUND,
@@ -30,10 +32,23 @@ from drpu.audits.plan import (
     check_positions,
     warn_of_missing,
 )
-from drpu.audits.recalibration import DesignedSample, recalibrate
+from drpu.audits.recalibration import (
+    DesignedSample,
+    MapBelief,
+    join_samples,
+    keeping_recall,
+    moved_map,
+    recalibrate,
+)
 from drpu.decisions.point import OperatingPoint, operating_point
-from drpu.exceptions import DataError, LabelledSampleWarning, ParameterError
-from drpu.periods.read import ComparedRows, Reading, compared, warn_of_other_shift
+from drpu.exceptions import (
+    ContradictionWarning,
+    DataError,
+    LabelledSampleWarning,
+    ParameterError,
+)
+from drpu.periods.read import Reading, read_new_rows, warn_of_other_shift
+from drpu.periods.shift_tests import MixtureTest
 from drpu.priors.calibration import ratio_posterior
 from drpu.priors.estimate import PriorEstimate
 from drpu.priors.figures import Figure
@@ -43,7 +58,7 @@ from drpu.priors.tails import ScoreTails
 from drpu.state.fitted import FittedRatio
 from drpu.state.labels import read_answers
 from drpu.state.population import with_labelled
-from drpu.state.reference import TRAINED, LogOddsMap, Reference, RowLogOdds, bounded_log_odds
+from drpu.state.reference import NEAREST, LogOddsMap, Reference, RowLogOdds, bounded_log_odds
 from drpu.state.rows import Batch
 
 UNFAIR = 0.05  # below this p-value the labelled positives differ from the audited ones
@@ -96,76 +111,224 @@ def combine_answers(
             "the audit was planned on other rows than these: adapt to the rows of the plan first, "
             "and then adapt the result to new rows, which starts from the answers."
         )
-    rows = compared(fitted, reference, counts, level=level)
+    reading = read_new_rows(fitted, reference, counts, level=level)
     # scores of training rows differ from those of new rows, so they cannot be compared
     in_training = any(part.seen_in_training for part in about_batch)
-    only_prior = in_training or rows.evidence.moved == "prior"
+    only_prior = in_training or reading.shift == "prior"
     if not only_prior:
-        warn_of_other_shift(rows.test, rows.moved_columns, action="answers")
+        warn_of_other_shift(_test_of(reading), reading.moved_columns, action="answers")
+    labelled = operating_point(
+        fitted, reference, reading.prior, cost=point.cost, hypotheses=reading.hypotheses
+    )
+    slope = 1.0 if reference.map is None else reference.map.slope
+    period = _AnsweredPeriod(fitted, labelled, about_batch, batch, reading, slope, level)
     priors = audited_priors(parts, counts, fitted, level=level)
-    warn_of_unfair_labels(priors.fairness)
+    fair = priors.fairness is None or priors.fairness.p_value >= UNFAIR
+    doubts = period.doubts()
+    if doubts.exchanged:
+        fair = True  # the positives of exchanged answers say nothing about the labelled ones
+    else:
+        warn_of_unfair_labels(priors.fairness)
+    if fair and not in_training:
+        warn_of_doubtful_answers(doubts)
+    unsupported = fair and not in_training and doubts.unsupported
     recalibrated = fitted
-    if only_prior:  # answers about other changes say nothing about the training prior
+    if only_prior and not unsupported:  # answers about other changes leave the training prior
         recalibrated = fitted.at_train_prior(priors.train)
     if in_training:
         prior = priors.test
         new_reference = Reference.of_training(recalibrated)
     else:
-        centre = point.map or TRAINED
-        new_map, prior = _recalibrated(recalibrated, about_batch, batch, centre, level=level)
-        earlier = [*reference.moved, *(shift.name for shift in rows.moved_columns)]
+        new_map, prior = period.recalibrated(recalibrated, fair=fair)
+        if unsupported:
+            new_map = period.centre(fitted)
+        earlier = [*reference.moved, *(shift.name for shift in reading.moved_columns)]
         new_reference = Reference(counts, prior, new_map, tuple(dict.fromkeys(earlier)))
     new_point = operating_point(recalibrated, new_reference, prior, cost=point.cost)
     return Answered(
         fitted=recalibrated,
         reference=new_reference,
-        reading=_answered_reading(rows, counts, prior, priors.fairness, fitted),
+        reading=_answered_reading(reading, prior, priors.fairness, fitted),
         point=new_point,
         evaluation=evaluate_parts(recalibrated, new_point, about_batch, level=level),
     )
 
 
+def _test_of(reading: Reading) -> MixtureTest:
+    assert reading.shift_test is not None  # rows were read
+    return reading.shift_test
+
+
 def _answered_reading(
-    rows: ComparedRows,
-    counts: ScoreTails,
-    prior: PriorEstimate,
-    fairness: FairnessTest | None,
-    fitted: FittedRatio,
+    reading: Reading, prior: PriorEstimate, fairness: FairnessTest | None, fitted: FittedRatio
 ) -> AnsweredReading:
     return AnsweredReading(
         prior=prior,
         shift="answers",
-        rows=counts.n,
-        shift_test=rows.test,
-        moved_columns=rows.moved_columns,
+        rows=reading.rows,
+        shift_test=reading.shift_test,
+        moved_columns=reading.moved_columns,
         fairness_test=fairness,
-        before_audit=(fitted.prior, rows.evidence.adapted),
+        before_audit=(fitted.prior, reading.prior),
     )
 
 
-def _recalibrated(
-    fitted: FittedRatio,
-    parts: list[AuditPart],
-    batch: Batch | ScoreTails,
-    centre: LogOddsMap,
-    *,
-    level: float,
-) -> tuple[LogOddsMap, PriorEstimate]:
-    """The map of the trained log-odds, and the prior of the rows, whose mean probability it is."""
+@dataclass(frozen=True, slots=True)
+class _AnsweredPeriod:
+    """Rows with answers, and what is known about them without answers.
 
-    def log_odds(scores: FloatArray) -> FloatArray:
-        ratio = np.exp(fitted.log_ratio_of(scores))
-        return bounded_log_odds(np.minimum(fitted.prior.value * ratio, 1.0))
+    ``labelled``: The point that gives the labels without answers.
+    ``slope``: Slope of the map before the answers.
+    """
 
-    if isinstance(batch, ScoreTails):
-        of_cells = bounded_log_odds(fitted.cell_probability())
-        rows = RowLogOdds.of(of_cells, batch.counts / batch.copies)
-    else:
-        rows = RowLogOdds.of(log_odds(batch.scores))
-    samples = [DesignedSample.of(log_odds(part.scores), part.answers) for part in parts]
-    tail = (1 - level) / 2
-    new_map, share = recalibrate(rows, samples, centre=centre, tails=(tail, tail))
-    return new_map, share_as_prior(share, 1.0, level)
+    trained: FittedRatio
+    labelled: OperatingPoint
+    parts: list[AuditPart]
+    batch: Batch | ScoreTails
+    reading: Reading
+    slope: float
+    level: float
+
+    def doubts(self) -> AnswerDoubts:
+        """Why the answers may be wrong."""
+        sample = self._sample(self.trained)
+        share = sample.plain_share(stopped_tails(self.level), self._rows(self.trained).n)
+        return AnswerDoubts.of(sample, share, self.reading.prior, self.centre(self.trained))
+
+    def centre(self, fitted: FittedRatio) -> LogOddsMap:
+        """The map of the log-odds by ``fitted`` that gives the labels without answers."""
+        rows = self._rows(self.trained)
+        mean = float(np.clip(rows.mean(self._probability(rows)), NEAREST, 1 - NEAREST))
+        return LogOddsMap(slope=self.slope).with_share(mean, self._rows(fitted))
+
+    def recalibrated(self, fitted: FittedRatio, *, fair: bool) -> tuple[LogOddsMap, PriorEstimate]:
+        """The map of the log-odds by ``fitted``, and the prior of the rows.
+
+        ``fair`` says whether the labelled positives may be a random sample, without which readings
+        of rows are wrong.
+        """
+        rows = self._rows(fitted)
+        without_answers = self.reading.prior
+        only_prior = fair and self.reading.shift == "prior"
+        belief = MapBelief.of(self.centre(fitted), without_answers, only_prior=only_prior)
+        tails = stopped_tails(self.level)
+        new_map, share = recalibrate(rows, [self._sample(fitted)], belief=belief, tails=tails)
+        if not fair:
+            return new_map, share_as_prior(share, 1.0, self.level)
+        prior = share_as_prior(with_reading(share, without_answers), 1.0, self.level)
+        new_map = moved_map(new_map, share.value, prior.value)
+        if only_prior and share.low <= without_answers.value <= share.high:
+            probability = self._probability(self._rows(self.trained))
+            new_map = keeping_recall(new_map, rows, probability, self.labelled.cost)
+        return new_map, prior
+
+    def _probability(self, rows: RowLogOdds) -> FloatArray:
+        """Probability of the rows without answers, from their trained log-odds."""
+        ratio = expit(rows.z) / max(self.trained.prior.value, 1e-12)
+        return self.labelled.probability(ratio)
+
+    def _sample(self, fitted: FittedRatio) -> DesignedSample:
+        samples = []
+        for part in self.parts:
+            z = _trained_log_odds(fitted, part.scores)
+            samples.append(DesignedSample.of(z, part.answers))
+        return join_samples(samples)
+
+    def _rows(self, fitted: FittedRatio) -> RowLogOdds:
+        if isinstance(self.batch, ScoreTails):
+            of_cells = bounded_log_odds(fitted.cell_probability())
+            return RowLogOdds.of(of_cells, self.batch.counts / self.batch.copies)
+        return RowLogOdds.of(_trained_log_odds(fitted, self.batch.scores))
+
+
+def _trained_log_odds(fitted: FittedRatio, scores: FloatArray) -> FloatArray:
+    ratio = np.exp(fitted.log_ratio_of(scores))
+    return bounded_log_odds(np.minimum(fitted.prior.value * ratio, 1.0))
+
+
+# -- answers that are to be questioned ---------------------------------------------------------
+
+
+_FEWEST_REVERSED = 5  # with fewer answers nothing is said about their order
+_REVERSED = 3.0  # log of the factor by which reversed answers must be more probable
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerDoubts:
+    """Why answers may be wrong, or say little.
+
+    ``contradicted``: Whether limits of the answers and of the rows without answers exclude each
+    other.
+    ``exchanged``: Whether the opposite answers would be far more probable.
+    """
+
+    share: Figure  # by the answers
+    without_answers: PriorEstimate
+    n_positive: int
+    n: int
+    contradicted: bool
+    exchanged: bool
+
+    @classmethod
+    def of(
+        cls,
+        sample: DesignedSample,
+        share: Figure,
+        without_answers: PriorEstimate,
+        centre: LogOddsMap,
+    ) -> AnswerDoubts:
+        """The doubts about the answers of ``sample``; ``centre`` is the map without answers."""
+        log_odds = centre.log_odds(sample.z)[None]
+        opposite = replace(sample, positive=~sample.positive)
+        gain = opposite.log_likelihood(log_odds) - sample.log_likelihood(log_odds)
+        apart = share.low > without_answers.high or share.high < without_answers.low
+        return cls(
+            share=share,
+            without_answers=without_answers,
+            n_positive=int(sample.positive.sum()),
+            n=len(sample.z),
+            contradicted=apart,
+            exchanged=len(sample.z) >= _FEWEST_REVERSED and float(gain[0]) > _REVERSED,
+        )
+
+    @property
+    def of_one_kind(self) -> bool:
+        """Whether all answers are the same."""
+        return self.n_positive in (0, self.n)
+
+    @property
+    def unsupported(self) -> bool:
+        """Whether labels should not follow the answers."""
+        return self.exchanged or (self.of_one_kind and self.contradicted)
+
+
+def warn_of_doubtful_answers(doubts: AnswerDoubts) -> None:
+    """Warn of answers that contradict the rows, or that rank against the scores."""
+    if not (doubts.contradicted or doubts.exchanged):
+        return
+    without = doubts.without_answers
+    share = doubts.share
+    allowed = f"{without.low:.1%} to {without.high:.1%}"
+    seen = f"{doubts.n_positive} of {doubts.n} answers are positive"
+    if doubts.contradicted:
+        seen += (
+            f", so that {share.low:.1%} to {share.high:.1%} of the rows are, and without answers "
+            f"rows and training allow {allowed}"
+        )
+    causes = "the rows of the plan were not answered as planned, or the classes have moved"
+    if doubts.exchanged:
+        seen += ", and the answers rank against the scores"
+        causes = f"yes and no were exchanged (the reversed answers fit far better), {causes}"
+    action = "Labels and probabilities were moved by the answers."
+    if doubts.unsupported:
+        action = "Labels stay as without answers."
+    ContradictionWarning.issue(
+        f"the answers contradict everything else: {seen}. Possible causes: {causes}. {action}",
+        advice="Check a few answers. If they are right, label more rows (plan_audit) or fit again "
+        "with recent rows.",
+        command="Check a few answers. If they are right, label more rows (drpu audit) or fit again "
+        "with recent rows.",
+    )
 
 
 # -- both priors from the answers --------------------------------------------------------------
@@ -224,14 +387,33 @@ def audited_priors(
         train_bound = without_answers.high
         if any(each.part.population == "unlabeled" for each in of_rows):
             test_bound = without_answers.high
-        if any(each.growth is not None and each.growth.spread > 0 for each in carried):
-            unlabeled = leaning_to(unlabeled, without_answers)
+        unlabeled = leaning_to(unlabeled, without_answers)
+        test_share = _test_share(of_rows, test_share, without_answers, fitted)
     half = half_an_answer([part.answers for part in parts])
     train = fitted.prior
     if train_figures:
-        estimate = share_as_prior(unlabeled, train_bound, level, half)
+        estimate = _off_the_ends(unlabeled, train_bound, level, half)
         train = with_labelled(estimate, fitted.population.labelled_fraction)
-    return AuditedPriors(train, share_as_prior(test_share, test_bound, level, half), fairness)
+    return AuditedPriors(train, _off_the_ends(test_share, test_bound, level, half), fairness)
+
+
+def _off_the_ends(share: Figure, bound: float, level: float, half: float) -> PriorEstimate:
+    """The share as a prior, which is half an answer away from 0 and 1 if it is there."""
+    at_an_end = share.value <= 0 or share.value >= 1
+    return share_as_prior(share, bound, level, half if at_an_end else 0.0)
+
+
+def _test_share(
+    of_rows: list[_CarriedPart], share: Figure, without_answers: PriorEstimate, fitted: FittedRatio
+) -> Figure:
+    """The share among rows of training, averaged with what is known about them without answers."""
+    populations = {each.part.population for each in of_rows}
+    if populations == {"unlabeled"}:
+        return leaning_to(share, without_answers)
+    if populations == {"fitted"}:
+        fraction = fitted.population.labelled_fraction
+        return leaning_to(share, with_labelled(without_answers, fraction))
+    return share
 
 
 def _unlabeled_figure(train_figures: list[Figure], fitted: FittedRatio) -> Figure:
@@ -288,9 +470,12 @@ def _train_figure(
 def leaning_to(share: Figure, without_answers: PriorEstimate) -> Figure:
     """The share, averaged with the prior without answers, with inverse variances as weights.
 
-    Answers about a month with few negatives say little about the training prior. The limits remain
-    those of the answers.
+    Few answers, and answers about a month with few negatives, say little about the training prior.
+    The limits remain those of the answers, and the value as well if they exclude the prior without
+    answers.
     """
+    if not share.low <= without_answers.value <= share.high:
+        return share
     deviations = float(-ndtri((1 - without_answers.level) / 2))
     spread = (without_answers.high - without_answers.low) / (2 * deviations)
     weight = 1 / max(share.variance, 1e-12)
@@ -435,4 +620,5 @@ def evaluate_parts(
         known = [figure for figure in of_parts if np.isfinite(figure.value)]
         figures[name] = combine_figures(known) if known else of_parts[0]
     n = sum(evaluation.n for evaluation in evaluations)
-    return Evaluation(**figures, n=n, level=level)
+    n_positive = sum(evaluation.n_positive or 0 for evaluation in evaluations)
+    return Evaluation(**figures, n=n, level=level, n_positive=n_positive)

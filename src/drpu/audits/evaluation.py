@@ -511,6 +511,8 @@ class Evaluation(TableResult):
         Number of rows with a true label.
     level : float
         Confidence level of each interval.
+    n_positive : int or None
+        Number of them that are positive.
     """
 
     accuracy: Figure
@@ -522,6 +524,7 @@ class Evaluation(TableResult):
     prior: Figure
     n: int
     level: float
+    n_positive: int | None = None
 
     def to_columns(self) -> TableColumns:
         """One row per figure, with limits."""
@@ -529,7 +532,29 @@ class Evaluation(TableResult):
         return {"figure": list(FIGURES), **figures}
 
     def _title(self) -> str:
-        return f"{self.n} rows with true labels, intervals at {self.level:.0%}"
+        title = f"{self.n} rows with true labels, intervals at {self.level:.0%}"
+        if self.n_positive is None:
+            return title
+        return f"{title}{few_of_a_kind(self.n_positive, self.n)}"
+
+
+FEW_OF_A_KIND = 10  # with fewer positive or negative answers, it is said what such few can tell
+
+
+def few_of_a_kind(positive: int, n: int) -> str:
+    """What few answers of one kind can tell, as the end of a sentence; nothing if they are many."""
+    fewer = min(positive, n - positive)
+    if fewer >= FEW_OF_A_KIND:
+        return ""
+    kind = "positive"
+    figures = "recall"
+    if n - positive < positive:
+        kind = "negative"
+        figures = "the rate of false alarms"
+    return (
+        f"; {fewer} of them {kind}: so few limit the prior, but {figures} and the best threshold "
+        "stay uncertain"
+    )
 
 
 def evaluate_answers(
@@ -557,6 +582,7 @@ def evaluate_answers(
         prior=answers.answered_share(positive, tails),
         n=len(positive),
         level=level,
+        n_positive=int(positive.sum()),
     )
 
 

@@ -19,6 +19,7 @@ from drpu.audits.evaluation import (
     Strata,
     draw_rows,
     expected_width,
+    few_of_a_kind,
     make_strata,
     stopped_tails,
     stratified_share,
@@ -376,6 +377,12 @@ class AuditProgress:
     def width(self) -> float:
         """Width of the interval of the prior."""
         return self.prior.high - self.prior.low
+
+    def __str__(self) -> str:
+        facts = f"{self.n} answers, interval {self.width:.3f} wide"
+        if self.n == 0:
+            return facts
+        return f"{facts}{few_of_a_kind(int(self.hits.sum()), self.n)}"
 
     def width_after(self, further: int) -> float:
         """Expected width after so many further answers, if they are like those so far."""

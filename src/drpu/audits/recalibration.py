@@ -3,12 +3,17 @@ r"""Recalibration by a few true labels: a map of the log-odds, and the share of 
 A classifier that was trained in one period gives log-odds :math:`z` to the rows of another.
 Whatever has moved in between, true labels of a few rows determine a map :math:`a + b z` with
 :math:`b > 0`, which keeps the ranking of the rows and gives them new probabilities :math:`m(z) = 1
-/ (1 + e^{-a - b z})`. The map is the posterior mode of a logistic regression whose prior
-distribution is centred on the trained map (:math:`a = 0, b = 1`) or on the map of the last period.
+/ (1 + e^{-a - b z})`.
 
-The share of positives is estimated with the help of the map: its mean over all rows, plus the mean
-of :math:`y - m(z)` over the answers, weighted by the inverse of the probabilities with which their
-rows were chosen. The second part has no bias for any map, and a good map makes it precise.
+Before any answer, the map is believed to be the one that the rows without answers give: the
+intercept is as uncertain as the prior that was read, and the slope is near 1. With a small
+probability the reading is wrong, and both are then far more uncertain (:class:`MapBelief`). The
+answers multiply this distribution by their likelihood. The probability of a row is its mean over
+the result (:func:`averaged_map`). So labels move only as far as answers support it.
+
+The share of positives is the mean of these probabilities, corrected by the mean of :math:`y -
+m(z)` over the answers, weighted by the inverse of the probabilities with which their rows were
+chosen, as far as it is precise. Limits come from the answers and their design alone.
 """
 
 from __future__ import annotations
@@ -18,14 +23,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.special import expit, log_expit, ndtri
+from scipy.special import expit, logit, ndtri
 
 from drpu._arrays import BoolArray, FloatArray, IntArray
-from drpu.audits.evaluation import Answers, stratified_share
+from drpu.audits.evaluation import Answers, corrected, stratified_share
+from drpu.priors.estimate import PriorEstimate
 from drpu.priors.figures import Figure
 from drpu.state.reference import (
-    INTERCEPT_SPREAD,
-    SLOPE_SPREAD,
+    FARTHEST,
+    NEAREST,
     TRAINED,
     LogOddsMap,
     RowLogOdds,
@@ -33,160 +39,137 @@ from drpu.state.reference import (
     increasing_root,
 )
 
-MEMORY = 0.5  # largest weight of the answers of the last period beside those of the current one
-_KEPT_PARTS = (1.0, 0.5, 0.2, 0.0)  # parts of the memory that are tried
 _PSEUDO_ANSWERS = 4.0  # answers without help of the map, added to the observed residuals
+_LEAST_RECALL = 0.5  # part of the expected recall that answers which allow the reading leave
+_MISFIT = 0.02  # standard deviation of the share that a map of two numbers misses
 
-_STEPS = 100  # of Newton's method, which needs about ten
 
-
-def _posterior(z: FloatArray, positive: BoolArray, centre: LogOddsMap) -> tuple[LogOddsMap, float]:
-    r"""The posterior mode, and the logarithm of the probability of the answers (Laplace).
-
-    With the centre :math:`(a_0, b_0)`, the negative logarithm of the prior density is
-
-    .. math:: \frac{(a - a_0)^2}{2 \sigma_a^2} + \frac{1}{\sigma_b^2}
-       \Bigl(\frac{b}{b_0} - \log \frac{b}{b_0}\Bigr) + \frac{1}{2} \Delta^T I_0 \Delta,
-
-    a normal density of the intercept, a gamma density of the slope with its mode at the centre,
-    and the information :math:`I_0` of earlier answers. The sum with the logistic loss is strictly
-    convex and infinite at :math:`b = 0`, so there is one minimum, and its slope is positive.
-    """
-    objective = _Objective(z, np.asarray(positive, dtype=np.float64), centre)
-    theta = objective.minimum()
-    mode = LogOddsMap(
-        intercept=float(theta[0]),
-        slope=float(theta[1]),
-        information=objective.information(theta),
-        n=len(z) + centre.n,
-    )
-    mode = _with_covariance(mode)
-    log_precision = np.linalg.slogdet(_precision(mode))[1]
-    log_precision_before = np.linalg.slogdet(_precision(centre))[1]
-    log_evidence = -objective.value(theta) - 0.5 * float(log_precision - log_precision_before)
-    return mode, log_evidence
+# -- the map -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class _Objective:
-    """The negative log-posterior of theta, which is intercept and slope."""
+class _Doubt:
+    """What is believed about a map if the reading of the rows is right, and how likely that is."""
 
-    z: FloatArray
-    y: FloatArray
-    centre: LogOddsMap
-
-    def minimum(self) -> FloatArray:
-        """The theta with the smallest value, by Newton's method with steps that are cut."""
-        theta = np.array([self.centre.intercept, self.centre.slope])
-        for _ in range(_STEPS):
-            gradient, hessian = self.derivatives(theta)
-            step = np.linalg.solve(hessian, gradient)
-            if abs(step).max() < 1e-8:  # the error after this step is about its square
-                return np.asarray(theta - step)
-            size = 1.0
-            if step[1] > 0:  # the slope stays positive
-                size = min(1.0, 0.9 * theta[1] / step[1])
-            value = self.value(theta)
-            while size > 1e-12 and self.value(theta - size * step) > value:
-                size /= 2
-            theta = theta - size * step
-        return theta
-
-    def value(self, theta: FloatArray) -> float:
-        """The negative log-posterior, up to a constant."""
-        eta = theta[0] + theta[1] * self.z
-        loss = -float((self.y * log_expit(eta) + (1 - self.y) * log_expit(-eta)).sum())
-        delta = self._delta(theta)
-        relative_slope = theta[1] / self.centre.slope
-        of_intercept = 0.5 * delta[0] ** 2 / INTERCEPT_SPREAD**2
-        of_slope = (relative_slope - 1 - math.log(relative_slope)) / SLOPE_SPREAD**2
-        loss += of_intercept + of_slope
-        return float(loss + 0.5 * delta @ _matrix(self.centre.information) @ delta)
-
-    def derivatives(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Gradient and Hessian."""
-        p = expit(theta[0] + theta[1] * self.z)
-        residual = p - self.y
-        delta = self._delta(theta)
-        earlier_information = _matrix(self.centre.information)
-        gradient = np.array([residual.sum(), residual @ self.z])
-        gradient += [
-            delta[0] / INTERCEPT_SPREAD**2,
-            (1 / self.centre.slope - 1 / theta[1]) / SLOPE_SPREAD**2,
-        ]
-        gradient += earlier_information @ delta
-        hessian = _matrix(self._of_answers(p)) + earlier_information + _base_precision(theta[1])
-        return gradient, hessian
-
-    def information(self, theta: FloatArray) -> tuple[float, float, float]:
-        """Information of all answers: these, and those that the centre remembers."""
-        new = self._of_answers(expit(theta[0] + theta[1] * self.z))
-        old = self.centre.information
-        return new[0] + old[0], new[1] + old[1], new[2] + old[2]
-
-    def _of_answers(self, p: FloatArray) -> tuple[float, float, float]:
-        """Information of these answers at the probabilities ``p``."""
-        v = p * (1 - p)
-        return float(v.sum()), float(v @ self.z), float(v @ self.z**2)
-
-    def _delta(self, theta: FloatArray) -> FloatArray:
-        """Distance of theta from the centre."""
-        return np.asarray(theta - [self.centre.intercept, self.centre.slope])
+    probability: float  # that the reading is wrong
+    slope_spread: float  # standard deviation of the log of the slope if it is right
 
 
-def continued_map(
-    parts: Sequence[tuple[FloatArray, BoolArray]],
-    *,
-    centre: LogOddsMap = TRAINED,
-    memory: float = MEMORY,
-) -> LogOddsMap:
-    """The map after answers in several periods, the oldest first, each starting from the last map.
+# ``python -m benchmarks.answers`` measures what these values give; results hardly depend on them.
+_ONLY_PRIOR = _Doubt(0.1, 0.15)
+_OTHER_SHIFT = _Doubt(0.3, 0.3)
+_CALIBRATION_SPREAD = 0.3  # error of the trained log-odds, besides that of the prior
+_MOST_SPREAD = 0.7  # of the log-odds of a prior that was read: intervals of weak readings are wide
+_WRONG_SPREAD = 1.7  # of the intercept if the reading is wrong
+_WRONG_SLOPE_SPREAD = 0.45
+_INTERCEPTS = np.linspace(-3.5, 3.5, 29)  # nodes of a normal distribution
+_LOG_SLOPES = np.linspace(-2.5, 2.5, 11)
+_CELLS = np.linspace(-FARTHEST, FARTHEST, 141)  # trained log-odds at which maps are averaged
 
-    The weight of an answer of one period in the next is ``memory``, a half, a fifth or nothing of
-    it: the one under which the new answers are most probable. Old answers are so forgotten where
-    the map moves.
+
+@dataclass(frozen=True, slots=True)
+class MapBelief:
+    """What is believed about the map of a period before its rows are answered.
+
+    ``centre``: The map that gives the labels without answers.
+    ``spread``: Standard deviation of the intercept if the reading of the rows is right.
     """
-    for z, positive in parts:
-        has_earlier = centre.n > 0 and memory > 0
-        kept_parts = _KEPT_PARTS if has_earlier else _KEPT_PARTS[:1]
-        best_map = centre
-        most_evidence = -math.inf
-        for part in kept_parts:
-            start = for_next_period(centre, memory * part)
-            mode, log_evidence = _posterior(bounded(z), positive, start)
-            if log_evidence > most_evidence:
-                best_map = mode
-                most_evidence = log_evidence
-        centre = best_map
-    return centre
+
+    centre: LogOddsMap = TRAINED
+    spread: float = _MOST_SPREAD
+    doubt: _Doubt = _OTHER_SHIFT
+
+    @classmethod
+    def of(cls, centre: LogOddsMap, reading: PriorEstimate, *, only_prior: bool) -> MapBelief:
+        """The belief from the prior that was read without answers.
+
+        ``only_prior`` says whether no test found more than a new prior.
+        """
+        low, high = logit(np.clip([reading.low, reading.high], NEAREST, 1 - NEAREST))
+        deviations = 2 * float(ndtri((1 + reading.level) / 2))
+        spread = min(float(high - low) / deviations, _MOST_SPREAD)
+        doubt = _ONLY_PRIOR if only_prior else _OTHER_SHIFT
+        return cls(centre, math.hypot(spread, _CALIBRATION_SPREAD), doubt)
+
+    def nodes(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Intercepts and slopes on a grid, and the logarithms of their probabilities."""
+        doubt = self.doubt
+        right = self._part(1 - doubt.probability, self.spread, doubt.slope_spread)
+        wrong = self._part(doubt.probability, _WRONG_SPREAD, _WRONG_SLOPE_SPREAD)
+        intercept, slope, log_weight = np.concatenate([right, wrong], axis=1)
+        return intercept, slope, log_weight
+
+    def _part(self, probability: float, spread: float, slope_spread: float) -> FloatArray:
+        intercept, log_slope = np.meshgrid(_INTERCEPTS, _LOG_SLOPES)
+        log_weight = -0.5 * (intercept**2 + log_slope**2).ravel()
+        log_weight += math.log(probability) - math.log(np.exp(log_weight).sum())
+        intercepts = self.centre.intercept + spread * intercept.ravel()
+        slopes = self.centre.slope * np.exp(slope_spread * log_slope.ravel())
+        return np.stack([intercepts, slopes, log_weight])
 
 
-def for_next_period(log_odds_map: LogOddsMap, memory: float = MEMORY) -> LogOddsMap:
-    """The map as centre of the next period, where answers count ``memory`` times as much."""
-    of_intercept, of_both, of_slope = log_odds_map.information
-    information = (memory * of_intercept, memory * of_both, memory * of_slope)
-    n = memory * log_odds_map.n
-    return _with_covariance(replace(log_odds_map, information=information, n=n))
+@dataclass(frozen=True, slots=True)
+class AveragedMap:
+    """Mean probabilities over all maps that answers leave, and the map that is nearest to them."""
+
+    map: LogOddsMap
+    mean: float  # mean probability of the rows
 
 
-def _matrix(parts: tuple[float, float, float]) -> FloatArray:
-    return np.array([[parts[0], parts[1]], [parts[1], parts[2]]])
+def averaged_map(belief: MapBelief, rows: RowLogOdds, sample: DesignedSample) -> AveragedMap:
+    """The mean over all maps of the belief after the answers of ``sample``."""
+    intercept, slope, log_weight = belief.nodes()
+    log_odds = intercept[:, None] + slope[:, None] * sample.z
+    after = _normalised(log_weight + sample.log_likelihood(log_odds))
+    probability = after @ expit(intercept[:, None] + slope[:, None] * _CELLS)
+    near = _nearest_line(probability)
+    a = intercept - after @ intercept
+    b = slope - after @ slope
+    covariance = (float(after @ a**2), float(after @ (a * b)), float(after @ b**2))
+    mean = rows.mean(np.interp(rows.z, _CELLS, probability))
+    return AveragedMap(LogOddsMap(*near, covariance, n=float(len(sample.z))), mean)
 
 
-def _base_precision(slope: float) -> FloatArray:
-    """Inverse covariance of a map without answers, at a slope."""
-    return np.diag([INTERCEPT_SPREAD**-2, (slope * SLOPE_SPREAD) ** -2])
+def _normalised(log_weight: FloatArray) -> FloatArray:
+    weight = np.exp(log_weight - log_weight.max())
+    return np.asarray(weight / weight.sum())
 
 
-def _precision(log_odds_map: LogOddsMap) -> FloatArray:
-    """Inverse covariance: the information of answers and of the prior distribution at the slope."""
-    information = _matrix(log_odds_map.information)
-    return np.asarray(information + _base_precision(log_odds_map.slope))
+def _nearest_line(probability: FloatArray) -> tuple[float, float]:
+    """Intercept and slope of the line nearest to the log-odds of ``probability`` in the cells.
+
+    The squared variance of a label is the weight, so the line is right where labels are decided.
+    The probability increases, and so does the line.
+    """
+    inside = np.clip(probability, NEAREST, 1 - NEAREST)
+    weight = (inside * (1 - inside)) ** 2
+    weight /= weight.sum()
+    log_odds = logit(inside)
+    centre = float(weight @ _CELLS)
+    height = float(weight @ log_odds)
+    slope = float(weight @ ((_CELLS - centre) * log_odds) / (weight @ (_CELLS - centre) ** 2))
+    return height - slope * centre, slope
 
 
-def _with_covariance(log_odds_map: LogOddsMap) -> LogOddsMap:
-    c = np.linalg.inv(_precision(log_odds_map))
-    return replace(log_odds_map, covariance=(float(c[0, 0]), float(c[0, 1]), float(c[1, 1])))
+def keeping_recall(
+    log_odds_map: LogOddsMap, rows: RowLogOdds, probability: FloatArray, cost: float
+) -> LogOddsMap:
+    """The map, with an intercept that keeps at least half of the expected recall.
+
+    ``probability`` is that of the rows without answers, whose labels are above ``cost``.
+    """
+    expected = probability if rows.weight is None else probability * rows.weight
+    least = _LEAST_RECALL * float(expected[probability > cost].sum())
+    if least == 0:
+        return log_odds_map
+    order = np.argsort(-rows.z, kind="stable")
+    last = int(np.searchsorted(expected[order].cumsum(), least))
+    level = float(rows.z[order[min(last, len(order) - 1)]])
+    lowest_intercept = float(logit(cost)) - log_odds_map.slope * level + NEAREST
+    return replace(log_odds_map, intercept=max(log_odds_map.intercept, lowest_intercept))
+
+
+# -- the share ---------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +184,8 @@ class DesignedSample:
     stratum: IntArray  # stratum of each answer; rows were chosen at random within it
     weight: FloatArray
     unseen: float = 0.0  # share of the rows in strata without answers
+    disputed: BoolArray | None = None  # rows about which people disagree
+    error_rate: float = 0.0  # probability that an answer is wrong
 
     @classmethod
     def of(cls, z: FloatArray, answers: Answers) -> DesignedSample:
@@ -209,7 +194,39 @@ class DesignedSample:
         share = np.where(sizes > 0, answers.weight, 0.0)
         answered_share = float(share.sum())
         weight = (share / answered_share / np.maximum(sizes, 1))[answers.stratum]
-        return cls(bounded(z), answers.positive, answers.stratum, weight, 1 - answered_share)
+        return cls(
+            z=bounded(z),
+            positive=answers.positive,
+            stratum=answers.stratum,
+            weight=weight,
+            unseen=1 - answered_share,
+            disputed=answers.disputed,
+            error_rate=answers.error_rate,
+        )
+
+    @property
+    def degree(self) -> FloatArray:
+        """1 for a positive answer, 0 for a negative one, and 1/2 for a disputed row."""
+        degree = self.positive.astype(np.float64)
+        if self.disputed is not None:
+            degree[self.disputed] = 0.5
+        return degree
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether all answers are taken as true."""
+        return self.error_rate == 0 and self.disputed is None
+
+    def log_likelihood(self, log_odds: FloatArray) -> FloatArray:
+        """Logarithm of the probability of the answers, for every row of ``log_odds``."""
+        degree = self.degree
+        yes = self._probability_of_yes(expit(log_odds))
+        no = self._probability_of_yes(expit(-log_odds))
+        return np.asarray(np.log(yes) @ degree + np.log(no) @ (1 - degree))
+
+    def _probability_of_yes(self, probability: FloatArray) -> FloatArray:
+        seen = self.error_rate + (1 - 2 * self.error_rate) * probability
+        return np.asarray(np.maximum(seen, 1e-300))
 
     @property
     def size(self) -> float:
@@ -223,10 +240,22 @@ class DesignedSample:
 
     def plain_share(self, tails: tuple[float, float], rows: float) -> Figure:
         """Share of positives from the answers alone; strata without answers may have any share."""
+        if self.disputed is None:
+            figure = self._share_of(self.positive, tails, rows)
+        else:
+            least = self._share_of(self.positive & ~self.disputed, tails, rows)
+            most = self._share_of(self.positive | self.disputed, tails, rows)
+            variance = max(least.variance, most.variance)
+            figure = Figure((least.value + most.value) / 2, least.low, most.high, variance)
+        if self.error_rate > 0:
+            figure = corrected(figure, self.error_rate)
+        return figure
+
+    def _share_of(self, outcome: BoolArray, tails: tuple[float, float], rows: float) -> Figure:
         _, first, stratum = np.unique(self.stratum, return_index=True, return_inverse=True)
         sizes = np.bincount(stratum)
         weight = self.weight[first] * sizes * (1 - self.unseen)
-        hits = np.bincount(stratum, weights=self.positive)
+        hits = np.bincount(stratum, weights=outcome)
         return stratified_share(
             np.append(weight, self.unseen),
             np.append(hits, 0),
@@ -237,7 +266,8 @@ class DesignedSample:
 
     def residual(self, log_odds_map: LogOddsMap) -> float:
         """Weighted mean of the answers minus the map's probabilities; no bias for a fixed map."""
-        return float(self.weight @ (self.positive - log_odds_map.probability(self.z)))
+        true_degree = (self.degree - self.error_rate) / (1 - 2 * self.error_rate)
+        return float(self.weight @ (true_degree - log_odds_map.probability(self.z)))
 
 
 def join_samples(samples: Sequence[DesignedSample]) -> DesignedSample:
@@ -266,7 +296,19 @@ def join_samples(samples: Sequence[DesignedSample]) -> DesignedSample:
         stratum=np.concatenate(strata),
         weight=np.concatenate(weights),
         unseen=float(shares @ [sample.unseen for sample in samples]),
+        disputed=_joined_disputes(samples),
+        error_rate=float(sizes @ [sample.error_rate for sample in samples] / sizes.sum()),
     )
+
+
+def _joined_disputes(samples: Sequence[DesignedSample]) -> BoolArray | None:
+    if all(sample.disputed is None for sample in samples):
+        return None
+    disputed = []
+    for sample in samples:
+        none = np.zeros(len(sample.z), dtype=bool)
+        disputed.append(none if sample.disputed is None else sample.disputed)
+    return np.concatenate(disputed)
 
 
 def assisted_share(
@@ -274,6 +316,7 @@ def assisted_share(
     rows: RowLogOdds,
     sample: DesignedSample,
     *,
+    mean: float | None = None,
     tails: tuple[float, float] = (0.025, 0.025),
 ) -> Figure:
     r"""Share of positives in the population of ``rows``, from answers and with the help of a map.
@@ -287,16 +330,19 @@ def assisted_share(
     would make the limits too narrow. Its slope is therefore reduced for the limits until the
     variance that it expects is at least the observed one, to which four answers without help of
     the map are added. At a slope of 0 these are the limits of Clopper and Pearson. The value is
-    the mean of the map plus the weighted mean residual of the answers, moved into (0, 1) if it is
-    not inside.
+    the mean of the map plus a part of the weighted mean residual of the answers, which is 1 where
+    the residual is precise, moved into (0, 1) if it is not inside. ``mean`` is the mean of the map
+    over the rows, unless probabilities are averaged over several maps.
     """
     probability = log_odds_map.probability(rows.z)
-    mean = rows.mean(probability)
-    value = _inside(mean + sample.residual(log_odds_map), mean, sample.size)
-    value = value * (1 - sample.unseen) + mean * sample.unseen
-    if sample.n_strata > 1 or sample.unseen > 0:
-        plain = sample.plain_share(tails, rows.n)
-        return replace(plain, value=value, low=min(plain.low, value), high=max(plain.high, value))
+    if mean is None:
+        mean = rows.mean(probability)
+    plain = sample.plain_share(tails, rows.n)
+    part = _MISFIT**2 / (_MISFIT**2 + plain.variance)
+    residual = part * sample.residual(log_odds_map) * (1 - sample.unseen)
+    value = _inside(mean + residual, mean, sample.size)
+    if sample.n_strata > 1 or sample.unseen > 0 or not sample.is_certain:
+        return replace(plain, value=min(max(value, plain.low), plain.high))
 
     low, high = _tested_limits(_flattened(log_odds_map, sample), rows, sample, tails)
     # the rows are themselves a sample of the population
@@ -330,15 +376,20 @@ def recalibrate(
     population: RowLogOdds,
     samples: Sequence[DesignedSample],
     *,
-    centre: LogOddsMap = TRAINED,
-    memory: float = MEMORY,
+    belief: MapBelief | None = None,
     tails: tuple[float, float] = (0.025, 0.025),
 ) -> tuple[LogOddsMap, Figure]:
-    """The map of a period and its share of positives, the mean of the map over the rows."""
+    """The map of a period, and its share of positives."""
     sample = join_samples(samples)
-    log_odds_map = continued_map([(sample.z, sample.positive)], centre=centre, memory=memory)
-    share = assisted_share(log_odds_map, population, sample, tails=tails)
-    return log_odds_map.with_share(share.value, population), share
+    averaged = averaged_map(belief or MapBelief(), population, sample)
+    share = assisted_share(averaged.map, population, sample, mean=averaged.mean, tails=tails)
+    return moved_map(averaged.map, averaged.mean, share.value), share
+
+
+def moved_map(log_odds_map: LogOddsMap, before: float, after: float) -> LogOddsMap:
+    """The map with all log-odds moved by as much as those of a share."""
+    first, last = logit(np.clip([before, after], NEAREST, 1 - NEAREST))
+    return replace(log_odds_map, intercept=log_odds_map.intercept + float(last - first))
 
 
 def _inside(share: float, mean: float, size: float) -> float:

@@ -33,11 +33,13 @@ from drpu._samples import n_rows, stack_rows
 from drpu.classifier.fitting import (
     check_prior_parameter,
     grouped_copies,
+    negative_part,
     training_prior,
     warn_of_alpha,
     warn_of_few_known,
     warn_of_few_positives,
     warn_of_notes,
+    warn_of_unused_known,
     with_categories,
 )
 from drpu.classifier.reading import (
@@ -1349,6 +1351,8 @@ class DRPUClassifier(RatioClassifier):
                 n_jobs=self.n_jobs,
             )
         folds = with_score_error(folds, pair)
+        if training.known is not None and holdout != 0:
+            warn_of_unused_known(folds, training.known.n_negative, n_positive)
         tails = tails_of(held_out)
         self._inform_of_sizes(population.sizes)
 
@@ -1509,7 +1513,10 @@ class DRPUClassifier(RatioClassifier):
         parameters: str = super().__repr__(N_CHAR_MAX)
         if not self.__sklearn_is_fitted__():
             return parameters
-        return f"{parameters} with prior {self.prior_}"
+        known = ""
+        if negative_part(self.fitted_.model) > 0:
+            known = f"; known negatives have {negative_part(self.fitted_.model):.0%} of the score"
+        return f"{parameters} with prior {self.prior_}{known}"
 
     def _intake(self) -> Any:
         return resolve_model(self.model)

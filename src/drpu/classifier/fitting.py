@@ -21,6 +21,7 @@ from drpu.exceptions import (
     PriorError,
     SeenPositivesWarning,
     TrainingTableWarning,
+    UnusedNegativesWarning,
 )
 from drpu.models.crossfit import FEWEST_KNOWN, Folds
 from drpu.models.learner import RatioLearner
@@ -238,6 +239,22 @@ def warn_of_few_known(negatives: int, positives: int, *, split: bool) -> None:
         FewNegativesWarning.issue(
             f"{negatives} known negatives beside {positives} labelled positives: with fewer than "
             f"{FEWEST_KNOWN} of either kind, the negatives are not used for the score. Label more."
+        )
+
+
+def negative_part(folds: Folds) -> float:
+    """Part of the score that comes from known negatives; 0 if there are none, or none are used."""
+    shares = [getattr(function, "share", 0.0) for function in folds.functions]
+    return float(sum(shares) / len(shares))
+
+
+def warn_of_unused_known(folds: Folds, negatives: int, positives: int) -> None:
+    """Say that known negatives change nothing, although there are enough of them."""
+    if min(negatives, positives) >= FEWEST_KNOWN and negative_part(folds) == 0:
+        UnusedNegativesWarning.issue(
+            f"{negatives} known negatives were given and change no score: a score against them "
+            "ranks held-out labelled positives no higher than one against unlabeled rows. They are "
+            "probably easy to reject, and negatives that look like positives would help more."
         )
 
 

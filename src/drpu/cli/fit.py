@@ -192,8 +192,9 @@ def _lines(
     """What people read about a fit, without the file."""
     counts = f"{values['positives']:,.0f} positives and {values['unlabeled']:,.0f} unlabeled rows"
     if known_negatives:
-        functions = classifier.model_.functions
-        part = sum(getattr(function, "share", 0.0) for function in functions) / len(functions)
+        from drpu.classifier.fitting import negative_part
+
+        part = negative_part(classifier.model_)
         counts += f"; {known_negatives:,} known negatives have {part:.0%} of the score"
     scenario = scenario_text(classifier.fitted_)
     if assumed:

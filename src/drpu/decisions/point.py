@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 # ruff: noqa: D102  (the docstrings of overridden methods are those of OperatingPoint)
 
 
+ALL_FLAGGED = 1e-320  # a threshold below the ratio of every row
+
+
 class OperatingPoint(Kept, ABC):
     """How a density ratio becomes a probability and a label.
 
@@ -149,6 +152,8 @@ class CostPoint(OperatingPoint):
     def decision(self, fitted: FittedRatio, rows: float | None) -> Decision:
         threshold = self.threshold
         ratio = None if fitted.calibration is None else threshold
+        if threshold <= ALL_FLAGGED:
+            return decision_at(fitted, -math.inf, ratio, rows)
         if math.isinf(threshold):
             return decision_at(fitted, threshold, ratio, rows)
         return decision_at(fitted, score_above(fitted, self.log_threshold), ratio, rows)
@@ -319,9 +324,12 @@ class AtAnswers(CostPoint):
     @property
     def threshold(self) -> float:
         level = (logit(self.cost) - self.map.intercept) / self.map.slope
-        if not -FARTHEST <= level < FARTHEST:  # where log-odds are clipped: one label for all rows
-            return math.copysign(math.inf, level)
-        return float(expit(level) / max(self.train_prior, 1e-12))
+        largest_ratio = 1 / max(self.train_prior, 1e-12)
+        if level >= FARTHEST:  # where log-odds are clipped: one label for all rows
+            return 2 * largest_ratio
+        if level < -FARTHEST:
+            return ALL_FLAGGED
+        return float(expit(level) * largest_ratio)
 
     @property
     def uses_prior(self) -> bool:

@@ -18,9 +18,6 @@ from drpu.priors.estimate import PriorEstimate
 from drpu.priors.tails import KeptTails
 from drpu.state.fitted import FittedRatio
 
-# Chosen by ``python -m benchmarks.answers``.
-INTERCEPT_SPREAD = 3.0  # standard deviation of the intercept about the centre
-SLOPE_SPREAD = 0.5  # relative standard deviation of the slope about the centre
 FARTHEST = 7.0  # trained log-odds are clipped: beyond it they say more about the model than rows
 
 
@@ -32,15 +29,12 @@ class LogOddsMap(Kept):
     ``intercept``, ``slope``: The numbers a and b; b is positive, so the map keeps the order of
     rows.
     ``covariance``: Variance of a, covariance of a and b, variance of b.
-    ``information``: The part of the inverse covariance that comes from answers, in the same order.
-    It is what a later period takes over, multiplied by its memory.
     """
 
     intercept: float = 0.0
     slope: Annotated[float, Number(low=POSITIVE)] = 1.0
-    covariance: tuple[float, float, float] = (INTERCEPT_SPREAD**2, 0.0, SLOPE_SPREAD**2)
-    information: tuple[float, float, float] = (0.0, 0.0, 0.0)
-    n: Annotated[float, Number(0)] = 0.0  # answers; those of older periods count less
+    covariance: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    n: Annotated[float, Number(0)] = 0.0  # answers
 
     def log_odds(self, z: FloatArray | Sequence[float]) -> FloatArray:
         """Log-odds after the map; trained ones are clipped at :data:`FARTHEST`."""

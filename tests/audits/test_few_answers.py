@@ -1,0 +1,196 @@
+"""Laws of few answers: they never hurt, limits hold when answering stops, doubtful ones are questioned."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy.special import betaincinv
+
+from drpu import DRPUClassifier, make_gaussian_pu
+from drpu.audits.evaluation import Answers, draw_rows, make_strata, stopped_tails, with_reading
+from drpu.exceptions import ContradictionWarning, DRPUWarning, UnusedNegativesWarning
+from drpu.priors.estimate import PriorEstimate
+from drpu.priors.figures import Figure
+
+COSTS = (0.2, 0.5, 0.8)
+
+
+def drawn(seed: int, test_prior: float, separation: float = 3.0):
+    """A classifier, and later rows with their classes."""
+    data = make_gaussian_pu(
+        200, 800, prior=0.3, test_prior=test_prior, separation=separation, n_test=1000, random_state=seed
+    )
+    clf = DRPUClassifier("classifier", random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DRPUWarning)
+        clf.fit_pu(data.positive, data.unlabeled)
+    return clf, data.test, data.test_labels == 1
+
+
+def adapted(clf, X, audit=None):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DRPUWarning)
+        return clf.adapt(X, audit=audit)
+
+
+def figures(clf, X, y) -> list[float]:
+    """Accuracy, minus the mean cost at three costs, and recall."""
+    p = clf.predict_proba(X)[:, 1]
+    values = [float(np.mean((p > 0.5) == y))]
+    for cost in COSTS:
+        flagged = p > cost
+        values.append(-float(np.mean((1 - cost) * (y & ~flagged) + cost * (~y & flagged))))
+    return [*values, float((p > 0.5)[y].mean())]
+
+
+@pytest.mark.parametrize("test_prior", [0.5, 0.1])
+def test_few_answers_never_hurt(test_prior):
+    changes: dict[int, list[np.ndarray]] = {1: [], 3: [], 10: []}
+    for seed in range(12):
+        clf, X, y = drawn(seed, test_prior)
+        plan = clf.plan_audit(X, random_state=seed)
+        before = np.array(figures(adapted(clf, X), X, y))
+        for n, of_n in changes.items():
+            answers = plan.answer(y[plan.rows[:n]])
+            after = np.array(figures(adapted(clf, X, answers), X, y))
+            of_n.append(after - before)
+            assert after[0] > before[0] - 0.05
+            assert after[4] > before[4] / 3
+    for of_n in changes.values():
+        assert np.mean(of_n, axis=0)[:4].min() > -0.005
+
+
+def test_an_interval_with_answers_is_not_wider_where_both_agree():
+    for seed in range(4):
+        clf, X, y = drawn(seed, 0.3, 2.0)
+        without = adapted(clf, X).test_prior_
+        plan = clf.plan_audit(X, random_state=seed)
+        for n in (1, 5, 20):
+            prior = adapted(clf, X, plan.answer(y[plan.rows[:n]])).test_prior_
+            if prior.low <= without.value <= prior.high:
+                assert prior.high - prior.low <= without.high - without.low + 1e-9
+
+
+def test_a_reading_that_answers_exclude_does_not_limit_them():
+    share = Figure(0.4, 0.3, 0.5)
+    far = PriorEstimate(0.1, 0.05, 0.45, 0.95, "efficient")
+    near = PriorEstimate(0.35, 0.32, 0.6, 0.95, "efficient")
+    assert with_reading(share, far) == share
+    joined = with_reading(share, near)
+    assert (joined.low, joined.high) == (0.32, 0.5)
+
+
+def stopped_coverage(width: float, priors: np.ndarray, most: int = 400) -> np.ndarray:
+    """Exact probability that limits hold if answers at random stop as soon as they are narrow."""
+    tail = stopped_tails(0.95)[0]
+    alive = np.ones((len(priors), 1))
+    held = np.zeros(len(priors))
+    for n in range(1, most + 1):
+        grown = np.zeros((len(priors), n + 1))
+        grown[:, :n] += alive * (1 - priors)[:, None]
+        grown[:, 1:] += alive * priors[:, None]
+        hits = np.arange(n + 1)
+        low = np.where(hits > 0, betaincinv(np.maximum(hits, 1), n - hits + 1, tail), 0.0)
+        high = np.where(hits < n, betaincinv(hits + 1, np.maximum(n - hits, 1), 1 - tail), 1.0)
+        narrow = (high - low <= width) | (n == most)
+        holds = (low <= priors[:, None]) & (priors[:, None] <= high)
+        held += (grown * holds)[:, narrow].sum(axis=1)
+        grown[:, narrow] = 0
+        alive = grown
+    return held
+
+
+@pytest.mark.parametrize("width", [0.15, 0.3, 0.4])
+def test_limits_hold_when_answering_stops_by_width(width):
+    assert stopped_coverage(width, np.linspace(0.005, 0.5, 40)).min() > 0.949
+
+
+def test_limits_hold_when_a_plan_stops_by_width():
+    held, runs = 0, 120
+    for seed in range(runs):
+        rng = np.random.default_rng(seed)
+        y = rng.random(600) < 0.3
+        scores = rng.normal(size=600) + 1.5 * y
+        odds = 3 / 7 * np.exp(1.5 * (scores - 0.75))
+        strata = make_strata(scores, odds / (1 + odds), 120, 0.5)
+        rows = draw_rows(strata, scores, np.random.RandomState(seed))
+        for n in range(10, 121, 5):
+            answers = Answers(y[rows[:n]], strata.of(scores[rows[:n]]), strata.rows)
+            share = answers.share(answers.positive, stopped_tails(0.95))
+            if share.high - share.low <= 0.25:
+                break
+        held += share.low <= 0.3 <= share.high
+    # three standard errors of a share of 0.95 in 120 runs
+    assert held / runs > 0.95 - 3 * np.sqrt(0.95 * 0.05 / runs)
+
+
+# -- doubtful answers ------------------------------------------------------------------------------
+
+
+def test_answers_of_one_kind_that_contradict_everything_are_questioned_and_move_no_label():
+    clf, X, _ = drawn(0, 0.1)
+    plan = clf.plan_audit(X, random_state=0)
+    with pytest.warns(ContradictionWarning, match="yes and no were exchanged.*Labels stay"):
+        june = clf.adapt(X, audit=plan.answer([True] * 20))
+    without = adapted(clf, X)
+    assert np.mean(june.predict(X) == without.predict(X)) > 0.98
+    assert np.isfinite(june.threshold_)
+    assert june.test_prior_.low > without.test_prior_.high  # the answers are accepted all the same
+
+
+def test_reversed_answers_are_named():
+    clf, X, y = drawn(1, 0.4)
+    plan = clf.plan_audit(X, random_state=0)
+    with pytest.warns(ContradictionWarning, match="yes and no were exchanged"):
+        clf.adapt(X, audit=plan.answer(~y[plan.rows]))
+
+
+def test_answers_that_are_all_no_are_accepted_where_positives_are_rare():
+    clf, X, _ = drawn(2, 0.02)
+    plan = clf.plan_audit(X, random_state=0)
+    june = adapted(clf, X, plan.answer([False] * 20))
+    assert june.test_prior_.low == 0 or june.test_prior_.low < 0.02
+    assert june.test_prior_.high < 0.2
+    assert np.isfinite(june.threshold_)
+    assert (june.predict(X) == 1).any()
+
+
+def test_a_stated_error_rate_lowers_a_prior_of_rare_positives():
+    clf, X, y = drawn(3, 0.05, 2.0)
+    plan = clf.plan_audit(X, n=200, random_state=0)
+    wrong = np.random.default_rng(0).random(200) < 0.1
+    answers = y[plan.rows] ^ wrong
+    plain = plan.answer(answers).parts[0].answers
+    stated = plan.answer(answers, error_rate=0.1).parts[0].answers
+    tails = (0.025, 0.025)
+    seen = plain.answered_share(plain.positive, tails)
+    corrected = stated.answered_share(stated.positive, tails)
+    assert corrected.value < seen.value - 0.05
+    assert corrected.low <= y.mean() <= corrected.high
+    # the same through adapt, and with_error_rate is the same as error_rate
+    priors = [
+        adapted(clf, X, audit).test_prior_
+        for audit in (plan.answer(answers, error_rate=0.1), plan.answer(answers).with_error_rate(0.1))
+    ]
+    assert priors[0] == priors[1]
+
+
+# -- known negatives -------------------------------------------------------------------------------
+
+
+def test_known_negatives_that_change_nothing_are_said():
+    rng = np.random.default_rng(0)
+    y = rng.random(1500) < 0.4
+    X = rng.normal(size=(1500, 2)) + 2.0 * y[:, None]
+    label = np.where(y & (rng.random(1500) < 0.5), 1.0, np.nan)
+    easy = np.flatnonzero(~y)[np.argsort(X[~y].sum(axis=1))[:200]]
+    label[easy] = -1
+    clf = DRPUClassifier("classifier", scenario="single-sample", negative_label=-1, random_state=0)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        clf.fit(X, label)
+    unused = [w for w in caught if isinstance(w.message, UnusedNegativesWarning)]
+    used = "known negatives have" in repr(clf)
+    assert len(unused) == (0 if used else 1)
