@@ -19,7 +19,7 @@ from drpu.models.auto import AutoRatio, Size
 from drpu.models.boosted import ForestRatio
 from drpu.models.choices import AUTO
 from drpu.models.crossfit import Folds
-from drpu.models.trees import FEW_ROWS
+from drpu.models.ensembles import FEW_ROWS
 
 COLUMNS = 6
 

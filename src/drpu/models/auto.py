@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, NamedTuple, Self
@@ -20,6 +20,7 @@ from drpu._samples import Sample, SamplePair, is_sparse, n_rows
 from drpu.exceptions import DataError, ImputationWarning, ParameterError
 from drpu.models.boosted import BoostedFunction, BoostedRatio, ForestRatio
 from drpu.models.choices import AUTO
+from drpu.models.ensembles import TreeFunction, TreesTogether
 from drpu.models.fourier import FourierRatio, LinearRatio
 from drpu.models.graphs import Graph, onnx_indicators
 from drpu.models.learner import (
@@ -33,7 +34,7 @@ from drpu.models.learner import (
     within_limits,
 )
 from drpu.models.splits import TrainAndHeld, hold_out
-from drpu.models.trees import TreeFunction, TreesTogether, category_columns
+from drpu.models.trees import category_columns
 from drpu.tables.encoder import Indicators
 from drpu.tables.values import smooth_medians
 
@@ -73,6 +74,14 @@ class Filling:
         if taker.accepts_categories or self.indicators is None:
             return X
         return self.indicators(X)
+
+    def same(self, other: Filling) -> bool:
+        """Whether rows get the same form from both."""
+        if self is other:
+            return True
+        if not np.array_equal(self.medians, other.medians):
+            return False
+        return self.indicators == other.indicators
 
     def _without_gaps(self, X: Rows) -> Rows:
         if not is_sparse(X):
@@ -139,47 +148,16 @@ class Average(Function):
         return f"log-ratio of {' + '.join(terms)}"
 
     def _score(self, X: Rows) -> FloatArray:
-        gaps = has_gaps(X)
-        if gaps and not self.saw_gaps:
-            warn_of_gaps()
-        return self._sum(X, gaps, iter([tree.score(X) for tree in self._trees]))
+        return self._alone.scores(X)[:, 0]
 
     @cached_property
-    def _trees(self) -> list[TreeFunction]:
-        return [member for member in self.members if isinstance(member, TreeFunction)]
-
-    def _sum(self, X: Rows, gaps: bool, tree_scores: Iterator[FloatArray]) -> FloatArray:
-        """The weighted sum of the members' scores; those of the trees are given in their order."""
-        total: Any = self.constant
-        for weight, member in zip(self.weights.tolist(), self.members, strict=True):
-            if isinstance(member, TreeFunction):
-                scores = next(tree_scores)
-            else:
-                scores = member.score(self.filling.rows(X, member, gaps))
-            total = total + weight * scores
-        return np.asarray(total)
+    def _alone(self) -> AveragesTogether:
+        return AveragesTogether([self])
 
     @classmethod
     def together(cls, functions: Sequence[Self]) -> Scorer:
-        """The scores of several functions; all trees are scored with one call of LightGBM."""
-        trees: list[TreeFunction] = []
-        for function in functions:
-            trees += function._trees
-        trees_together = TreesTogether(trees) if trees else None
-        all_saw_gaps = all(function.saw_gaps for function in functions)
-
-        def scores(X: Rows) -> FloatArray:
-            gaps = has_gaps(X)
-            if gaps and not all_saw_gaps:
-                warn_of_gaps()
-            tree_scores: list[FloatArray] = []
-            if trees_together is not None:
-                tree_scores = trees_together.columns(X)
-            remaining = iter(tree_scores)
-            sums = np.array([function._sum(X, gaps, remaining) for function in functions])
-            return within_limits(np.ascontiguousarray(sums.T))
-
-        return scores
+        """The scores of several functions; what their members have in common is computed once."""
+        return AveragesTogether(functions).scores
 
     def contributions(self, X: Rows) -> FloatArray:
         """Contributions of the columns in the trees; the last has the smooth score, too."""
@@ -210,6 +188,71 @@ class Average(Function):
             parts.append(exported(member, graph, X if member.accepts_nan else filled))
         mean = graph.mean(*parts, weights=self.weights.tolist())
         return graph.op("Add", graph.op("Mul", mean, float(self.weights.sum())), self.constant)
+
+
+class AveragesTogether:
+    """Scores of several averages: all trees are scored at once, and all members of other kinds."""
+
+    def __init__(self, functions: Sequence[Average]) -> None:
+        self._functions = list(functions)
+        self._saw_gaps = all(function.saw_gaps for function in functions)
+        trees: list[TreeFunction] = []
+        self._groups: list[_Group] = []
+        # for each member of each function, its group (None: the trees) and its place there
+        self._places: list[list[tuple[_Group | None, int]]] = []
+        for function in functions:
+            places: list[tuple[_Group | None, int]] = []
+            for member in function.members:
+                if isinstance(member, TreeFunction):
+                    places.append((None, len(trees)))
+                    trees.append(member)
+                    continue
+                group = self._group_of(member, function.filling)
+                places.append((group, len(group.members)))
+                group.members.append(member)
+            self._places.append(places)
+        self._trees = TreesTogether(trees) if trees else None
+
+    def _group_of(self, member: Function, filling: Filling) -> _Group:
+        """The group of members of one kind that get the same rows; a new one if there is none."""
+        for group in self._groups:
+            if type(group.members[0]) is type(member) and group.filling.same(filling):
+                return group
+        self._groups.append(_Group(filling, []))
+        return self._groups[-1]
+
+    def scores(self, X: Rows) -> FloatArray:
+        """Scores of checked rows, (rows, functions)."""
+        gaps = has_gaps(X)
+        if gaps and not self._saw_gaps:
+            warn_of_gaps()
+        columns: dict[_Group | None, Sequence[FloatArray]] = {}
+        if self._trees is not None:
+            columns[None] = self._trees.columns(X)
+        for smooth in self._groups:
+            rows = smooth.filling.rows(X, smooth.members[0], gaps)
+            columns[smooth] = list(smooth.scorer(rows).T)
+        sums = np.empty((n_rows(X), len(self._functions)))
+        for i, function in enumerate(self._functions):
+            total: Any = function.constant
+            for weight, (group, place) in zip(
+                function.weights.tolist(), self._places[i], strict=True
+            ):
+                total = total + weight * columns[group][place]
+            sums[:, i] = total
+        return within_limits(sums)
+
+
+@dataclass(frozen=True, eq=False)
+class _Group:
+    """Members of one kind that get rows of the same form."""
+
+    filling: Filling
+    members: list[Function]
+
+    @cached_property
+    def scorer(self) -> Scorer:
+        return type(self.members[0]).together(self.members)
 
 
 def has_gaps(X: Rows) -> bool:

@@ -16,12 +16,12 @@ from drpu._codec import Number, kept
 from drpu._samples import SamplePair
 from drpu.exceptions import ParameterError
 from drpu.models.choices import BOOSTED, Growth
+from drpu.models.ensembles import TreeFunction
 from drpu.models.graphs import Graph
 from drpu.models.learner import RatioLearner
 from drpu.models.risks import bregman_risk
 from drpu.models.splits import TrainAndHeld, hold_out
 from drpu.models.trees import (
-    TreeFunction,
     Trees,
     category_columns,
     category_settings,

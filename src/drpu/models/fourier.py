@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from sklearn.linear_model import LogisticRegression
@@ -28,7 +29,7 @@ from drpu.models.features import (
     standardised,
 )
 from drpu.models.graphs import Graph
-from drpu.models.learner import Function, RatioLearner
+from drpu.models.learner import Function, RatioLearner, Scorer, within_limits
 
 # -- random cosines -------------------------------------------------------------------------------
 
@@ -75,6 +76,20 @@ class Cosines:
     def column_factor(self) -> float:
         """Factor of the columns as features: a row of them is as long as a row of cosines."""
         return math.sqrt(self.length / self.n_columns)
+
+    def same(self, other: Cosines) -> bool:
+        """Whether the other cosines are the same functions of rows."""
+        if self is other:
+            return True
+        pairs = (
+            (self.frequencies, other.frequencies),
+            (self.phase, other.phase),
+            (self.scaling.shift, other.scaling.shift),
+            (self.scaling.scale, other.scaling.scale),
+            (self.far, other.far),
+            (self.length, other.length),
+        )
+        return all(np.array_equal(first, second) for first, second in pairs)
 
     @property
     def step(self) -> float:
@@ -141,26 +156,27 @@ class FourierFunction(Function):
         return f"a smooth fit of {self.cosines.size} cosines"
 
     def _score(self, X: Rows) -> FloatArray:
-        weights = self.coef * self.cosines.amplitude
-        scores = np.empty(n_rows(X))
-        # One pair of buffers for all chunks: new memory would cost more than the cosines.
-        wide_buffer = np.empty((min(_CHUNK, len(scores)), self.cosines.size))
-        single_buffer = np.empty_like(wide_buffer, dtype=np.float32)
-        for start in range(0, len(scores), _CHUNK):
-            chunk = slice(start, start + _CHUNK)
-            rows = X[chunk]
-            waves = wide_buffer[: len(rows)]
-            angles = single_buffer[: len(rows)]
-            # Cosines are many times faster in float32, which changes the sum by about 1e-6. einsum
-            # sums a row in the same order in every batch, which a matrix product does not
-            # guarantee.
-            Z = self.cosines.standardised(rows)
-            angles[:] = self.cosines.angles(Z, out=waves)
-            waves[:] = np.cos(angles, out=angles)
-            scores[chunk] = np.einsum("ij,j->i", waves, weights)
-            if self.linear is not None:
-                scores[chunk] += np.einsum("ij,j->i", Z, self.linear)
-        return scores + self.intercept
+        return _scores_of([self], X)[:, 0]
+
+    @classmethod
+    def together(cls, functions: Sequence[Self]) -> Scorer:
+        """The scores of several functions; cosines that they have in common are computed once."""
+        groups: list[list[int]] = []
+        for i, function in enumerate(functions):
+            for group in groups:
+                if functions[group[0]].cosines.same(function.cosines):
+                    group.append(i)
+                    break
+            else:
+                groups.append([i])
+
+        def scores(X: Rows) -> FloatArray:
+            columns = np.empty((n_rows(X), len(functions)))
+            for group in groups:
+                columns[:, group] = _scores_of([functions[i] for i in group], X)
+            return within_limits(columns)
+
+        return scores
 
     def onnx(self, graph: Graph, X: str) -> str:
         """Add the log-ratios of the rows ``X`` to the graph."""
@@ -179,6 +195,32 @@ class FourierFunction(Function):
         if self.linear is None:
             return total
         return op("Add", total, op("MatMul", z, self.linear[:, None]))
+
+
+def _scores_of(functions: Sequence[FourierFunction], X: Rows) -> FloatArray:
+    """The scores of functions of the same cosines, (rows, functions)."""
+    cosines = functions[0].cosines
+    weights = [function.coef * cosines.amplitude for function in functions]
+    scores = np.empty((n_rows(X), len(functions)))
+    # One pair of buffers for all chunks: new memory would cost more than the cosines.
+    wide_buffer = np.empty((min(_CHUNK, len(scores)), cosines.size))
+    single_buffer = np.empty_like(wide_buffer, dtype=np.float32)
+    for start in range(0, len(scores), _CHUNK):
+        chunk = slice(start, start + _CHUNK)
+        rows = X[chunk]
+        waves = wide_buffer[: len(rows)]
+        angles = single_buffer[: len(rows)]
+        # Cosines are many times faster in float32, which changes the sum by about 1e-6. einsum
+        # sums a row in the same order in every batch, which a matrix product does not guarantee.
+        Z = cosines.standardised(rows)
+        angles[:] = cosines.angles(Z, out=waves)
+        waves[:] = np.cos(angles, out=angles)
+        for i, function in enumerate(functions):
+            sums = np.einsum("ij,j->i", waves, weights[i])
+            if function.linear is not None:
+                sums += np.einsum("ij,j->i", Z, function.linear)
+            scores[chunk, i] = sums + function.intercept
+    return scores
 
 
 @dataclass(eq=False, repr=False)
