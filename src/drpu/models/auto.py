@@ -21,7 +21,7 @@ from drpu.exceptions import DataError, ImputationWarning, ParameterError
 from drpu.models.boosted import BoostedFunction, BoostedRatio, ForestRatio
 from drpu.models.choices import AUTO
 from drpu.models.ensembles import TreeFunction, TreesTogether
-from drpu.models.fourier import FourierRatio, LinearRatio
+from drpu.models.fourier import FourierRatio, LinearRatio, SharedCosines
 from drpu.models.graphs import Graph, onnx_indicators
 from drpu.models.learner import (
     Accepts,
@@ -34,7 +34,7 @@ from drpu.models.learner import (
     within_limits,
 )
 from drpu.models.splits import TrainAndHeld, hold_out
-from drpu.models.trees import category_columns
+from drpu.models.trees import SharedBins, category_columns
 from drpu.tables.encoder import Indicators
 from drpu.tables.values import smooth_medians
 
@@ -95,7 +95,7 @@ class Filling:
         return SamplePair(self._sample(pair.positive, taker), self._sample(pair.unlabeled, taker))
 
     def _sample(self, sample: Sample, taker: Accepts) -> Sample:
-        return Sample(self.rows(sample.rows, taker), sample.weight)
+        return replace(sample, rows=self.rows(sample.rows, taker))
 
 
 @kept("average")
@@ -285,7 +285,6 @@ class Size:
 
     trees: bool  # whether there are enough positives for trees, and not too many columns
     weighted: bool  # whether there are enough positives to determine the weights of the members
-    many_rows: bool  # whether there are so many rows that trees have to be small
     linear: bool
 
     @classmethod
@@ -300,7 +299,6 @@ class Size:
         return cls(
             trees=positives >= AUTO.few_positives and not wide,
             weighted=weighted,
-            many_rows=len(pair) > AUTO.many_rows,
             linear=weighted and len(pair.unlabeled) >= AUTO.linear_rows,
         )
 
@@ -315,7 +313,15 @@ class Fold(NamedTuple):
 
     number: int
     folds: int
+
+
+@dataclass(frozen=True, eq=False)
+class Shared:
+    """What fits to parts of the same samples have in common; labels do not determine it."""
+
     filling: Filling
+    cosines: SharedCosines | None = None
+    bins: SharedBins | None = None
 
 
 class AutoRatio(RatioLearner):
@@ -367,6 +373,7 @@ class AutoRatio(RatioLearner):
 
     _fold: Fold | None = None
     _size: Size | None = None
+    _shared: Shared | None = None
 
     def __init__(
         self, *, categories: Sequence[int] = (), n_jobs: int = 1, random_state: Any = None
@@ -387,7 +394,10 @@ class AutoRatio(RatioLearner):
         split = TrainAndHeld(pair, None)
         if size.weighted:
             split = _hold_out_for_weights(pair, seeds[0])
-        filling = self._filling(pair, seeds[0]) if self._fold is None else self._fold.filling
+        if self._shared is None:
+            filling = self._filling(pair, seeds[0])
+        else:
+            filling = self._shared.filling
 
         learners = self._choose(split.train, seeds, size)
         start = np.ones(len(learners))
@@ -405,18 +415,36 @@ class AutoRatio(RatioLearner):
         used_members = tuple(members[i] for i in used)
         return Average(used_members, weights.members[used], weights.constant, filling, gaps)
 
+    def prepared(self, pair: SamplePair, fits: int) -> Self:
+        """A copy that has medians, indicators, bins of columns and cosines for all fits."""
+        if fits == 1:
+            return self
+        self._check_categories(pair)
+        copy: Self = clone(self)
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        filling = self._filling(pair, seed)
+        size = Size.of(pair)
+        bins = None
+        if size.trees:
+            bins = SharedBins(pair, category_columns(self.categories, len(filling.medians)))
+        cosines = None
+        if not is_sparse(pair.positive.rows):
+            smooth = FourierRatio()
+            rng = np.random.default_rng(seed)
+            cosines = smooth.share(filling.pair(pair, smooth), rng, fits=fits)
+        copy._shared = Shared(filling, cosines, bins)
+        return copy
+
     def for_folds(self, pair: SamplePair, folds: int) -> list[Self]:
-        """Copies that have fewer trees each, and the same medians and indicators."""
+        """Copies that have fewer trees each, and share what labels do not determine."""
         copies = super().for_folds(pair, folds)
         if folds == 1:
             return copies
-        self._check_categories(pair)
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        filling = self._filling(pair, seed)
         size = Size.of(pair, folds)
         for number, copy in enumerate(copies):
-            copy._fold = Fold(number, folds, filling)
+            copy._fold = Fold(number, folds)
             copy._size = size
+            copy._shared = self._shared
         return copies
 
     def for_labels(self, pair: SamplePair, folds: int) -> Self | None:
@@ -429,6 +457,7 @@ class AutoRatio(RatioLearner):
             return None
         copy: Self = clone(self)
         copy._size = Size.of(pair, folds)
+        copy._shared = self._shared
         return copy
 
     def _check_categories(self, pair: SamplePair) -> None:
@@ -458,12 +487,17 @@ class AutoRatio(RatioLearner):
         smooth: RatioLearner = LinearRatio()
         if not is_sparse(pair.positive.rows):
             smooth = FourierRatio(linear=size.linear, random_state=seeds[0])
+            if self._shared is not None:
+                smooth.shared = self._shared.cosines
         if not size.trees:
             return [smooth]
         forest = ForestRatio(categories=self.categories, n_jobs=self.n_jobs, random_state=seeds[1])
         boosted = BoostedRatio(
             categories=self.categories, n_jobs=self.n_jobs, random_state=seeds[2]
         )
+        if self._shared is not None:
+            forest.bins = self._shared.bins
+            boosted.bins = self._shared.bins
         if size.weighted:  # fewer and larger trees, which are faster to score
             rows = min(len(pair.positive), AUTO.forest_rows)
             rows += min(len(pair.unlabeled), AUTO.forest_rows)
@@ -471,7 +505,7 @@ class AutoRatio(RatioLearner):
             forest.set_params(
                 n_trees=AUTO.forest_trees, most_rows=AUTO.forest_rows, min_leaf=min_leaf
             )
-        elif size.many_rows:
+        else:
             forest.set_params(most_leaves=AUTO.most_leaves)
         if self._fold is not None:
             # Trees of different folds make different errors.

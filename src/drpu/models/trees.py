@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Annotated, Any, Self
 
@@ -31,6 +32,19 @@ def tree_threads(n_jobs: int) -> int:
     return 0 if n_jobs == -1 else n_jobs
 
 
+# Settings of a LightGBM data set, which have to be those of the one that it is a part of.
+_BIN_SETTINGS = (
+    "max_bin",
+    "min_data_in_bin",
+    "feature_pre_filter",
+    "num_threads",
+    "verbosity",
+    "force_col_wise",
+    "max_cat_to_onehot",
+    "data_random_seed",
+)
+
+
 def tree_data(
     pair: SamplePair, settings: dict[str, Any], categories: Any, reference: Any = None
 ) -> Any:
@@ -51,6 +65,52 @@ def tree_data(
         reference=reference,
         categorical_feature=categories,
     )
+
+
+class SharedBins:
+    """The columns of two samples, divided into bins once for several fits to parts of the samples.
+
+    Labels do not determine the bins.
+    """
+
+    def __init__(self, pair: SamplePair, categories: Any) -> None:
+        self._pair = pair
+        self._categories = categories
+        self._whole: dict[int, Any] = {}  # LightGBM data sets of all rows, by the number of bins
+        self._lock = threading.Lock()
+
+    def data(self, pair: SamplePair, settings: dict[str, Any]) -> Any:
+        """A part of the samples, whose rows have places in them, as a LightGBM data set."""
+        whole, bin_settings = self._data_of_all(settings)
+        rows = self._rows(pair)
+        if rows is None:
+            data = tree_data(pair, bin_settings, self._categories, reference=whole)
+            return data.construct()
+        part = whole.subset(rows.tolist()).construct()
+        weight = pair.unit_weights()
+        if weight is not None:
+            part.set_weight(weight)
+        return part
+
+    def _data_of_all(self, settings: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        bin_settings = {name: settings[name] for name in _BIN_SETTINGS if name in settings}
+        with self._lock:
+            key = int(settings["max_bin"])
+            if key not in self._whole:
+                data = tree_data(self._pair, bin_settings, self._categories)
+                self._whole[key] = data.construct()
+            return self._whole[key], bin_settings
+
+    def _rows(self, pair: SamplePair) -> IntArray | None:
+        """Places in both samples, ascending; None if some rows have none."""
+        positive = pair.positive.place
+        unlabeled = pair.unlabeled.place
+        if positive is None or unlabeled is None:
+            return None
+        rows = np.concatenate([positive, len(self._pair.positive) + unlabeled])
+        if (np.diff(rows) <= 0).any() or (positive < 0).any() or (unlabeled < 0).any():
+            return None
+        return rows
 
 
 def category_columns(categories: Sequence[int], columns: int) -> Any:
@@ -220,6 +280,13 @@ class Trees(Kept):
             n_columns=n_columns,
             averaged=averaged,
         )
+
+    def with_constant(self, value: float) -> Self:
+        """The same trees; those without a split have this value."""
+        alone = np.repeat(self.leaves == 1, self.leaves)
+        if not alone.any():
+            return self
+        return replace(self, value=np.where(alone, value, self.value))
 
     def text(self) -> str:
         """The trees as LightGBM reads them."""
