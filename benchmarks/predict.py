@@ -26,8 +26,8 @@ from drpu import DRPUClassifier
 from drpu.exceptions import DRPUWarning
 from drpu.models.auto import AutoRatio, Average
 from drpu.models.boosted import BoostedFunction
+from drpu.models.ensembles import TreeFunction
 from drpu.models.learner import Function, RatioLearner
-from drpu.models.trees import TreeFunction
 
 ROWS = 5000  # of a large batch
 SINGLE, BLOCK, REPEATS = 100, 10, 7

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -52,11 +52,15 @@ class Sample:
 
     Without weights every row has weight 1. Rows of one group, such as all rows of a
     customer, depend on each other; without groups all rows are independent.
+
+    ``place``: Positions of the rows in a larger sample for which a learner has prepared something,
+    or -1 for rows that are not part of it.
     """
 
     rows: Rows
     weight: FloatArray | None = None
     groups: IntArray | None = None
+    place: IntArray | None = None
 
     def __len__(self) -> int:
         return n_rows(self.rows)
@@ -76,10 +80,15 @@ class Sample:
         return len(np.unique(self.groups))
 
     def take(self, index: Any) -> Sample:
-        """The rows at ``index`` with their weights and groups."""
+        """The rows at ``index`` with their weights, groups and places."""
         weight = None if self.weight is None else self.weight[index]
         groups = None if self.groups is None else self.groups[index]
-        return Sample(self.rows[index], weight, groups)
+        place = None if self.place is None else self.place[index]
+        return Sample(self.rows[index], weight, groups, place)
+
+    def placed(self) -> Sample:
+        """The same sample as the larger one to which places refer."""
+        return replace(self, place=np.arange(len(self)))
 
     def joined(self, other: Sample) -> Sample:
         """The rows of both; those of ``other`` are independent if there are groups."""
@@ -91,7 +100,10 @@ class Sample:
         groups = self.groups
         if groups is not None:
             groups = np.append(groups, -1 - np.arange(len(other)))
-        return Sample(stack_rows(self.rows, other.rows), weight, groups)
+        place = self.place
+        if place is not None:
+            place = np.append(place, np.full(len(other), -1))
+        return Sample(stack_rows(self.rows, other.rows), weight, groups, place)
 
     def at_most(self, n: int, rng: np.random.Generator) -> Sample:
         """The sample itself, or ``n`` randomly drawn rows if it has more."""
@@ -134,6 +146,10 @@ class SamplePair:
     def take(self, positive: IntArray, unlabeled: IntArray) -> SamplePair:
         """The rows of each sample at the given positions."""
         return SamplePair(self.positive.take(positive), self.unlabeled.take(unlabeled))
+
+    def placed(self) -> SamplePair:
+        """The same samples as the larger ones to which places refer."""
+        return SamplePair(self.positive.placed(), self.unlabeled.placed())
 
     def stacked(self) -> Rows:
         """Positive rows followed by unlabeled rows."""

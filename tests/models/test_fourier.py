@@ -5,10 +5,11 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.linear_model import LogisticRegression
-from sklearn.preprocessing import StandardScaler
+from sklearn.metrics import roc_auc_score
 
 from codec_laws import round_trip
 from drpu import make_gaussian_pu
+from drpu._samples import Sample, SamplePair
 from drpu.models import fourier
 from drpu.models.fourier import FourierRatio, LinearRatio
 
@@ -65,9 +66,9 @@ def test_outliers_are_no_further_than_the_edge(model):
 
 
 def test_fast_cosines_are_good_cosines(data, model):
-    exact = model.cosines.features(data.positive, linear=True, dtype=np.float64)
-    factor = np.sqrt(30 / 4)  # of the columns among the features
-    exact = exact @ np.concatenate([model.coef, model.linear / factor]) + model.intercept
+    cosines = model.cosines
+    Z = cosines.standardised(data.positive)
+    exact = cosines.amplitude * np.cos(cosines.angles(Z)) @ model.coef + Z @ model.linear + model.intercept
     assert_allclose(model.log_ratio(data.positive), exact, atol=1e-5)
 
 
@@ -122,9 +123,59 @@ def test_the_linear_fit_is_a_logistic_regression_on_scaled_columns(data):
     positive, unlabeled = thin(data.positive), thin(data.unlabeled)
     function = LinearRatio().fit_ratio(positive, unlabeled)
     rows = sparse.vstack([positive, unlabeled])
-    scaler = StandardScaler(with_mean=False).fit(rows)
+    scale = function.features.scale
     label = np.repeat([1, 0], [200, 600])
-    plain = LogisticRegression(C=0.1, max_iter=1000).fit(scaler.transform(rows), label)
-    odds = plain.decision_function(scaler.transform(unlabeled)) + np.log(3)
+    plain = LogisticRegression(C=0.1, max_iter=1000).fit(rows / scale, label)
+    odds = plain.decision_function(unlabeled / scale) + np.log(3)
     assert_allclose(function.log_ratio(unlabeled), odds, atol=1e-3)
+    assert ((rows / scale) ** 2).sum() / 800 == pytest.approx(5)  # the mean squared length of a row
     assert_allclose(function.log_ratio(unlabeled.toarray()), function.log_ratio(unlabeled), atol=1e-12)
+
+
+def texts(seed):
+    """Words of 600 texts, most of them rare; 20 frequent ones are more frequent in half of the texts."""
+    rng = np.random.default_rng(seed)
+    y = np.arange(600) % 2 == 0
+    X = rng.random((600, 3000)) < np.repeat([0.1, 0.005], [20, 2980])
+    X[y, :20] |= rng.random((300, 20)) < 0.07
+    return sparse.csr_array(X.astype(float)), y
+
+
+def auc_of_linear(X, y, new, truth):
+    labelled = y & (np.arange(len(y)) % 4 == 0)
+    return roc_auc_score(truth, LinearRatio().fit_ratio(X[labelled], X[~labelled]).log_ratio(new))
+
+
+def test_rare_words_are_not_louder_than_frequent_ones():
+    (X, y), (new, truth) = texts(0), texts(1)
+    plain = LogisticRegression().fit(X, y & (np.arange(len(y)) % 4 == 0))
+    auc_of_plain = roc_auc_score(truth, plain.decision_function(new))
+    assert auc_of_linear(X, y, new, truth) > auc_of_plain > 0.58
+
+
+def test_a_column_of_another_unit_does_not_hide_the_others():
+    (X, y), (new, truth) = texts(0), texts(1)
+    amount = 1e4 * np.random.default_rng(2).random((600, 1))
+    more = sparse.hstack([X, amount], format="csr")
+    more_new = sparse.hstack([new, amount], format="csr")
+    assert auc_of_linear(more, y, more_new, truth) > auc_of_linear(X, y, new, truth) - 0.02
+
+
+def test_the_scale_of_cosines_is_no_row():
+    rng = np.random.default_rng(0)
+    for n_positive in (1, 30):
+        unlabeled = rng.random((1, 3))
+        model = FourierRatio(20, random_state=0).fit_ratio(rng.random((n_positive, 3)), unlabeled)
+        assert not np.isclose(model.cosines.scaling.shift, unlabeled[0]).any()
+
+
+def test_shared_cosines_are_those_of_the_rows(data):
+    pair = SamplePair(Sample(data.positive), Sample(data.unlabeled)).placed()
+    learner = FourierRatio(50)
+    shared = learner.share(pair, np.random.default_rng(0), fits=5)
+    part = pair.take(np.arange(0, 200, 2), np.arange(300))
+    known = Sample(data.positive[:7] + 1)
+    part = SamplePair(part.positive.joined(known), part.unlabeled)
+    assert_array_equal(
+        shared.features(part, linear=False), shared.cosines.features(part.stacked(), linear=False)
+    )

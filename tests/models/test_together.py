@@ -18,7 +18,7 @@ from drpu.models.auto import AutoRatio, Size
 from drpu.models.boosted import ForestRatio
 from drpu.models.choices import AUTO
 from drpu.models.crossfit import Folds
-from drpu.models.trees import FEW_ROWS
+from drpu.models.ensembles import FEW_ROWS
 
 COLUMNS = 6
 
@@ -136,7 +136,7 @@ def test_what_is_prepared_for_scoring_is_not_pickled(fitted):
 def chosen_learners(folds, weighted=False):
     X, y = labelled()
     pair = SamplePair(Sample(X[y == 1]), Sample(X[y == 0]))
-    size = Size(trees=True, weighted=weighted, many_rows=False, linear=False)
+    size = Size(trees=True, weighted=weighted, linear=False)
     return [one._choose(pair, [5, 6, 7], size) for one in AutoRatio().for_folds(pair, folds)]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, NamedTuple, Self
@@ -20,7 +20,8 @@ from drpu._samples import Sample, SamplePair, is_sparse, n_rows
 from drpu.exceptions import DataError, ParameterError
 from drpu.models.boosted import BoostedFunction, BoostedRatio, ForestRatio
 from drpu.models.choices import AUTO
-from drpu.models.fourier import FourierRatio, LinearRatio
+from drpu.models.ensembles import TreeFunction, TreesTogether
+from drpu.models.fourier import FourierRatio, LinearRatio, SharedCosines
 from drpu.models.graphs import Graph, onnx_indicators
 from drpu.models.learner import (
     Accepts,
@@ -33,7 +34,7 @@ from drpu.models.learner import (
     within_limits,
 )
 from drpu.models.splits import TrainAndHeld, hold_out
-from drpu.models.trees import TreeFunction, TreesTogether, category_columns
+from drpu.models.trees import SharedBins, category_columns
 from drpu.tables.encoder import Indicators
 from drpu.tables.values import smooth_medians
 
@@ -74,6 +75,14 @@ class Filling:
             return X
         return self.indicators(X)
 
+    def same(self, other: Filling) -> bool:
+        """Whether rows get the same form from both."""
+        if self is other:
+            return True
+        if not np.array_equal(self.medians, other.medians):
+            return False
+        return self.indicators == other.indicators
+
     def _without_gaps(self, X: Rows) -> Rows:
         if not is_sparse(X):
             return np.where(np.isnan(X), self.medians, X)
@@ -86,7 +95,7 @@ class Filling:
         return SamplePair(self._sample(pair.positive, taker), self._sample(pair.unlabeled, taker))
 
     def _sample(self, sample: Sample, taker: Accepts) -> Sample:
-        return Sample(self.rows(sample.rows, taker), sample.weight)
+        return replace(sample, rows=self.rows(sample.rows, taker))
 
 
 @kept("average")
@@ -138,41 +147,16 @@ class Average(Function):
         return f"log-ratio of {' + '.join(terms)}"
 
     def _score(self, X: Rows) -> FloatArray:
-        return self._sum(X, has_gaps(X), iter([tree.score(X) for tree in self._trees]))
+        return self._alone.scores(X)[:, 0]
 
     @cached_property
-    def _trees(self) -> list[TreeFunction]:
-        return [member for member in self.members if isinstance(member, TreeFunction)]
-
-    def _sum(self, X: Rows, gaps: bool, tree_scores: Iterator[FloatArray]) -> FloatArray:
-        """The weighted sum of the members' scores; those of the trees are given in their order."""
-        total: Any = self.constant
-        for weight, member in zip(self.weights.tolist(), self.members, strict=True):
-            if isinstance(member, TreeFunction):
-                scores = next(tree_scores)
-            else:
-                scores = member.score(self.filling.rows(X, member, gaps))
-            total = total + weight * scores
-        return np.asarray(total)
+    def _alone(self) -> AveragesTogether:
+        return AveragesTogether([self])
 
     @classmethod
     def together(cls, functions: Sequence[Self]) -> Scorer:
-        """The scores of several functions; all trees are scored with one call of LightGBM."""
-        trees: list[TreeFunction] = []
-        for function in functions:
-            trees += function._trees
-        trees_together = TreesTogether(trees) if trees else None
-
-        def scores(X: Rows) -> FloatArray:
-            gaps = has_gaps(X)
-            tree_scores: list[FloatArray] = []
-            if trees_together is not None:
-                tree_scores = trees_together.columns(X)
-            remaining = iter(tree_scores)
-            sums = np.array([function._sum(X, gaps, remaining) for function in functions])
-            return within_limits(np.ascontiguousarray(sums.T))
-
-        return scores
+        """The scores of several functions; what their members have in common is computed once."""
+        return AveragesTogether(functions).scores
 
     def contributions(self, X: Rows) -> FloatArray:
         """Contributions of the columns in the trees; the last has the smooth score, too."""
@@ -205,6 +189,68 @@ class Average(Function):
         return graph.op("Add", graph.op("Mul", mean, float(self.weights.sum())), self.constant)
 
 
+class AveragesTogether:
+    """Scores of several averages: all trees are scored at once, and all members of other kinds."""
+
+    def __init__(self, functions: Sequence[Average]) -> None:
+        self._functions = list(functions)
+        trees: list[TreeFunction] = []
+        self._groups: list[_Group] = []
+        # for each member of each function, its group (None: the trees) and its place there
+        self._places: list[list[tuple[_Group | None, int]]] = []
+        for function in functions:
+            places: list[tuple[_Group | None, int]] = []
+            for member in function.members:
+                if isinstance(member, TreeFunction):
+                    places.append((None, len(trees)))
+                    trees.append(member)
+                    continue
+                group = self._group_of(member, function.filling)
+                places.append((group, len(group.members)))
+                group.members.append(member)
+            self._places.append(places)
+        self._trees = TreesTogether(trees) if trees else None
+
+    def _group_of(self, member: Function, filling: Filling) -> _Group:
+        """The group of members of one kind that get the same rows; a new one if there is none."""
+        for group in self._groups:
+            if type(group.members[0]) is type(member) and group.filling.same(filling):
+                return group
+        self._groups.append(_Group(filling, []))
+        return self._groups[-1]
+
+    def scores(self, X: Rows) -> FloatArray:
+        """Scores of checked rows, (rows, functions)."""
+        gaps = has_gaps(X)
+        columns: dict[_Group | None, Sequence[FloatArray]] = {}
+        if self._trees is not None:
+            columns[None] = self._trees.columns(X)
+        for smooth in self._groups:
+            rows = smooth.filling.rows(X, smooth.members[0], gaps)
+            columns[smooth] = list(smooth.scorer(rows).T)
+        sums = np.empty((n_rows(X), len(self._functions)))
+        for i, function in enumerate(self._functions):
+            total: Any = function.constant
+            for weight, (group, place) in zip(
+                function.weights.tolist(), self._places[i], strict=True
+            ):
+                total = total + weight * columns[group][place]
+            sums[:, i] = total
+        return within_limits(sums)
+
+
+@dataclass(frozen=True, eq=False)
+class _Group:
+    """Members of one kind that get rows of the same form."""
+
+    filling: Filling
+    members: list[Function]
+
+    @cached_property
+    def scorer(self) -> Scorer:
+        return type(self.members[0]).together(self.members)
+
+
 def has_gaps(X: Rows) -> bool:
     """Whether any value is missing."""
     values = X.data if is_sparse(X) else X
@@ -227,7 +273,6 @@ class Size:
 
     trees: bool  # whether there are enough positives for trees, and not too many columns
     weighted: bool  # whether there are enough positives to determine the weights of the members
-    many_rows: bool  # whether there are so many rows that trees have to be small
     linear: bool
 
     @classmethod
@@ -242,7 +287,6 @@ class Size:
         return cls(
             trees=positives >= AUTO.few_positives and not wide,
             weighted=weighted,
-            many_rows=len(pair) > AUTO.many_rows,
             linear=weighted and len(pair.unlabeled) >= AUTO.linear_rows,
         )
 
@@ -257,7 +301,15 @@ class Fold(NamedTuple):
 
     number: int
     folds: int
+
+
+@dataclass(frozen=True, eq=False)
+class Shared:
+    """What fits to parts of the same samples have in common; labels do not determine it."""
+
     filling: Filling
+    cosines: SharedCosines | None = None
+    bins: SharedBins | None = None
 
 
 class AutoRatio(RatioLearner):
@@ -309,6 +361,7 @@ class AutoRatio(RatioLearner):
 
     _fold: Fold | None = None
     _size: Size | None = None
+    _shared: Shared | None = None
 
     def __init__(
         self, *, categories: Sequence[int] = (), n_jobs: int = 1, random_state: Any = None
@@ -326,7 +379,10 @@ class AutoRatio(RatioLearner):
         split = TrainAndHeld(pair, None)
         if size.weighted:
             split = _hold_out_for_weights(pair, seeds[0])
-        filling = self._filling(pair, seeds[0]) if self._fold is None else self._fold.filling
+        if self._shared is None:
+            filling = self._filling(pair, seeds[0])
+        else:
+            filling = self._shared.filling
 
         learners = self._choose(split.train, seeds, size)
         start = np.ones(len(learners))
@@ -344,18 +400,36 @@ class AutoRatio(RatioLearner):
         used_members = tuple(members[i] for i in used)
         return Average(used_members, weights.members[used], weights.constant, filling)
 
+    def prepared(self, pair: SamplePair, fits: int) -> Self:
+        """A copy that has medians, indicators, bins of columns and cosines for all fits."""
+        if fits == 1:
+            return self
+        self._check_categories(pair)
+        copy: Self = clone(self)
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        filling = self._filling(pair, seed)
+        size = Size.of(pair)
+        bins = None
+        if size.trees:
+            bins = SharedBins(pair, category_columns(self.categories, len(filling.medians)))
+        cosines = None
+        if not is_sparse(pair.positive.rows):
+            smooth = FourierRatio()
+            rng = np.random.default_rng(seed)
+            cosines = smooth.share(filling.pair(pair, smooth), rng, fits=fits)
+        copy._shared = Shared(filling, cosines, bins)
+        return copy
+
     def for_folds(self, pair: SamplePair, folds: int) -> list[Self]:
-        """Copies that have fewer trees each, and the same medians and indicators."""
+        """Copies that have fewer trees each, and share what labels do not determine."""
         copies = super().for_folds(pair, folds)
         if folds == 1:
             return copies
-        self._check_categories(pair)
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        filling = self._filling(pair, seed)
         size = Size.of(pair, folds)
         for number, copy in enumerate(copies):
-            copy._fold = Fold(number, folds, filling)
+            copy._fold = Fold(number, folds)
             copy._size = size
+            copy._shared = self._shared
         return copies
 
     def for_labels(self, pair: SamplePair, folds: int) -> Self | None:
@@ -368,6 +442,7 @@ class AutoRatio(RatioLearner):
             return None
         copy: Self = clone(self)
         copy._size = Size.of(pair, folds)
+        copy._shared = self._shared
         return copy
 
     def _check_categories(self, pair: SamplePair) -> None:
@@ -397,12 +472,17 @@ class AutoRatio(RatioLearner):
         smooth: RatioLearner = LinearRatio()
         if not is_sparse(pair.positive.rows):
             smooth = FourierRatio(linear=size.linear, random_state=seeds[0])
+            if self._shared is not None:
+                smooth.shared = self._shared.cosines
         if not size.trees:
             return [smooth]
         forest = ForestRatio(categories=self.categories, n_jobs=self.n_jobs, random_state=seeds[1])
         boosted = BoostedRatio(
             categories=self.categories, n_jobs=self.n_jobs, random_state=seeds[2]
         )
+        if self._shared is not None:
+            forest.bins = self._shared.bins
+            boosted.bins = self._shared.bins
         if size.weighted:  # fewer and larger trees, which are faster to score
             rows = min(len(pair.positive), AUTO.forest_rows)
             rows += min(len(pair.unlabeled), AUTO.forest_rows)
@@ -410,7 +490,7 @@ class AutoRatio(RatioLearner):
             forest.set_params(
                 n_trees=AUTO.forest_trees, most_rows=AUTO.forest_rows, min_leaf=min_leaf
             )
-        elif size.many_rows:
+        else:
             forest.set_params(most_leaves=AUTO.most_leaves)
         if self._fold is not None:
             # Trees of different folds make different errors.

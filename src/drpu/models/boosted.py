@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
@@ -16,13 +16,14 @@ from drpu._codec import Number, kept
 from drpu._samples import SamplePair
 from drpu.exceptions import ParameterError
 from drpu.models.choices import BOOSTED, Growth
+from drpu.models.ensembles import TreeFunction
 from drpu.models.graphs import Graph
 from drpu.models.learner import RatioLearner
 from drpu.models.risks import bregman_risk
 from drpu.models.splits import TrainAndHeld, hold_out
 from drpu.models.trees import (
     MOST_TREES,
-    TreeFunction,
+    SharedBins,
     Trees,
     category_columns,
     category_settings,
@@ -129,6 +130,9 @@ class BoostedRatio(RatioLearner):
     n_jobs: int = 1
     random_state: Any = None
 
+    # set for fits to parts of the same samples
+    bins: SharedBins | None = field(default=None, init=False)
+
     def fit_checked(self, pair: SamplePair, holdout: SamplePair | None = None) -> BoostedFunction:
         """The density ratio of checked samples."""
         self._check_parameters()
@@ -168,6 +172,7 @@ class BoostedRatio(RatioLearner):
             column_share=self.column_share or growth.column_share,
             early_stopping=False,
         )
+        copy.bins = self.bins
         return copy
 
     def _check_parameters(self) -> None:
@@ -206,6 +211,7 @@ class BoostedRatio(RatioLearner):
             "feature_fraction": self.column_share or growth.column_share,
             "max_bin": 63,
             "feature_pre_filter": False,
+            "data_random_seed": 1,  # that of bins does not depend on the seed
             "metric": "None",
             "seed": seed,
             "num_threads": tree_threads(self.n_jobs),
@@ -220,7 +226,7 @@ class BoostedRatio(RatioLearner):
         import lightgbm
 
         settings = settings | self._leaf_settings(pair)
-        data = tree_data(pair, settings, self._category_columns(pair))
+        data = self._data(pair, settings)
         return lightgbm.train(settings, data, rounds, keep_training_booster=True)
 
     def _grow_until_stopped(
@@ -230,13 +236,12 @@ class BoostedRatio(RatioLearner):
         import lightgbm
 
         settings = settings | self._leaf_settings(pair)
-        columns = self._category_columns(pair)
-        data = tree_data(pair, settings, columns)
+        data = self._data(pair, settings)
         trees = lightgbm.train(
             settings,
             data,
             rounds,
-            valid_sets=[tree_data(held, settings, columns, reference=data)],
+            valid_sets=[self._data(held, settings, reference=data)],
             feval=_held_out_risk(pair, held),
             callbacks=[lightgbm.early_stopping(BOOSTED.patience, verbose=False)],
             keep_training_booster=True,
@@ -247,8 +252,11 @@ class BoostedRatio(RatioLearner):
         min_leaf = self.min_leaf or max(1, min(BOOSTED.min_leaf, len(pair) // 20))
         return {"min_data_in_leaf": min_leaf}
 
-    def _category_columns(self, pair: SamplePair) -> Any:
-        return category_columns(self.categories, pair.positive.rows.shape[1])
+    def _data(self, pair: SamplePair, settings: dict[str, Any], reference: Any = None) -> Any:
+        if self.bins is not None:
+            return self.bins.data(pair, settings)
+        columns = category_columns(self.categories, pair.positive.rows.shape[1])
+        return tree_data(pair, settings, columns, reference=reference)
 
     def _function(
         self, trees: Any, rounds: int, trained_on: SamplePair, risk: float = np.nan
@@ -339,6 +347,9 @@ class ForestRatio(RatioLearner):
     n_jobs: int = 1
     random_state: Any = None
 
+    # set for fits to parts of the same samples
+    bins: SharedBins | None = field(default=None, init=False)
+
     def fit_checked(self, pair: SamplePair, holdout: SamplePair | None = None) -> ForestFunction:
         """The density ratio of checked samples."""
         import lightgbm
@@ -352,10 +363,14 @@ class ForestRatio(RatioLearner):
             unlabeled = pair.unlabeled.at_most(self.most_rows, rng)
             pair = SamplePair(positive, unlabeled)
             settings |= self._settings(len(pair), columns)
-        data = tree_data(pair, settings, category_columns(self.categories, columns))
+        if self.bins is None:
+            data = tree_data(pair, settings, category_columns(self.categories, columns))
+        else:
+            data = self.bins.data(pair, settings)
         # The booster is kept, because LightGBM would write and read it again to free its rows.
         grown = lightgbm.train(settings, data, self.n_trees, keep_training_booster=True)
         trees = Trees.from_lightgbm(grown.model_to_string(), columns, averaged=True)
+        trees = trees.with_constant(pair.labelled_fraction)  # LightGBM writes 0 for such trees
         return ForestFunction(trees, pair.log_odds(), n_jobs=self.n_jobs)
 
     def _check_parameters(self) -> None:
@@ -366,7 +381,7 @@ class ForestRatio(RatioLearner):
 
     def _settings(self, rows: int, columns: int) -> dict[str, Any]:
         columns_at_node = max(np.sqrt(columns), min(columns, 5))  # that a split chooses from
-        columns_in_tree = min(columns, max(4 * columns_at_node, 16))
+        columns_in_tree = min(columns, max(2 * columns_at_node, 10))
         min_leaf = self.min_leaf or max(2, rows // 500)
         leaves = max(8, rows // min_leaf)
         if self.most_leaves is not None:
@@ -385,6 +400,7 @@ class ForestRatio(RatioLearner):
             "max_bin": 31,
             "min_data_in_bin": 1,
             "feature_pre_filter": False,
+            "data_random_seed": 1,  # that of bins does not depend on the seed
             "seed": int(check_random_state(self.random_state).randint(2**31 - 1)),
             "num_threads": tree_threads(self.n_jobs),
             "deterministic": True,

@@ -20,7 +20,6 @@ class AutoChoices:
     enough_positives: int = 1000  # members are weighted from this number of positives on
     wide: int = 1000  # sparse rows with more columns get a linear fit only
     linear_rows: int = 50_000  # unlabeled rows from which on the smooth member has a linear part
-    many_rows: int = 5000  # with more rows the forest has smaller trees, which are scored faster
     forest_weight: float = 2.0  # in the average: the forest is the best member for few positives
     most_leaves: int = 64  # of averaged trees: more add to the time of a score, not its accuracy
 
@@ -79,12 +78,20 @@ class FourierChoices:
 
     most_rows: int = 20_000  # of either sample that are fitted at a time: their features are large
     most_fits: int = 8  # fits to other rows, whose coefficients are averaged
-    exact_rows: int = 10_000  # the fit is computed in float64 up to this number of rows
+    shared_rows: int = 20_000  # up to this number of rows, all folds share their features
     narrow: float = 0.4  # smallest width, in median distances between rows
     wide: float = 1.5  # largest width
     far: float = 3.0  # columns are clipped at this number of standard deviations
     length: float = 30.0  # squared length of a row of cosines; with C it sets the shrinkage
     linear_columns: int = 300  # with more columns the fit of a linear part would be slow
+
+
+@dataclass(frozen=True, slots=True)
+class LinearChoices:
+    """Numbers of the linear fit to sparse rows: ``python -m benchmarks.text --data FOLDER``."""
+
+    frequent: float = 0.9  # share of the entries in columns with at most the least deviation
+    length: float = 5.0  # mean squared length of a row; with C it sets the shrinkage
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,5 +125,6 @@ BOOSTED = BoostedChoices(
     most=Growth(rounds=2000, learning_rate=0.05, leaves=64, column_share=1.0),
 )
 FOURIER = FourierChoices()
+LINEAR = LinearChoices()
 KERNEL = KernelChoices()
 JOBS = JobChoices()

@@ -383,7 +383,7 @@ def cross_fit(
     if len(splits) == 1 and getattr(learner, "n_jobs", None) == 1:
         threads = threads_of_one_fit(jobs, [pair.positive.rows, pair.unlabeled.rows])
         learner = clone(learner).set_params(n_jobs=threads)
-    rows = _Rows(pair, splits, known)
+    rows = _Rows(pair.placed(), splits, known)
     if known is None or min(known.n_negative, len(pair.positive)) < FEWEST_KNOWN:
         learner = learner.prepared(pair, len(splits))
         with rest():
@@ -526,7 +526,7 @@ def held_scores(
     positive = np.zeros(len(pair.positive))
     unlabeled = np.zeros(len(pair.unlabeled))
     for repeat in range(repeats):
-        rows = _Rows(pair, draw_splits(pair, folds, rng), None)
+        rows = _Rows(pair.placed(), draw_splits(pair, folds, rng), None)
         if not rows.splits:
             return np.empty(0), np.empty(0)
         with rest(1 / (repeats - repeat)):

@@ -6,10 +6,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import KW_ONLY, dataclass
-from typing import Annotated, Any, ClassVar
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 
 from drpu._arrays import FloatArray, IntArray, Rows
@@ -17,9 +20,10 @@ from drpu._checks import check_integer, check_random_state, check_real
 from drpu._codec import Array, Number, kept
 from drpu._samples import Sample, SamplePair, is_sparse, n_rows
 from drpu.exceptions import DataError
-from drpu.models.choices import FOURIER
+from drpu.models.choices import FOURIER, LINEAR
 from drpu.models.features import (
     MEANS,
+    MIN_ROWS,
     Basis,
     Scaling,
     median_distance,
@@ -28,7 +32,7 @@ from drpu.models.features import (
     standardised,
 )
 from drpu.models.graphs import Graph
-from drpu.models.learner import Function, RatioLearner
+from drpu.models.learner import Function, RatioLearner, Scorer, within_limits
 
 # -- random cosines -------------------------------------------------------------------------------
 
@@ -76,6 +80,20 @@ class Cosines:
         """Factor of the columns as features: a row of them is as long as a row of cosines."""
         return math.sqrt(self.length / self.n_columns)
 
+    def same(self, other: Cosines) -> bool:
+        """Whether the other cosines are the same functions of rows."""
+        if self is other:
+            return True
+        pairs = (
+            (self.frequencies, other.frequencies),
+            (self.phase, other.phase),
+            (self.scaling.shift, other.scaling.shift),
+            (self.scaling.scale, other.scaling.scale),
+            (self.far, other.far),
+            (self.length, other.length),
+        )
+        return all(np.array_equal(first, second) for first, second in pairs)
+
     @property
     def step(self) -> float:
         """Standardised values are rounded to multiples of this step."""
@@ -99,14 +117,21 @@ class Cosines:
         angles += self.phase
         return np.asarray(angles)
 
-    def features(self, X: Rows, *, linear: bool, dtype: type) -> FloatArray:
-        """Cosines of all rows, and the columns themselves if ``linear``, computed in chunks."""
+    def features(self, X: Rows, *, linear: bool) -> NDArray[np.float32]:
+        """Cosines of all rows, and the columns themselves if ``linear``, computed in chunks.
+
+        Like those of scores they are computed in float32.
+        """
         columns = self.n_columns if linear else 0
-        features: FloatArray = np.empty((n_rows(X), self.size + columns), dtype=dtype)
+        features = np.empty((n_rows(X), self.size + columns), dtype=np.float32)
+        buffer = np.empty((min(_CHUNK, len(features)), self.size))
         for start in range(0, len(features), _CHUNK):
             chunk = slice(start, start + _CHUNK)
             Z = self.standardised(X[chunk])
-            features[chunk, : self.size] = self.amplitude * np.cos(self.angles(Z))
+            waves = features[chunk, : self.size]
+            waves[:] = self.angles(Z, out=buffer[: len(Z)])
+            np.cos(waves, out=waves)
+            waves *= np.float32(self.amplitude)
             if linear:
                 features[chunk, self.size :] = self.column_factor * Z
         return features
@@ -141,26 +166,27 @@ class FourierFunction(Function):
         return f"a smooth fit of {self.cosines.size} cosines"
 
     def _score(self, X: Rows) -> FloatArray:
-        weights = self.coef * self.cosines.amplitude
-        scores = np.empty(n_rows(X))
-        # One pair of buffers for all chunks: new memory would cost more than the cosines.
-        wide_buffer = np.empty((min(_CHUNK, len(scores)), self.cosines.size))
-        single_buffer = np.empty_like(wide_buffer, dtype=np.float32)
-        for start in range(0, len(scores), _CHUNK):
-            chunk = slice(start, start + _CHUNK)
-            rows = X[chunk]
-            waves = wide_buffer[: len(rows)]
-            angles = single_buffer[: len(rows)]
-            # Cosines are many times faster in float32, which changes the sum by about 1e-6. einsum
-            # sums a row in the same order in every batch, which a matrix product does not
-            # guarantee.
-            Z = self.cosines.standardised(rows)
-            angles[:] = self.cosines.angles(Z, out=waves)
-            waves[:] = np.cos(angles, out=angles)
-            scores[chunk] = np.einsum("ij,j->i", waves, weights)
-            if self.linear is not None:
-                scores[chunk] += np.einsum("ij,j->i", Z, self.linear)
-        return scores + self.intercept
+        return _scores_of([self], X)[:, 0]
+
+    @classmethod
+    def together(cls, functions: Sequence[Self]) -> Scorer:
+        """The scores of several functions; cosines that they have in common are computed once."""
+        groups: list[list[int]] = []
+        for i, function in enumerate(functions):
+            for group in groups:
+                if functions[group[0]].cosines.same(function.cosines):
+                    group.append(i)
+                    break
+            else:
+                groups.append([i])
+
+        def scores(X: Rows) -> FloatArray:
+            columns = np.empty((n_rows(X), len(functions)))
+            for group in groups:
+                columns[:, group] = _scores_of([functions[i] for i in group], X)
+            return within_limits(columns)
+
+        return scores
 
     def onnx(self, graph: Graph, X: str) -> str:
         """Add the log-ratios of the rows ``X`` to the graph."""
@@ -179,6 +205,32 @@ class FourierFunction(Function):
         if self.linear is None:
             return total
         return op("Add", total, op("MatMul", z, self.linear[:, None]))
+
+
+def _scores_of(functions: Sequence[FourierFunction], X: Rows) -> FloatArray:
+    """The scores of functions of the same cosines, (rows, functions)."""
+    cosines = functions[0].cosines
+    weights = [function.coef * cosines.amplitude for function in functions]
+    scores = np.empty((n_rows(X), len(functions)))
+    # One pair of buffers for all chunks: new memory would cost more than the cosines.
+    wide_buffer = np.empty((min(_CHUNK, len(scores)), cosines.size))
+    single_buffer = np.empty_like(wide_buffer, dtype=np.float32)
+    for start in range(0, len(scores), _CHUNK):
+        chunk = slice(start, start + _CHUNK)
+        rows = X[chunk]
+        waves = wide_buffer[: len(rows)]
+        angles = single_buffer[: len(rows)]
+        # Cosines are many times faster in float32, which changes the sum by about 1e-6. einsum
+        # sums a row in the same order in every batch, which a matrix product does not guarantee.
+        Z = cosines.standardised(rows)
+        angles[:] = cosines.angles(Z, out=waves)
+        waves[:] = np.cos(angles, out=angles)
+        for i, function in enumerate(functions):
+            sums = np.einsum("ij,j->i", waves, weights[i])
+            if function.linear is not None:
+                sums += np.einsum("ij,j->i", Z, function.linear)
+            scores[chunk, i] = sums + function.intercept
+    return scores
 
 
 @dataclass(eq=False, repr=False)
@@ -200,48 +252,98 @@ class FourierRatio(RatioLearner):
     linear: bool = False  # whether columns are features, too; with few rows, this can add errors
     random_state: Any = None
 
+    # set for fits to parts of the same samples
+    shared: SharedCosines | None = field(default=None, init=False)
+
     def fit_checked(self, pair: SamplePair, holdout: SamplePair | None = None) -> FourierFunction:
         """The density ratio of checked samples."""
-        size = check_integer("n_features", self.n_features, low=1)
+        check_integer("n_features", self.n_features, low=1)
         check_real("C", self.C, low=1e-12)
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
-        unlabeled = pair.unlabeled.at_most(FOURIER.most_rows, rng)
-        cosines = _draw_cosines(unlabeled, size, rng)
-
-        positive = pair.positive.at_most(FOURIER.most_rows, rng)
-        coef, intercept = self._fit_part(cosines, SamplePair(positive, unlabeled))
-        coefs = [coef]
-        intercepts = [intercept]
+        shared = self.shared
+        if shared is None:
+            shared = self.share(pair, rng, fits=1)
+        cosines = shared.cosines
         n_fits = min(FOURIER.most_fits, len(pair.unlabeled) // FOURIER.most_rows)
-        while len(coefs) < n_fits:
+        coefs = []
+        intercepts = []
+        for _ in range(max(n_fits, 1)):
             positive = pair.positive.at_most(FOURIER.most_rows, rng)
             unlabeled = pair.unlabeled.at_most(FOURIER.most_rows, rng)
-            coef, intercept = self._fit_part(cosines, SamplePair(positive, unlabeled))
+            coef, intercept = self._fit_part(shared, SamplePair(positive, unlabeled))
             coefs.append(coef)
             intercepts.append(intercept)
 
         mean = np.mean(coefs, axis=0)
         linear = None
-        if len(mean) > size:
-            linear = mean[size:] * cosines.column_factor
-        return FourierFunction(cosines, mean[:size], float(np.mean(intercepts)), linear)
+        if len(mean) > cosines.size:
+            linear = mean[cosines.size :] * cosines.column_factor
+        return FourierFunction(cosines, mean[: cosines.size], float(np.mean(intercepts)), linear)
 
-    def _fit_part(self, cosines: Cosines, pair: SamplePair) -> tuple[FloatArray, float]:
-        """Coefficients and the intercept of the log-ratio; of many rows with half the memory."""
-        linear = self.linear and cosines.n_columns <= FOURIER.linear_columns
-        dtype = np.float64 if len(pair) <= FOURIER.exact_rows else np.float32
-        features = cosines.features(pair.stacked(), linear=linear, dtype=dtype)
+    def share(self, pair: SamplePair, rng: np.random.Generator, *, fits: int) -> SharedCosines:
+        """Random cosines for so many fits to parts of these samples."""
+        cosines = _draw_cosines(pair, self.n_features, rng)
+        if fits == 1 or self.linear or len(pair) > FOURIER.shared_rows:
+            return SharedCosines(cosines)
+        positive = cosines.features(pair.positive.rows, linear=False)
+        return SharedCosines(cosines, positive, cosines.features(pair.unlabeled.rows, linear=False))
+
+    def _fit_part(self, shared: SharedCosines, pair: SamplePair) -> tuple[FloatArray, float]:
+        """Coefficients and the intercept of the log-ratio."""
+        linear = self.linear and shared.cosines.n_columns <= FOURIER.linear_columns
+        features = shared.features(pair, linear=linear)
         regression = LogisticRegression(C=self.C, max_iter=200, tol=1e-3)
         regression.fit(features, pair.flags(), sample_weight=pair.weights())
-        return regression.coef_[0], float(regression.intercept_[0]) - pair.log_odds()
+        coef = regression.coef_[0].astype(np.float64)
+        return coef, float(regression.intercept_[0]) - pair.log_odds()
 
 
-def _draw_cosines(unlabeled: Sample, size: int, rng: np.random.Generator) -> Cosines:
+@dataclass(frozen=True, eq=False)
+class SharedCosines:
+    """Cosines for several fits to parts of two samples; no label is used.
+
+    ``positive``, ``unlabeled``: The cosines of the rows of both samples, if there are few rows.
+    """
+
+    cosines: Cosines
+    positive: NDArray[np.float32] | None = None
+    unlabeled: NDArray[np.float32] | None = None
+
+    def features(self, pair: SamplePair, *, linear: bool) -> NDArray[np.float32]:
+        """Features of a part of the samples, whose rows have places in them."""
+        if self.positive is None or self.unlabeled is None or linear:
+            return self.cosines.features(pair.stacked(), linear=linear)
+        features = np.empty((len(pair), self.cosines.size), dtype=np.float32)
+        n_positive = len(pair.positive)
+        self._fill(features[:n_positive], pair.positive, self.positive)
+        self._fill(features[n_positive:], pair.unlabeled, self.unlabeled)
+        return features
+
+    def _fill(
+        self, features: NDArray[np.float32], sample: Sample, known: NDArray[np.float32]
+    ) -> None:
+        """Copy the cosines of rows that have a place, and compute those of others."""
+        place = sample.place
+        if place is None:
+            place = np.full(len(sample), -1)
+        np.take(known, place, axis=0, out=features, mode="clip")
+        others = np.flatnonzero(place < 0)
+        if others.size:
+            features[others] = self.cosines.features(sample.rows[others], linear=False)
+
+
+def _draw_cosines(pair: SamplePair, size: int, rng: np.random.Generator) -> Cosines:
     """Random cosines, whose widths are spread around the median distance of unlabeled rows."""
-    scaling = Scaling.of(unlabeled.rows, unlabeled.weight)
-    typical = median_distance(unlabeled.rows, scaling, rng)
+    sample = pair.unlabeled.at_most(FOURIER.most_rows, rng)
+    if len(sample) < MIN_ROWS:
+        sample = sample.joined(pair.positive.at_most(FOURIER.most_rows, rng))
+    rows = sample.rows
+    scaling = Scaling.none(rows.shape[1])
+    if len(sample) >= MIN_ROWS:
+        scaling = Scaling.of(rows, sample.weight)
+    typical = median_distance(rows, scaling, rng)
     width = typical * np.exp(rng.uniform(np.log(FOURIER.narrow), np.log(FOURIER.wide), size))
-    frequencies = rng.standard_normal((unlabeled.rows.shape[1], size)) / width
+    frequencies = rng.standard_normal((rows.shape[1], size)) / width
     phase = rng.uniform(0, 2 * np.pi, size)
     return Cosines(scaling, rounded_factor(frequencies), phase, FOURIER.far, FOURIER.length)
 
@@ -355,7 +457,9 @@ class LinearFunction(Function):
 class LinearRatio(RatioLearner):
     """Log-ratio linear in the columns, by logistic regression of P against U; for sparse rows.
 
-    Columns are divided by their standard deviations. Those of sparse rows are not centred.
+    Columns are divided by their standard deviations. Where these are smaller than those of frequent
+    columns, columns are divided by these instead: otherwise the rare words of texts would have the
+    largest values. Sparse rows are not centred.
     """
 
     fits_in_threads: ClassVar[bool] = True
@@ -366,7 +470,7 @@ class LinearRatio(RatioLearner):
         """The density ratio of checked samples."""
         check_real("C", self.C, low=1e-12)
         rows = pair.stacked()
-        scaling = Scaling.of(rows, None)
+        scaling = _bounded_scaling(rows)
         if is_sparse(rows):
             scaling = Scaling(np.zeros_like(scaling.shift), scaling.scale)
         scaled, _ = standardised(rows, scaling)
@@ -374,3 +478,26 @@ class LinearRatio(RatioLearner):
         regression.fit(scaled, pair.flags(), sample_weight=pair.weights())
         coef = regression.coef_[0] * np.sqrt(rows.shape[1])
         return LinearFunction(scaling, coef, float(regression.intercept_[0]) - pair.log_odds())
+
+
+def _bounded_scaling(rows: Rows) -> Scaling:
+    """Means and scales of the columns, such that rows have a certain mean squared length.
+
+    A scale is proportional to the standard deviation of the column, but not to less than that of
+    frequent columns; nor, as columns may have different units, than the usual size of values.
+    """
+    scaling = Scaling.of(rows, None)
+    entries = sparse.csr_array(rows)
+    width = int(rows.shape[1])
+    filled = np.bincount(entries.indices, minlength=width)  # entries of each column
+    squares = np.bincount(entries.indices, weights=entries.data**2.0, minlength=width)
+    used = np.flatnonzero(filled)
+    if not used.size:
+        return scaling
+    usual = np.median(np.sqrt(squares[used] / filled[used]))
+    order = used[np.argsort(scaling.scale[used])]
+    entries_below = np.cumsum(filled[order])
+    frequent = np.searchsorted(entries_below, LINEAR.frequent * entries_below[-1])
+    scale = np.maximum(scaling.scale, min(scaling.scale[order[frequent]], usual))
+    length = float((squares / scale**2).sum()) / n_rows(rows)
+    return Scaling(scaling.shift, scale * math.sqrt(length / LINEAR.length))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from abc import abstractmethod
+import math
+import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,12 +16,10 @@ from scipy import sparse
 
 from drpu._arrays import BoolArray, FloatArray, IntArray, Rows
 from drpu._checks import check_integer
-from drpu._codec import Array, Kept, NotKept, Number, Whole, kept
-from drpu._fork import threads_here
+from drpu._codec import Array, Kept, Whole, kept
 from drpu._samples import SamplePair, is_sparse
 from drpu.exceptions import ArtifactError, ClusterError, DataError, ParameterError
 from drpu.models.graphs import Graph
-from drpu.models.learner import Function, Scorer, within_limits
 
 
 def tree_rows(X: Rows) -> Rows:
@@ -31,6 +30,19 @@ def tree_rows(X: Rows) -> Rows:
 def tree_threads(n_jobs: int) -> int:
     """Number of threads as LightGBM counts them, where 0 is one for each core."""
     return 0 if n_jobs == -1 else n_jobs
+
+
+# Settings of a LightGBM data set, which have to be those of the one that it is a part of.
+_BIN_SETTINGS = (
+    "max_bin",
+    "min_data_in_bin",
+    "feature_pre_filter",
+    "num_threads",
+    "verbosity",
+    "force_col_wise",
+    "max_cat_to_onehot",
+    "data_random_seed",
+)
 
 
 def tree_data(
@@ -54,6 +66,52 @@ def tree_data(
         reference=reference,
         categorical_feature=categories,
     )
+
+
+class SharedBins:
+    """The columns of two samples, divided into bins once for several fits to parts of the samples.
+
+    Labels do not determine the bins.
+    """
+
+    def __init__(self, pair: SamplePair, categories: Any) -> None:
+        self._pair = pair
+        self._categories = categories
+        self._whole: dict[int, Any] = {}  # LightGBM data sets of all rows, by the number of bins
+        self._lock = threading.Lock()
+
+    def data(self, pair: SamplePair, settings: dict[str, Any]) -> Any:
+        """A part of the samples, whose rows have places in them, as a LightGBM data set."""
+        whole, bin_settings = self._data_of_all(settings)
+        rows = self._rows(pair)
+        if rows is None:
+            data = tree_data(pair, bin_settings, self._categories, reference=whole)
+            return data.construct()
+        part = whole.subset(rows.tolist()).construct()
+        weight = pair.unit_weights()
+        if weight is not None:
+            part.set_weight(weight)
+        return part
+
+    def _data_of_all(self, settings: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        bin_settings = {name: settings[name] for name in _BIN_SETTINGS if name in settings}
+        with self._lock:
+            key = int(settings["max_bin"])
+            if key not in self._whole:
+                data = tree_data(self._pair, bin_settings, self._categories)
+                self._whole[key] = data.construct()
+            return self._whole[key], bin_settings
+
+    def _rows(self, pair: SamplePair) -> IntArray | None:
+        """Places in both samples, ascending; None if some rows have none."""
+        positive = pair.positive.place
+        unlabeled = pair.unlabeled.place
+        if positive is None or unlabeled is None:
+            return None
+        rows = np.concatenate([positive, len(self._pair.positive) + unlabeled])
+        if (np.diff(rows) <= 0).any() or (positive < 0).any() or (unlabeled < 0).any():
+            return None
+        return rows
 
 
 def category_columns(categories: Sequence[int], columns: int) -> Any:
@@ -93,6 +151,8 @@ def category_settings(categories: Sequence[int]) -> dict[str, Any]:
 
 # -- trees ----------------------------------------------------------------------------------------
 
+_MANTISSA = 53  # bits of a float64
+_LEAST_EXPONENT = -900  # smaller sums are 0
 MOST_DEPTH = 1000  # most splits between root and leaf, to bound the time for a row
 MOST_TREES = 10_000  # LightGBM takes kilobytes for each, however small it is
 MOST_CODES = 2**16  # codes of a category are whole numbers below this, so a set has 2048 words
@@ -153,22 +213,22 @@ class Trees(Kept):
 
     def _check_children(self) -> None:
         """Raise unless splits and leaves form trees: each is reached once, after its parent."""
-        leaves_of_tree = self.leaves[self._tree_of_split]
+        leaves_of_tree = self.leaves[self.tree_of_split]
         for child in (self.left, self.right):
             inside = (child < leaves_of_tree - 1) & (~child < leaves_of_tree)
             _need(bool(inside.all()), "a child must be a split or a leaf of its tree")
-        children = self._children()
+        children = self.children()
         n_splits = len(self.feature)
         early = (children < n_splits) & (children <= np.arange(n_splits))
         _need(not early.any(), "a child must come after its parent")
         reached = np.bincount(children.ravel(), minlength=n_splits + len(self.value))
         reached[self._roots] += 1
         _need(bool((reached == 1).all()), "every split and leaf must be reached once")
-        depth = len(self._levels(children))
+        depth = len(self.levels(children))
         _need(depth <= MOST_DEPTH, f"a tree must not be deeper than {MOST_DEPTH} splits")
 
     def _check_categories(self) -> None:
-        sets = self.threshold[self._is_categorical]
+        sets = self.threshold[self.is_categorical]
         ranks = np.arange(len(self.bounds) - 1)
         _need(np.array_equal(sets, ranks), "each split on a category must have its own set")
         ends = self.bounds[[0, -1]].tolist() if len(self.bounds) else []
@@ -179,12 +239,13 @@ class Trees(Kept):
         _need(few_codes, f"the codes of categories must be below {MOST_CODES}")
 
     @property
-    def _is_categorical(self) -> BoolArray:
+    def is_categorical(self) -> BoolArray:
         """Whether each split is one on a category."""
         return np.asarray(self.decision & _CATEGORICAL == 1)
 
     @property
-    def _tree_of_split(self) -> IntArray:
+    def tree_of_split(self) -> IntArray:
+        """The tree of each split."""
         return np.repeat(np.arange(len(self)), self.leaves - 1)
 
     @cached_property
@@ -201,7 +262,7 @@ class Trees(Kept):
         leaf = len(self.feature) + self._leaf_start[:-1]
         return np.where(self.leaves > 1, self._split_start[:-1], leaf)
 
-    def _children(self) -> IntArray:
+    def children(self) -> IntArray:
         """Children among the splits and leaves of all trees, (2, splits)."""
         first_split = np.repeat(self._split_start[:-1], self.leaves - 1)
         first_leaf = np.repeat(self._leaf_start[:-1], self.leaves - 1)
@@ -209,7 +270,7 @@ class Trees(Kept):
         leaf = len(self.feature) + ~child + first_leaf
         return np.where(child >= 0, child + first_split, leaf)
 
-    def _levels(self, children: IntArray) -> list[IntArray]:
+    def levels(self, children: IntArray) -> list[IntArray]:
         """Splits of all trees by their depth; at most one level more than allowed."""
         n_splits = len(self.feature)
         levels: list[IntArray] = []
@@ -235,7 +296,7 @@ class Trees(Kept):
         # LightGBM numbers the sets of categories within a tree.
         first_set = np.cumsum(n_sets) - n_sets
         threshold[decision & _CATEGORICAL == 1] += np.repeat(first_set, n_sets)
-        trees = cls(
+        return cls(
             leaves=_joined_numbers(fields, "num_leaves", np.int32),
             feature=_joined_numbers(fields, "split_feature", np.int32),
             threshold=threshold,
@@ -249,24 +310,53 @@ class Trees(Kept):
             n_columns=n_columns,
             averaged=averaged,
         )
-        trees.__dict__["booster"] = _booster(text)  # faster than to write the text again
-        return trees
+
+    def with_constant(self, value: float) -> Self:
+        """The same trees; those without a split have this value."""
+        alone = np.repeat(self.leaves == 1, self.leaves)
+        if not alone.any():
+            return self
+        return replace(self, value=np.where(alone, value, self.value))
 
     def text(self) -> str:
         """The trees as LightGBM reads them."""
-        return _model_text(self.blocks(), self.n_columns, averaged=self.averaged)
+        return _model_text(self.blocks(), self.n_columns)
+
+    @cached_property
+    def exact_value(self) -> FloatArray:
+        """Values of the leaves, rounded so that sums over all trees are exact in any order.
+
+        This changes them by less than the number of trees times the rounding of the largest value.
+        """
+        _, of_value = math.frexp(float(np.abs(self.value).max()))
+        _, of_number = math.frexp(len(self))
+        step = math.ldexp(1.0, max(of_value + of_number, _LEAST_EXPONENT) - _MANTISSA)
+        return np.asarray(np.rint(self.value / step) * step)
+
+    @property
+    def zero_is_missing(self) -> bool:
+        """Whether a split treats zeros as missing values."""
+        return bool((self.decision[~self.is_categorical] & _ZERO).any())
+
+    def missing_left(self) -> BoolArray:
+        """Whether missing values go left at each split on numbers.
+
+        If training had no missing values, LightGBM treats a later one as 0.
+        """
+        has_side = self.decision & _NAN > 0
+        return np.where(has_side, self.decision & _LEFT > 0, self.threshold >= 0)
 
     @cached_property
     def booster(self) -> Any:
-        """A LightGBM booster for predictions."""
+        """A LightGBM booster whose raw scores are sums of the trees."""
         return _booster(self.text())
 
     def blocks(self) -> list[str]:
         """The lines of each tree in LightGBM's text."""
-        n_sets = np.bincount(self._tree_of_split[self._is_categorical], minlength=len(self))
+        n_sets = np.bincount(self.tree_of_split[self.is_categorical], minlength=len(self))
         first_set = np.concatenate([[0], np.cumsum(n_sets)])
         threshold = self.threshold.copy()
-        threshold[self._is_categorical] -= np.repeat(first_set[:-1], n_sets)
+        threshold[self.is_categorical] -= np.repeat(first_set[:-1], n_sets)
         of_splits = {
             "split_feature": self.feature,
             "threshold": threshold,
@@ -275,7 +365,7 @@ class Trees(Kept):
             "right_child": self.right,
             "internal_count": self._rows_below(),
         }
-        of_leaves = {"leaf_value": self.value, "leaf_count": self.count}
+        of_leaves = {"leaf_value": self.exact_value, "leaf_count": self.count}
         split_start = self._split_start
         leaf_start = self._leaf_start
         blocks = []
@@ -295,10 +385,15 @@ class Trees(Kept):
     def _rows_below(self) -> IntArray:
         """Training rows below each split."""
         rows = np.concatenate([np.zeros(len(self.feature), dtype=np.int64), self.count])
-        children = self._children()
-        for level in reversed(self._levels(children)):
+        children = self.children()
+        for level in reversed(self.levels(children)):
             rows[level] = rows[children[:, level]].sum(axis=0)
         return rows[: len(self.feature)]
+
+    def categories(self, k: int) -> IntArray:
+        """The categories that the k-th split on a category sends to the left."""
+        words = self.bits[self.bounds[k] : self.bounds[k + 1]]
+        return np.flatnonzero(words[:, None] >> np.arange(_WORD, dtype=np.uint32) & 1)
 
     @cached_property
     def _path_parts(self) -> tuple[sparse.csr_matrix, float]:
@@ -309,10 +404,10 @@ class Trees(Kept):
         of the roots are the mean output.
         """
         n_splits = len(self.feature)
-        children = self._children()
+        children = self.children()
         rows = np.concatenate([np.zeros(n_splits), self.count])
-        total = np.concatenate([np.zeros(n_splits), self.value * self.count])
-        for level in reversed(self._levels(children)):
+        total = np.concatenate([np.zeros(n_splits), self.exact_value * self.count])
+        for level in reversed(self.levels(children)):
             rows[level] = rows[children[:, level]].sum(axis=0)
             total[level] = total[children[:, level]].sum(axis=0)
         output = total / rows
@@ -391,7 +486,7 @@ def _joined_numbers(trees: list[dict[str, str]], name: str, dtype: type) -> NDAr
     return np.fromstring(" ".join(texts), dtype, sep=" ")
 
 
-def _model_text(blocks: Sequence[str], columns: int, *, averaged: bool, outputs: int = 1) -> str:
+def _model_text(blocks: Sequence[str], columns: int, *, outputs: int = 1) -> str:
     """LightGBM's text of a model, from the lines of each of its trees; outputs take turns."""
     lines: list[str] = []  # joined once, because the text of a large file is large
     sizes = []
@@ -408,8 +503,6 @@ def _model_text(blocks: Sequence[str], columns: int, *, averaged: bool, outputs:
         "label_index=0",
         f"max_feature_idx={columns - 1}",
     ]
-    if averaged:
-        header.append("average_output")
     header += [
         "feature_names=" + " ".join(names),
         "feature_infos=" + " ".join(["none"] * columns),
@@ -476,119 +569,22 @@ def _xgboost_arrays(tree: dict[str, Any]) -> dict[str, NDArray[Any]]:
     }
 
 
-# -- functions ------------------------------------------------------------------------------------
-
-FEW_ROWS = 32  # up to this number of rows one call for all functions is faster than one for each
-_MANY_ROWS = 2000  # LightGBM's threads wait for each other longer than they score fewer rows
-_TINY = 1e-7  # a smaller change of the output has the slope of a change of this size
-
-
-@dataclass(frozen=True, eq=False)
-class TreeFunction(Function):
-    """A log-ratio that is a function of the output of trees and an offset."""
-
-    statistics: ClassVar[tuple[str, ...]] = ("thresholds of splits and values of leaves",)
-    accepts_nan = True
-    accepts_categories = True
-
-    trees: Trees
-    offset: Annotated[float, Number(-1e6, 1e6)]
-    n_jobs: Annotated[int, NotKept] = 1
-
-    @property
-    def n_columns(self) -> int:  # noqa: D102
-        return self.trees.n_columns
-
-    @abstractmethod
-    def convert(self, output: FloatArray) -> FloatArray:
-        """Log-ratios from outputs of the trees."""
-
-    def output(self, X: Rows) -> FloatArray:
-        """Sum or mean of the trees for each row."""
-        output = self.trees.booster.predict(
-            tree_rows(X), raw_score=not self.trees.averaged, num_threads=self._threads(X)
-        )
-        return np.asarray(output, dtype=np.float64)
-
-    def _threads(self, X: Rows) -> int:
-        if X.shape[0] < _MANY_ROWS:
-            return 1
-        return threads_here(tree_threads(self.n_jobs))
-
-    def _score(self, X: Rows) -> FloatArray:
-        return self.convert(self.output(X))
-
-    def contributions(self, X: Rows) -> FloatArray:
-        """What the columns add on the paths of the trees, scaled to the log-ratio; last, the base.
-
-        They add up to the output of the trees. If the log-ratio is not a sum of that output and a
-        constant, the contributions of a row are multiplied by the change of the log-ratio from the
-        average row to this one, relative to the change of the output: then they add up to the
-        log-ratio.
-        """
-        of_columns, mean_output = self.trees.contributions(X, self._threads(X))
-        base = np.full((len(of_columns), 1), mean_output)
-        rise = of_columns.sum(axis=1, keepdims=True)
-        start = self.convert(base)
-        step = np.where(np.abs(rise) > _TINY, rise, _TINY)
-        slope = (self.convert(base + step) - start) / step
-        return np.column_stack([of_columns * slope, start])
-
-    @classmethod
-    def together(cls, functions: Sequence[Self]) -> Scorer:
-        """The scores of several functions; those of few rows with one call of LightGBM."""
-        return TreesTogether(functions).scores
-
-
-class TreesTogether:
-    """Outputs of the trees of several functions with the same columns."""
-
-    def __init__(self, functions: Sequence[TreeFunction]) -> None:
-        self._functions = list(functions)
-        divisors = np.ones(len(self._functions), dtype=np.int64)
-        for i, function in enumerate(self._functions):
-            if function.trees.averaged:
-                divisors[i] = len(function.trees)
-        self._divisors = divisors
-
-    def scores(self, X: Rows) -> FloatArray:
-        """Scores of checked rows, (rows, functions)."""
-        return np.column_stack(self.columns(X))
-
-    def columns(self, X: Rows) -> list[FloatArray]:
-        """Scores of checked rows by each function."""
-        # contiguous, because the logarithm of a strided array may differ in its last bits
-        outputs = np.ascontiguousarray(self.outputs(X).T)
-        pairs = zip(self._functions, outputs, strict=True)
-        return [within_limits(function.convert(output)) for function, output in pairs]
-
-    def outputs(self, X: Rows) -> FloatArray:
-        """Sum of the trees of each function, or their mean in forests, (rows, functions)."""
-        if not isinstance(X, np.ndarray) or len(X) > FEW_ROWS:
-            return np.column_stack([function.output(X) for function in self._functions])
-        sums = np.asarray(self._joined.predict(X, raw_score=True, num_threads=1), dtype=np.float64)
-        return np.asarray(sums.reshape(len(X), -1) / self._divisors)
-
-    @cached_property
-    def _joined(self) -> Any:
-        """The trees of all functions as one booster with an output for each.
-
-        The outputs take turns. Functions with fewer trees than others get trees that add zeros.
-        """
-        return _booster(self._joined_text())
-
-    def _joined_text(self) -> str:
-        blocks_of_functions = [function.trees.blocks() for function in self._functions]
-        rounds = max(len(blocks) for blocks in blocks_of_functions)
-        in_turn = []
-        for i in range(rounds):
-            for blocks in blocks_of_functions:
-                in_turn.append(blocks[i] if i < len(blocks) else _NO_SPLIT)
-        columns = self._functions[0].n_columns
-        return _model_text(in_turn, columns, averaged=False, outputs=len(self._functions))
-
-
 _NO_SPLIT = "num_leaves=1\nnum_cat=0\nleaf_value=0.0\nleaf_count=1\nis_linear=0\nshrinkage=1"
+
+
+def joined_booster(ensembles: Sequence[Trees]) -> Any:
+    """The trees of several ensembles as one booster with a sum for each.
+
+    The outputs take turns. Ensembles with fewer trees than others get trees that add zeros.
+    """
+    blocks_of_ensembles = [trees.blocks() for trees in ensembles]
+    rounds = max(len(blocks) for blocks in blocks_of_ensembles)
+    in_turn = []
+    for i in range(rounds):
+        for blocks in blocks_of_ensembles:
+            in_turn.append(blocks[i] if i < len(blocks) else _NO_SPLIT)
+    columns = ensembles[0].n_columns
+    return _booster(_model_text(in_turn, columns, outputs=len(ensembles)))
 
 
 # -- ONNX -----------------------------------------------------------------------------------------
@@ -603,8 +599,8 @@ def onnx_tree_sum(graph: Graph, trees: Trees, X: str) -> str:
     into a multiple of a power of two, whose sums are exact in float32, and a small remainder,
     summed separately.
     """
-    categorical = trees._is_categorical
-    if (trees.decision[~categorical] & _ZERO).any():
+    categorical = trees.is_categorical
+    if trees.zero_is_missing:
         raise ArtifactError(
             "these trees treat zeros as missing values, which ONNX export cannot do."
         )
@@ -614,10 +610,6 @@ def onnx_tree_sum(graph: Graph, trees: Trees, X: str) -> str:
     if_true = np.where(categorical, trees.right, trees.left)
     if_false = np.where(categorical, trees.left, trees.right)
     threshold = np.where(categorical, 0.5, np.minimum(trees.threshold, 1e300))
-    # If training had no missing values, LightGBM treats a later one as 0.
-    missing_left = np.where(
-        trees.decision & _NAN > 0, trees.decision & _LEFT > 0, trees.threshold >= 0
-    )
     branch, leaf = np.array(["BRANCH_LEQ", "LEAF"], dtype=object)
     modes = nodes.values(np.full(len(feature), branch), np.full(len(trees.value), leaf))
     n_leaves = len(trees.value)
@@ -633,7 +625,7 @@ def onnx_tree_sum(graph: Graph, trees: Trees, X: str) -> str:
         nodes_truenodeids=nodes.of_splits(nodes.children(if_true)),
         nodes_falsenodeids=nodes.of_splits(nodes.children(if_false)),
         nodes_missing_value_tracks_true=nodes.of_splits(
-            (missing_left & ~categorical).astype(np.int64)
+            (trees.missing_left() & ~categorical).astype(np.int64)
         ),
         nodes_values_as_tensor=_onnx_tensor(graph, nodes.of_splits(threshold), "values"),
         target_treeids=np.tile(nodes.tree_of_leaf, 2),
@@ -652,7 +644,7 @@ class _OnnxNodes:
     def __init__(self, trees: Trees) -> None:
         self._n_splits = trees.leaves - 1
         self._first_split = trees._split_start
-        self.tree_of_split = trees._tree_of_split
+        self.tree_of_split = trees.tree_of_split
         self.tree_of_leaf = np.repeat(np.arange(len(trees)), trees.leaves)
         tree_of_node = np.concatenate([self.tree_of_split, self.tree_of_leaf])
         self._order = np.argsort(tree_of_node, kind="stable")
