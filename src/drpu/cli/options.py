@@ -183,6 +183,8 @@ class Decision(Costs):
             raise ParameterError(
                 f"--budget must be a number of rows, or a share such as 2%, got {self.budget!r}."
             )
+        if number <= 0:
+            raise ParameterError(f"--budget must be at least one row, got {self.budget!r}.")
         if self.budget.endswith("%"):
             if number > 100:
                 raise ParameterError(f"--budget must be at most 100%, got {self.budget!r}.")
