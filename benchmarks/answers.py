@@ -5,7 +5,8 @@
 
 **Periods.** Every cell is a classifier and a later period (see :mod:`benchmarks._months`). Some rows of the
 period are answered: at random, in strata by score (``plan_audit``), or mostly near the threshold. ``map`` is
-what ``adapt(X, audit=...)`` does: a map of the trained log-odds, and a model-assisted prior.
+what ``adapt(X, audit=...)`` does: a map of the trained log-odds, and a model-assisted prior; ``adapt`` is
+``adapt(X)`` without answers. ``stopped``: answers in strata until the interval is as narrow as stated.
 ``sampling``: prior and limits from the answers alone, and labels by prior shift to that prior. ``alone``: a
 logistic regression trained on the answers alone. ``ppi`` and ``ppi++``: prediction-powered means of the
 trained probabilities with normal limits, ++ with the weight of least variance. Accuracy is that of all rows:
@@ -25,6 +26,7 @@ correct the threshold only (PUSB) rank as ``none`` does; PULSNAR is not compared
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import warnings
 from collections.abc import Callable, Iterator
@@ -42,19 +44,23 @@ from sklearn.metrics import roc_auc_score
 from sklearn.preprocessing import StandardScaler
 
 from benchmarks._months import CACHE, RATES, Cell, read_cells, read_month_tables
-from benchmarks._results import command_line, write_results
+from benchmarks._results import command_line, read_results, write_results
 from benchmarks._tables import encode, generator
 from drpu import Audit, DRPUClassifier, labelling_weights
 from drpu._samples import is_sparse
-from drpu.audits.evaluation import Answers, Strata, draw_rows, make_strata
-from drpu.audits.recalibration import DesignedSample, recalibrate
+from drpu.audits.evaluation import Answers, Strata, draw_rows
+from drpu.audits.plan import AuditPart
 from drpu.state.reference import LogOddsMap, RowLogOdds, bounded_log_odds
 
 Array = np.ndarray
 Row = dict[str, Any]
 Found = tuple[float, float, float, float]  # accuracy, value, low, high
 
-NUMBERS = (10, 25, 50, 100, 200, 300)
+NUMBERS = (1, 3, 10, 20, 30, 50, 100)
+NEAR = (20, 50, 100)
+WIDTHS = (0.4, 0.3, 0.2)
+MOST_STOPPED = 100
+FEWEST_OF_OTHERS = 10  # the other methods need some answers
 PROTOCOLS = ("next", "far")
 DESIGNS = ("random", "strata", "near")
 TAILS = (0.025, 0.025)
@@ -67,12 +73,10 @@ KNOWN = CACHE.parent / "answers"
 # -- periods ---------------------------------------------------------------------------------------
 
 
-def design(kind: str, z: Array, probability: Array, n: int) -> Strata:
-    """Strata of the rows and the number of answers in each."""
+def design(kind: str, z: Array, n: int) -> Strata:
+    """Strata of the rows and the number of answers in each, at random or near the threshold."""
     if kind == "random":
         return Strata(np.empty(0), np.array([len(z)]), np.array([n]), np.array([0.5]), np.ones(1))
-    if kind == "strata":
-        return make_strata(z, probability, n, min(2 * float(probability.mean()), 1.0))
     far = float(np.quantile(np.abs(z), 1 / 3))  # a third of the rows is near the threshold
     cuts = np.array([-far, np.nextafter(far, np.inf)])
     cuts = np.unique(cuts[(cuts > z.min()) & (cuts <= z.max())])
@@ -91,23 +95,36 @@ class Period:
         self.rows = cell.rows
         self.probability = self.clf.predict_proba(cell.rows)[:, 1]
         self.z = bounded_log_odds(self.probability)
-        plan = design(kind, self.z, self.probability, n)
-        self.at = draw_rows(plan, self.z, np.random.RandomState(seed))
-        stratum = plan.of(self.z)
-        self.answers = Answers(self.y[self.at], stratum[self.at], plan.rows)
-        self.sample = DesignedSample.of(self.z[self.at], self.answers)
-        self.weight = 1 / np.maximum(1 - (plan.planned / plan.rows)[stratum], 1e-9)
+        if kind == "strata":
+            plan = self.clf.plan_audit(cell.rows, n=n, random_state=seed)
+            strata, self.at, place = plan.strata, plan.rows, plan.strata.of(self._ratio)
+        else:
+            strata = design(kind, self.z, n)
+            self.at, place = draw_rows(strata, self.z, np.random.RandomState(seed)), strata.of(self.z)
+        self.answers = Answers(self.y[self.at], place[self.at], strata.rows)
+        self.weight = 1 / np.maximum(1 - (strata.planned / strata.rows)[place], 1e-9)
         self.weight[self.at] = 0
+
+    @property
+    def _ratio(self) -> Array:
+        return np.exp(self.clf.fitted_.log_ratio_of(self.rows.scores))
 
     def accuracy(self, flagged: Array) -> float:
         """Accuracy of all rows, estimated on those without an answer."""
         return float(np.average(flagged == self.y, weights=self.weight))
 
+    @property
+    def audit(self) -> Audit:
+        """The answers as an audit, for any design."""
+        scores, counts = self.rows.scores[self.at], self.rows.counts
+        return Audit((AuditPart(self.answers, scores, counts, self.clf.fitted_.mark, "auto", self.at),))
+
 
 def with_map(period: Period) -> Found:
-    """The map and the model-assisted prior."""
-    found, share = recalibrate(RowLogOdds.of(period.z), [period.sample], tails=TAILS)
-    return period.accuracy(found.log_odds(period.z) > 0), share.value, share.low, share.high
+    """What ``adapt`` does."""
+    adapted = period.clf.adapt(period.rows, audit=period.audit)
+    prior = adapted.test_prior_
+    return period.accuracy(adapted.predict(period.rows) == 1), prior.value, prior.low, prior.high
 
 
 def with_sampling(period: Period) -> Found:
@@ -161,22 +178,26 @@ def measure(cell: Cell, X: Array, draws: int) -> list[Row]:
 def _measured(cell: Cell, X: Array, draws: int) -> Iterator[Row]:
     clf, truth = cell.classifier("estimated"), float(np.mean(cell["y"] == 1))
     about = {name: cell.facts[name] for name in ("table", "protocol", "rate", "period")}
-    flags, prior = clf.predict(cell.rows) == 1, clf.train_prior_
-    yield about | {
-        "method": "trained",
-        "design": "none",
-        "n": 0,
-        "accuracy": float(np.mean(flags == (cell["y"] == 1))),
-        "error": abs(prior.value - truth),
-        "holds": float(prior.low <= truth <= prior.high),
-        "width": prior.high - prior.low,
-    }
+    adapted = clf.adapt(cell.rows)
+    for name, one, prior in (("trained", clf, clf.train_prior_), ("adapt", adapted, adapted.test_prior_)):
+        yield about | {
+            "method": name,
+            "design": "none",
+            "n": 0,
+            "accuracy": float(np.mean((one.predict(cell.rows) == 1) == (cell["y"] == 1))),
+            "error": abs(prior.value - truth),
+            "holds": float(prior.low <= truth <= prior.high),
+            "width": prior.high - prior.low,
+        }
+    yield from _stopped(cell, about, truth)
     for n in (n for n in NUMBERS if FEWEST * n <= len(cell["y"])):
         for kind in DESIGNS:
-            if kind == "near" and n not in (25, 50, 100, 200):
+            if kind == "near" and n not in NEAR:
                 continue
             periods = [Period(cell, X, kind, n, seed) for seed in range(draws)]
             for name in (name for name, (designs, _) in METHODS.items() if kind in designs):
+                if n < FEWEST_OF_OTHERS and name != "map":
+                    continue
                 found = np.array([METHODS[name][1](period) for period in periods])
                 yield about | {
                     "method": name,
@@ -189,11 +210,38 @@ def _measured(cell: Cell, X: Array, draws: int) -> Iterator[Row]:
                 }
 
 
+def _stopped(cell: Cell, about: Row, truth: float) -> Iterator[Row]:
+    """Answers until the interval is narrow enough, or until there are too many."""
+    clf, y = cell.classifier("estimated"), cell["y"] == 1
+    plan = clf.plan_audit(cell.rows, n=min(MOST_STOPPED, len(y) // FEWEST), random_state=17)
+    labels = y[plan.rows].tolist()
+    for width in WIDTHS:
+        n = 1
+        while n < plan.n and plan.progress(labels[:n]).width > width:
+            n += 1
+        adapted = clf.adapt(cell.rows, audit=plan.answer(labels[:n]))
+        prior = adapted.test_prior_
+        yield about | {
+            "method": f"stopped at {width:g}",
+            "design": "strata",
+            "n": -1,
+            "answers": n,
+            "accuracy": float(np.mean((adapted.predict(cell.rows) == 1) == y)),
+            "error": abs(prior.value - truth),
+            "holds": float(prior.low <= truth <= prior.high),
+            "width": prior.high - prior.low,
+        }
+
+
 def summarise(rows: list[Row]) -> list[Row]:
     """Means over tables, by protocol and rate, and over the rates (``rate`` 0)."""
     frame = pd.DataFrame(rows)
     both = pd.concat([frame, frame.assign(rate=0.0)])
     keys, figures = ["protocol", "rate", "design", "n", "method"], ["accuracy", "error", "holds", "width"]
+    if "answers" not in both:
+        both["answers"] = np.nan
+    both["answers"] = both["answers"].fillna(both["n"])
+    figures.append("answers")
     tables = both.groupby([*keys, "table"])[figures].mean()
     cells = both.groupby(keys)["holds"].agg(["mean", "size"])
     lines = []
@@ -373,9 +421,8 @@ def periods(folder: Path, cache: Path, draws: int) -> list[Row]:
     for rate in RATES:
         for protocol in PROTOCOLS:
             for cell in read_cells(cache, protocol=protocol, rate=rate, seed=0):
-                name = f"{cell.table}_{protocol}_{round(100 * rate)}_{cell.facts['period']}_{draws}"
                 X = columns[cell.table][cell["rows"]]
-                rows += kept(name, partial(measure, cell, X, draws))
+                rows += measure(cell, X, draws)
             print("measured", rate, protocol, len(rows), flush=True)
     return rows
 
@@ -386,9 +433,9 @@ def main() -> None:
     parser.add_argument("--months", type=Path, required=True, help="folder of dated Parquet files")
     parser.add_argument("--tables", type=Path, required=True, help="folder of Parquet files")
     parser.add_argument("--cache", type=Path, default=CACHE, help="folder of the cells")
-    parser.add_argument("--draws", type=int, default=2)
+    parser.add_argument("--draws", type=int, default=1)
     parser.add_argument("--model", default="boosted", help="model of the parts about training and rates")
-    parser.add_argument("--only", choices=("periods", "training"), help="one part, without a result file")
+    parser.add_argument("--only", choices=("periods", "training"), help="one part; the other is kept")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     content: Row = {"draws": options.draws, "model": options.model}
@@ -407,9 +454,26 @@ def main() -> None:
         print({name: round(v, 3) if isinstance(v, float) else v for name, v in line.items()})
     for name in ("training", "rates"):
         print(name, content.get(name))
-    if options.only is None:
-        command = f"python -m benchmarks.answers --months MONTHS --tables FOLDER --draws {options.draws}"
-        print("wrote", write_results("answers", command, **content))
+    if options.only is not None:
+        content = {
+            k: v for k, v in read_results("answers").items() if k not in ("command", "versions")
+        } | content
+    command = f"python -m benchmarks.answers --months MONTHS --tables FOLDER --draws {options.draws}"
+    print("wrote", write_results("answers", command, **content))
+    print("wrote", write_picture())
+
+
+def write_picture() -> Path:
+    """Draw the curve of the result file, for README and the documentation."""
+    root = Path(__file__).parent.parent
+    spec = importlib.util.spec_from_file_location("docs_results", root / "docs" / "results.py")
+    assert spec is not None
+    assert spec.loader is not None
+    results = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(results)
+    path = root / "docs" / "images" / "answers.svg"
+    path.write_text(results.answers_picture(read_results("answers")) + "\n")
+    return path
 
 
 if __name__ == "__main__":

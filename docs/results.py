@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import math
 import re
 import subprocess
 from pathlib import Path
@@ -541,34 +542,81 @@ def _periods(source: dict[str, Any], **wanted: Any) -> list[dict[str, Any]]:
 def answers() -> str:
     """Accuracy, error of the prior and limits in the next periods by number of answers."""
     source = _read("answers")
-    methods = [("map", "random"), ("map", "strata"), ("sampling", "random"), ("alone", "random")]
+    methods = [("map", "strata"), ("map", "random"), ("sampling", "random"), ("alone", "random")]
     methods += [("ppi", "random"), ("ppi++", "random")]
     lines = []
-    for n in sorted({line["n"] for line in source["periods"]}):
-        for method, design in [("trained", "none")] if n == 0 else methods:
-            (found,) = _periods(source, protocol="next", rate=0.0, n=n, method=method, design=design)
-            rates = [
-                _periods(source, protocol="next", rate=rate, n=n, method=method, design=design)[0]
-                for rate in (0.1, 0.3, 0.6)
-            ]
-            accuracies = [f"{one['accuracy']:.3f}" for one in (*rates, found)]
-            limits = [f"{found['error']:.3f}", f"{found['holds_cells']:.0%}", f"{found['width']:.2f}"]
-            lines.append([str(n), f"{method}, {design}" if n else "as trained", *accuracies, *limits])
+    for n in (0, 1, 3, 10, 20, 30, 50, 100):
+        wanted = methods
+        if n == 0:
+            wanted = [("trained", "none"), ("adapt", "none")]
+        elif n < 10:
+            wanted = methods[:2]
+        for method, design in wanted:
+            lines.append(_answers_line(source, n, method, design))
+    for width in (0.4, 0.3, 0.2):
+        lines.append(_answers_line(source, -1, f"stopped at {width:g}", "strata"))
     head = ["answers", "method", "10 %", "30 %", "60 %", "accuracy, mean", "error of the prior"]
     return _table([*head, "limits hold", "their width"], lines, source)
+
+
+def _answers_line(source: dict[str, Any], n: int, method: str, design: str) -> list[str]:
+    """A line of the table of answers; ``n`` is -1 if answering stopped by width."""
+    (found,) = _periods(source, protocol="next", rate=0.0, n=n, method=method, design=design)
+    accuracies = []
+    for rate in (0.1, 0.3, 0.6):
+        (one,) = _periods(source, protocol="next", rate=rate, n=n, method=method, design=design)
+        accuracies.append(f"{one['accuracy']:.3f}")
+    accuracies.append(f"{found['accuracy']:.3f}")
+    limits = [f"{found['error']:.3f}", f"{found['holds_cells']:.0%}", f"{found['width']:.2f}"]
+    name = method if design == "none" else f"{method}, {design}"
+    return [f"{found['answers']:.0f}", name, *accuracies, *limits]
 
 
 def answers_designs() -> str:
     """The three ways to choose rows."""
     source = _read("answers")
     lines = []
-    for n in (25, 50, 100, 200):
+    for n in (20, 50, 100):
         for design in ("random", "strata", "near"):
             (found,) = _periods(source, protocol="next", rate=0.0, n=n, method="map", design=design)
             limits = [f"{found['error']:.3f}", f"{found['holds_cells']:.0%}", f"{found['width']:.3f}"]
             lines.append([str(n), design, f"{found['accuracy']:.3f}", *limits])
     head = ["answers", "rows", "accuracy", "error of the prior", "limits hold", "width of the limits"]
     return _table(head, lines, source)
+
+
+def few_answers() -> str:
+    """What few true answers change, compared with no answers."""
+    source = _read("few_answers")
+    lines = []
+    for one in source["harm"]:
+        costs = max(one["cost .5"], one["cost .2"], one["cost .8"])
+        shares = [f"{one['lost .05']:.0%}", f"{one['lost recall']:.0%}", f"{one['holds']:.0%}"]
+        accuracies = [f"{one['without']:.3f}", f"{one['with']:.3f}", f"{one['worst']:.3f}"]
+        lines.append([one["case"], str(one["n"]), *accuracies, f"{costs:+.4f}", *shares])
+    head = ["rows", "answers", "accuracy without", "with", "worst run", "largest change of a mean cost"]
+    return _table([*head, "lost .05", "lost two thirds of the recall", "limits hold"], lines, source)
+
+
+def stopping() -> str:
+    """Limits when answering stops as soon as the interval is narrow enough."""
+    source = _read("few_answers")
+    lines = []
+    for one in source["stopping"]:
+        lines.append([f"{one['width']:g}", f"{one['least']:.1%}", f"{one['answers']:.0f}"])
+    return _table(["width", "limits hold at least in", "answers, mean over priors"], lines, source)
+
+
+def wrong_answers() -> str:
+    """The error of the prior with wrong answers."""
+    source = _read("few_answers")
+    lines = []
+    for one in source["wrong"]:
+        plain = [f"{one['plain bias']:+.3f}", f"{one['plain holds']:.0%}"]
+        stated = [f"{one['stated bias']:+.3f}", f"{one['stated holds']:.0%}"]
+        lines.append([f"{one['prior']:g}", f"{one['error_rate']:.0%}", *plain, *stated])
+    head = ["prior", "wrong answers", "mean error", "limits hold", "mean error, `error_rate=`"]
+    return _table([*head, "limits hold, `error_rate=`"], lines, source)
 
 
 def answers_training() -> str:
@@ -592,36 +640,58 @@ def answers_training() -> str:
 def answers_curve() -> str:
     """Accuracy in the next periods by number of answers, as a picture."""
     source = _read("answers")
-    colours = {0.1: "#c2410c", 0.3: "#0f766e", 0.6: "#1d4ed8"}
-    low, high, width, height = 0.82, 0.88, 560, 280
+    return f"{answers_picture(source)}\n\n{_written(source)}\n"
+
+
+_CURVES = (  # method, design, words, colour, place of the words
+    ("map", "strata", "drpu, planned rows", "#0f766e", -6),
+    ("sampling", "random", "plain sampling", "#c2410c", 14),
+    ("ppi++", "random", "PPI++", "#1d4ed8", 4),
+)
+
+
+def answers_picture(source: dict[str, Any]) -> str:
+    """The picture of accuracy by number of answers, as SVG."""
+    width, height = 620, 300
+    curves = []
+    for method, design, *_ in _CURVES:
+        found = _periods(source, protocol="next", rate=0.0, method=method, design=design)
+        curves.append(sorted((line["n"], line["accuracy"]) for line in found if line["n"] > 0))
+    start = [
+        _periods(source, protocol="next", rate=0.0, method=method, n=0)[0]["accuracy"]
+        for method in ("trained", "adapt")
+    ]
+    curves[0].insert(0, (0, start[1]))
+    values = [accuracy for curve in curves for _, accuracy in curve] + start
+    low, high = math.floor(min(values) * 50) / 50, math.ceil(max(values) * 50) / 50
 
     def place(n: int, accuracy: float) -> tuple[float, float]:
-        x = 50 + (width - 170) * (n / 300) ** 0.5
+        x = 50 + (width - 210) * (n / 100) ** 0.5
         return round(x, 1), round(height - 40 - (height - 60) * (accuracy - low) / (high - low), 1)
 
     def text(x: float, y: float, words: str, colour: str = "currentColor") -> str:
         return f'<text x="{x}" y="{y}" font-size="12" fill="{colour}">{words}</text>'
 
-    parts = [text(width / 2 - 60, height - 4, "answers in the period")]
-    for share in (0.82, 0.84, 0.86, 0.88):
+    parts = [text(width / 2 - 120, height - 4, "answers in the period")]
+    for step in range(round((high - low) * 50) + 1):
+        share = low + step / 50
         x, y = place(0, share)
         parts += [text(10, y + 4, f"{share:.0%}")]
-        parts += [f'<path d="M{x} {y}H{width - 120}" stroke="currentColor" stroke-opacity=".15"/>']
-    numbers = sorted({line["n"] for line in source["periods"]})
-    parts += [text(place(n, low)[0] - 6, height - 22, str(n)) for n in numbers]
-    for rate, colour in colours.items():
-        points = []
-        for n in numbers:
-            method, design = ("map", "strata") if n else ("trained", "none")
-            (one,) = _periods(source, protocol="next", rate=rate, n=n, method=method, design=design)
-            points.append(place(n, one["accuracy"]))
+        parts += [f'<path d="M{x} {y}H{width - 160}" stroke="currentColor" stroke-opacity=".15"/>']
+    for n in (0, 3, 10, 20, 30, 50, 100):
+        parts.append(text(place(n, low)[0] - 6, height - 22, str(n)))
+    x, y = place(0, start[0])
+    parts.append(f'<path d="M{x} {y}H{width - 160}" stroke="#666" stroke-dasharray="4 4"/>')
+    parts.append(text(width - 154, y + 4, "as trained", "#666"))
+    for (_, _, words, colour, nudge), curve in zip(_CURVES, curves, strict=True):
+        points = [place(n, accuracy) for n, accuracy in curve]
         line = " ".join(f"{x},{y}" for x, y in points)
         parts.append(f'<polyline points="{line}" fill="none" stroke="{colour}" stroke-width="2"/>')
-        nudge = {0.1: 14, 0.3: 4, 0.6: -6}[rate]
-        parts.append(text(points[-1][0] + 6, points[-1][1] + nudge, f"{rate:.0%} labelled", colour))
-    label = "Accuracy in the next period by number of answers, with 10, 30 and 60 percent labelled"
-    head = f'<svg viewBox="0 0 {width} {height}" width="{width}" role="img" aria-label="{label}">'
-    return f"{head}{''.join(parts)}</svg>\n\n{_written(source)}\n"
+        parts.append(text(points[-1][0] + 6, points[-1][1] + nudge, words, colour))
+    label = "Accuracy in the next period by number of answers: drpu, plain sampling and PPI++"
+    size = f'viewBox="0 0 {width} {height}" width="{width}"'
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" aria-label="{label}">'
+    return f"{head}{''.join(parts)}</svg>"
 
 
 def central() -> str:
@@ -749,6 +819,9 @@ TABLES = {
     "answers_curve": answers_curve,
     "answers_designs": answers_designs,
     "answers_training": answers_training,
+    "few_answers": few_answers,
+    "stopping": stopping,
+    "wrong_answers": wrong_answers,
     "choice": choice,
     "effort": effort,
     "hardening": hardening,

@@ -466,8 +466,8 @@ class RatioClassifier(PUClassifier):
             give the prior of these rows, and a map of the trained log-odds from which labels and
             probabilities come (``map_``). If only the prior has changed since training, they also
             give the training prior. Later adaptations of the result start from the map and compare
-            new rows with these rows. In a later audit these answers count at most half as much as
-            the new ones.
+            new rows with these rows. Few answers move labels only as far as they support it; those
+            that contradict everything else cause a ``ContradictionWarning``.
         sample_weight : array-like of shape (n,), or str, optional
             Weights of the rows in the counts; the name of their column for a Dask or Spark data
             frame.
