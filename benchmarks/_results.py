@@ -1,14 +1,16 @@
-"""Result files: measurements, the command that made them, and versions. And the options of commands."""
+"""Result files: measurements, their command, commit and versions. And the options of commands."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import platform
+import subprocess
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+ROOT = Path(__file__).parents[1]
 RESULTS = Path(__file__).parent / "results"
 PACKAGES = ("drpu", "numpy", "scipy", "scikit-learn", "lightgbm", "torch")
 
@@ -26,7 +28,7 @@ def write_results(name: str, command: str, **content: Any) -> Path:
     """Write ``benchmarks/results/NAME.json`` and return its path."""
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"{name}.json"
-    record = {"command": command, "versions": versions(), **content}
+    record = {"command": command, "commit": commit_of_code(), "versions": versions(), **content}
     path.write_text(json.dumps(record, indent=1, allow_nan=False) + "\n")
     return path
 
@@ -35,6 +37,24 @@ def read_results(name: str) -> dict[str, Any]:
     """The content that :func:`write_results` wrote last."""
     record: dict[str, Any] = json.loads((RESULTS / f"{name}.json").read_text())
     return record
+
+
+def commit_of_code() -> str | None:
+    """The commit of the checkout, with "+" if the library differs from it; None without a checkout."""
+    commit = git("rev-parse", "--short=10", "HEAD")
+    if commit is None:
+        return None
+    changed = git("status", "--porcelain", "--", "src")
+    return f"{commit}+" if changed else commit
+
+
+def git(*arguments: str) -> str | None:
+    """What git prints; None if it fails or is missing."""
+    try:
+        done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return done.stdout.strip()
 
 
 def versions() -> dict[str, str]:

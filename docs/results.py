@@ -8,10 +8,12 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
-RESULTS = Path(__file__).parents[1] / "benchmarks" / "results"
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "benchmarks" / "results"
 MARK = re.compile(r"<!-- results: (\w+) -->")
 
 
@@ -22,6 +24,8 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 
 def _read(name: str) -> dict[str, Any]:
     record: dict[str, Any] = json.loads((RESULTS / f"{name}.json").read_text())
+    if record.get("commit") is None:  # of a file that was written before commits were recorded
+        record["commit"] = _git("log", "-1", "--format=%h", "--", f"benchmarks/results/{name}.json")
     return record
 
 
@@ -33,7 +37,42 @@ def _table(head: list[str], lines: list[list[str]], source: dict[str, Any]) -> s
 
 def _written(source: dict[str, Any]) -> str:
     versions = ", ".join(f"{name} {number}" for name, number in source["versions"].items())
-    return f"Written by `{source['command']}` with {versions}."
+    return f"Written by `{source['command']}` with {versions}{_age(source)}."
+
+
+def _age(source: dict[str, Any]) -> str:
+    """The commit of a result, and whether the library has changed since; empty without a checkout."""
+    commit = source.get("commit")
+    if not commit:
+        return ""
+    later = _changes_since(commit)
+    if not later:
+        return f", at commit {commit}"
+    return f", at commit {commit}; the library has changed since ({later} commits)"
+
+
+def _changes_since(commit: str) -> int:
+    """Number of later commits that changed the library."""
+    return int(_git("rev-list", "--count", f"{commit.rstrip('+')}..HEAD", "--", "src/drpu") or 0)
+
+
+def _git(*arguments: str) -> str:
+    """What git prints; empty if it fails or is missing."""
+    try:
+        done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+    return done.stdout.strip()
+
+
+def result_files() -> str:
+    """Every result file with its command, its commit and the number of later changes of the library."""
+    lines = ["| result | command | commit | later commits to the library |", "|---|---|---|---|"]
+    for path in sorted(RESULTS.glob("*.json")):
+        source = _read(path.stem)
+        commit = source["commit"] or "unknown"
+        lines.append(f"| {path.stem} | `{source['command']}` | {commit} | {_changes_since(commit)} |")
+    return "\n".join(lines) + "\n"
 
 
 def _neighbour(name: str) -> Any:
@@ -671,6 +710,7 @@ def _figure(value: float | None, form: str = ".3f") -> str:
 
 
 TABLES = {
+    "result_files": result_files,
     "suspects": suspects,
     "central": central,
     "central_choice": central_choice,

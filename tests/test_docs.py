@@ -165,7 +165,17 @@ def test_result_tables_come_from_result_files():
     assert not results.MARK.search(filled)
     assert not re.search(r"\d\.\d+%", page)  # the numbers are in the result files only
     written = re.findall(r"Written by `python -m (?:benchmarks|paper)", filled)
-    assert len(written) == len(results.MARK.findall(page))
+    assert len(written) == len(results.MARK.findall(page)) - 1  # the list of all files
+
+
+@pytest.mark.checkout
+def test_a_table_says_that_the_library_has_changed_since_it_was_made(monkeypatch):
+    results = load_file("results")
+    source = {"command": "python -m benchmarks.shift", "versions": {}, "commit": "abc"}
+    monkeypatch.setattr(results, "_changes_since", lambda commit: 0)
+    assert "changed since" not in results._written(source)
+    monkeypatch.setattr(results, "_changes_since", lambda commit: 3)
+    assert "at commit abc; the library has changed since (3 commits)" in results._written(source)
 
 
 def test_roles_and_formulas_of_docstrings_become_markdown():
