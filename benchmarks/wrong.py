@@ -2,14 +2,14 @@
 
     python -m benchmarks.wrong    # some minutes; writes benchmarks/results/wrong.json
 
-**A group of mixed rows.** One group of rows can be told from all others, but inside it nothing tells positives
-from negatives. It looks like a region of pure positives, so the share of the group is read as the prior.
+**A group of mixed rows.** One group of rows can be told from all others, but nothing inside it tells
+positives from negatives. It looks like a region of pure positives, so the share of the group is read as the prior.
 
-**Labels that are no fair sample.** Positives above the median of one column are labelled nine times as often as
-those below. The classifier learns what labelled positives look like.
+**Labels that are no fair sample.** Positives above the median of one column are labelled up to nine times as
+often as those below. The classifier learns what labelled positives look like.
 
-**Wrong answers.** Twenty rows are answered as planned, and a tenth of the answers is wrong. Where positives are
-rare, most answers "yes" are then wrong.
+**Wrong answers.** Twenty rows are answered as planned, and a tenth of the answers is wrong. Where positives
+are rare, most answers "yes" are then wrong.
 
 **Other change.** Between training and new rows one column moves by one standard deviation, for both classes,
 which no new prior explains. ``adapt`` with ``shift="prior"`` assumes that it does.
