@@ -3,7 +3,7 @@
     python -m benchmarks.wrong    # some minutes; writes benchmarks/results/wrong.json
 
 **A group of mixed rows.** One group of rows can be told from all others, but nothing inside it tells
-positives from negatives. It looks like a region of pure positives, so the share of the group is read as the prior.
+positives from negatives. It looks like a region of pure positives, so its share is read as the prior.
 
 **Labels that are no fair sample.** Positives above the median of one column are labelled up to nine times as
 often as those below. The classifier learns what labelled positives look like.
