@@ -801,12 +801,34 @@ def rare() -> str:
     return _table(head, lines, source)
 
 
+def wrong() -> str:
+    """Known failures: what was told beside what is true."""
+    source = _read("wrong")
+    lines = []
+    for failure, settings in source["failures"].items():
+        for row in settings:
+            lines.append(
+                [
+                    failure,
+                    row["setting"],
+                    _figure(row["prior"]),
+                    _figure(row["told"]),
+                    f"{row['identified']:.0%}",
+                    f"{row['holds']:.0%}",
+                    _figure(row.get("accuracy", row.get("auc"))),
+                ]
+            )
+    head = ["failure", "setting", "true prior", "told", "identified", "limits hold", "accuracy or AUC"]
+    return _table(head, lines, source)
+
+
 def _figure(value: float | None, form: str = ".3f") -> str:
     return "" if value is None else format(value, form)
 
 
 TABLES = {
     "result_files": result_files,
+    "wrong": wrong,
     "suspects": suspects,
     "central": central,
     "central_choice": central_choice,

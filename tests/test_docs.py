@@ -71,14 +71,31 @@ def test_every_page_is_in_the_navigation():
         assert f": {page.relative_to(ROOT / 'docs').as_posix()}\n" in navigation, page
 
 
-def test_every_public_name_is_in_the_reference():
+def test_every_page_is_reached_from_the_first_in_three_clicks():
+    docs = ROOT / "docs"
+    reached = {docs / "index.md"}
+    for _ in range(3):
+        for page in tuple(reached):
+            for target in re.findall(r"\]\(([^)#]+\.md)", page.read_text()):
+                reached.add((page.parent / target).resolve())
+    assert {page.resolve() for page in PAGES} <= reached
+
+
+def test_every_public_name_is_on_one_page_of_the_reference():
     import drpu
 
     pages = "".join(page.read_text() for page in (ROOT / "docs" / "reference").glob("*.md"))
     for name in drpu.__all__:
         thing = getattr(drpu, name)
         if not inspect.ismodule(thing):
-            assert f"::: {thing.__module__}.{name}\n" in pages, name
+            assert pages.count(f"::: {thing.__module__}.{name}\n") == 1, name
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs" / "how-to").glob("*.md")), ids=lambda page: page.stem)
+def test_a_how_to_begins_with_what_you_need_and_ends_with_what_you_have(page):
+    paragraphs = page.read_text().strip().split("\n\n")
+    assert paragraphs[1].startswith("**You need** ")
+    assert paragraphs[-1].startswith("**You have now** ")
 
 
 def test_the_gallery_shows_every_example():
