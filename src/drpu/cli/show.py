@@ -10,7 +10,7 @@ import sys
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, is_dataclass
+from dataclasses import asdict, dataclass, fields, is_dataclass
 from typing import Any, TextIO
 
 from drpu._progress import say_above
@@ -367,7 +367,9 @@ def print_json(values: dict[str, Any]) -> None:
 def plain(value: Any) -> Any:
     """The value in types of JSON; infinite numbers and NaN become None."""
     if is_dataclass(value) and not isinstance(value, type):
-        return plain(asdict(value))
+        # fields that a text does not show, such as a whole distribution, are left out
+        shown = [field.name for field in fields(value) if field.repr]
+        return plain({name: getattr(value, name) for name in shown})
     if isinstance(value, dict):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
