@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
+from scipy.integrate import trapezoid
 from scipy.optimize import isotonic_regression
 
 from drpu._arrays import FloatArray, Rows
@@ -459,7 +460,7 @@ class RocDisplay(Display):
         false_positive_rate[0] = 0.0
         false_positive_rate[-1] = 1.0
         recall = b[::-1]
-        area = float(np.trapezoid(recall, false_positive_rate))
+        area = float(trapezoid(recall, false_positive_rate))
         return cls(false_positive_rate, recall, area, point)
 
     @classmethod

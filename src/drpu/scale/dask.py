@@ -174,8 +174,8 @@ class DaskBoosted(FrameLearner):
             raise DataTypeError(f"X must be a Dask data frame, got {type(frame).__name__}.")
         columns = feature_columns(list(frame.columns), label, weight, self.key)
         # Columns whose type determines their kind are not read.
-        kinds = _kinds_by_type(frame, columns)
-        unclear = [name for name in columns if name not in kinds]
+        known = _summaries_by_type(frame, columns)
+        unclear = [name for name in columns if name not in known]
 
         delayed = require("dask", extra="dask", for_="DaskBoosted").delayed
         partitions = frame[[*unclear, label]].to_delayed()
@@ -186,8 +186,8 @@ class DaskBoosted(FrameLearner):
 
         summaries = {}
         for name in columns:
-            if name in kinds:
-                summaries[name] = ColumnSummary.of_kind(kinds[name])
+            if name in known:
+                summaries[name] = known[name]
             else:
                 summaries[name] = survey.table.columns[name]
         return survey.labels, TableEncoder.of_summaries(summaries)
@@ -234,16 +234,19 @@ class DaskBoosted(FrameLearner):
         check_integer("min_leaf", self.min_leaf, low=1)
 
 
-def _kinds_by_type(frame: Any, columns: list[str]) -> dict[str, Any]:
-    """Kinds of the columns whose type determines them."""
-    kinds = {}
+def _summaries_by_type(frame: Any, columns: list[str]) -> dict[str, ColumnSummary]:
+    """Summaries of the columns whose type determines their kind."""
+    summaries = {}
     for name in columns:
         dtype = frame.dtypes[name]
         if dtype.kind in "fb":
-            kinds[name] = NUMBER
-        elif dtype.kind in "mM":
-            kinds[name] = DATE
-    return kinds
+            summaries[name] = ColumnSummary.of_kind(NUMBER)
+        elif dtype.kind == "M":
+            has_zone = getattr(dtype, "tz", None) is not None
+            summaries[name] = ColumnSummary.of_kind(DATE, zones=frozenset([has_zone]))
+        elif dtype.kind == "m":
+            summaries[name] = ColumnSummary.of_kind(DATE)
+    return summaries
 
 
 @dataclass(frozen=True, slots=True)

@@ -521,7 +521,10 @@ def _learn_encoder(frame: Any, types: dict[str, str]) -> TableEncoder:
     """The encoder of the columns; only strings and whole numbers are read for it, in one job."""
     summaries = {}
     for name, kind in types.items():
-        summaries[name] = ColumnSummary.of_kind(DATE if kind in DATES else NUMBER)
+        if kind in DATES:  # without a zone, see wall_clock
+            summaries[name] = ColumnSummary.of_kind(DATE, zones=frozenset([False]))
+        else:
+            summaries[name] = ColumnSummary.of_kind(NUMBER)
     unclear = [name for name, kind in types.items() if kind in WHOLE | TEXTS]
     if unclear:
         summaries |= _summarized(frame.select(*unclear)).columns
