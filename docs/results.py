@@ -182,13 +182,15 @@ def network() -> str:
 
 
 def predict() -> str:
-    """Costs of a row beside LightGBM, at sizes with ten folds, five folds and one split."""
+    """Costs beside LightGBM, at sizes with ten folds, five folds and one split."""
     source = _read("predict")
     lines = [
         [
             f"{one['rows']:,}",
             f"{one['positives']:,}",
             str(one["folds"]),
+            f"{one['fit_ratio']:.1f}",
+            f"{one['adapt_ratio']:.1f}",
             f"{one['many_ratio_averaged']:.1f}",
             f"{one['many_ratio']:.1f}",
             f"{one['many_ratio_as_boosted']:.1f}",
@@ -204,8 +206,10 @@ def predict() -> str:
         "training rows",
         "positives",
         "folds",
+        "`fit`, times LightGBM",
+        "`adapt`, times LightGBM's `predict`",
         "average of the folds, times LightGBM",
-        "default, times LightGBM",
+        "`predict`, times LightGBM",
         "times LightGBM with the rounds of `boosted`",
         "`predict`, a row alone",
         "`predict_proba` after `at_prior`",
@@ -346,6 +350,7 @@ def text() -> str:
     source = _read("text")
     ways = {
         "words": "a column for each word",
+        "logistic": "the same, `LogisticRegression`",
         "directions_25": "25 directions",
         "text": "50 directions, the default",
         "directions_100": "100 directions",

@@ -307,9 +307,20 @@ class Fold(NamedTuple):
 class Shared:
     """What fits to parts of the same samples have in common; labels do not determine it."""
 
+    rows: SamplePair
     filling: Filling
     cosines: SharedCosines | None = None
     bins: SharedBins | None = None
+
+    def give_to(self, learner: RatioLearner) -> None:
+        """Let a learner use what it can."""
+        if isinstance(learner, FourierRatio):
+            learner.shared = self.cosines
+        if isinstance(learner, BoostedRatio):
+            learner.bins = self.bins
+        # A forest uses few of very many rows, so it has its own bins of them.
+        if isinstance(learner, ForestRatio) and len(self.rows) <= 2 * AUTO.forest_rows:
+            learner.bins = self.bins
 
 
 class AutoRatio(RatioLearner):
@@ -376,15 +387,18 @@ class AutoRatio(RatioLearner):
         rng = check_random_state(self.random_state)
         seeds = [int(seed) for seed in rng.randint(2**31 - 1, size=3)]
         size = self._size or Size.of(pair)
+        shared = self._shared
+        if shared is None:
+            pair = pair.placed()
+            shared = self._shared_in_one_fit(pair, seeds[0], size)
+        filling = shared.filling
         split = TrainAndHeld(pair, None)
         if size.weighted:
             split = _hold_out_for_weights(pair, seeds[0])
-        if self._shared is None:
-            filling = self._filling(pair, seeds[0])
-        else:
-            filling = self._shared.filling
 
         learners = self._choose(split.train, seeds, size)
+        for learner in learners:
+            shared.give_to(learner)
         start = np.ones(len(learners))
         for i, learner in enumerate(learners):
             if isinstance(learner, ForestRatio):
@@ -417,8 +431,16 @@ class AutoRatio(RatioLearner):
             smooth = FourierRatio()
             rng = np.random.default_rng(seed)
             cosines = smooth.share(filling.pair(pair, smooth), rng, fits=fits)
-        copy._shared = Shared(filling, cosines, bins)
+        copy._shared = Shared(pair, filling, cosines, bins)
         return copy
+
+    def _shared_in_one_fit(self, pair: SamplePair, seed: int, size: Size) -> Shared:
+        """What members share; those that are weighted are fitted to parts of the samples first."""
+        filling = self._filling(pair, seed)
+        bins = None
+        if size.weighted:
+            bins = SharedBins(pair, category_columns(self.categories, len(filling.medians)))
+        return Shared(pair, filling, bins=bins)
 
     def for_folds(self, pair: SamplePair, folds: int) -> list[Self]:
         """Copies that have fewer trees each, and share what labels do not determine."""
@@ -472,17 +494,12 @@ class AutoRatio(RatioLearner):
         smooth: RatioLearner = LinearRatio()
         if not is_sparse(pair.positive.rows):
             smooth = FourierRatio(linear=size.linear, random_state=seeds[0])
-            if self._shared is not None:
-                smooth.shared = self._shared.cosines
         if not size.trees:
             return [smooth]
         forest = ForestRatio(categories=self.categories, n_jobs=self.n_jobs, random_state=seeds[1])
         boosted = BoostedRatio(
             categories=self.categories, n_jobs=self.n_jobs, random_state=seeds[2]
         )
-        if self._shared is not None:
-            forest.bins = self._shared.bins
-            boosted.bins = self._shared.bins
         if size.weighted:  # fewer and larger trees, which are faster to score
             rows = min(len(pair.positive), AUTO.forest_rows)
             rows += min(len(pair.unlabeled), AUTO.forest_rows)

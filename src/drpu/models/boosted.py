@@ -381,7 +381,7 @@ class ForestRatio(RatioLearner):
 
     def _settings(self, rows: int, columns: int) -> dict[str, Any]:
         columns_at_node = max(np.sqrt(columns), min(columns, 5))  # that a split chooses from
-        columns_in_tree = min(columns, max(2 * columns_at_node, 10))
+        columns_in_tree = min(columns, max(4 * columns_at_node, 16))
         min_leaf = self.min_leaf or max(2, rows // 500)
         leaves = max(8, rows // min_leaf)
         if self.most_leaves is not None:
