@@ -205,10 +205,10 @@ class KeptColumns(TrainingColumns):
     moved: tuple[ColumnShift, ...] = ()
 
 
-def _columns_moved(fitted: FittedRatio, *counts_and_prior: Any) -> tuple[ColumnShift, ...]:
+def _columns_moved(fitted: FittedRatio, *counts_and_prior: Any, **options: Any) -> tuple[ColumnShift, ...]:
     if isinstance(fitted.columns, KeptColumns):
         return fitted.columns.moved
-    return _computed_columns(fitted, *counts_and_prior)
+    return _computed_columns(fitted, *counts_and_prior, **options)
 
 
 _computed_columns = read.columns_moved

@@ -786,6 +786,31 @@ def halves() -> str:
     return _table([counts, "error", "error where not identified"], lines, source)
 
 
+def few() -> str:
+    """Pure prior shift with few positives: what the tests call it, priors and accuracy."""
+    source = _read("few")
+    scaled = {"plain": "as training", "self": "by themselves"}
+    lines = []
+    for line in source["figures"]:
+        lines.append(
+            [
+                {"tables": "tables", "small": "small tables"}[line["protocol"]],
+                scaled[line["kind"]],
+                line["of"],
+                str(line["cells"]),
+                f"{line['other']:.0%}",
+                f"{line['error_auto']:.3f}",
+                f"{line['error_prior']:.3f}",
+                f"{line['trained']:.1%}",
+                f"{line['accuracy_auto']:.1%}",
+                f"{line['accuracy_prior']:.1%}",
+            ]
+        )
+    head = ["samples", "new rows scaled", "cells of", "cells", "called other", "error of the prior"]
+    head += ['error, `shift="prior"`', "accuracy as trained", "adapted", 'adapted, `shift="prior"`']
+    return _table(head, lines, source)
+
+
 def rare() -> str:
     """Mean errors of expected figures at rare priors."""
     source = _read("rare")
@@ -841,6 +866,7 @@ TABLES = {
     "central_limits": central_limits,
     "central_puicl": central_puicl,
     "halves": halves,
+    "few": few,
     "rare": rare,
     "answers": answers,
     "answers_curve": answers_curve,

@@ -164,7 +164,10 @@ def compared(
     """Both tests of counted rows, and what they show without labels."""
     adapted = matched_prior(fitted, reference, counts, level=level)
     test = mixture_test(counts, reference.tails, most_prior=reference.prior.high)
-    columns = columns_moved(fitted, reference, counts, adapted)
+    # small moves do not matter, but they may explain what the test of the scores has found
+    columns = columns_moved(
+        fitted, reference, counts, adapted, small_moves=test.p_value < OTHER_SHIFT
+    )
     moved = what_moved(test.p_value, columns)
     n_columns = tested_columns(fitted.columns.profiles, counts.columns)
     tested = Tested(test.degrees, n_columns, test.detectable)
@@ -215,18 +218,27 @@ def matched_prior(
 
 
 def columns_moved(
-    fitted: FittedRatio, reference: Reference, counts: ScoreTails, prior: PriorEstimate
+    fitted: FittedRatio,
+    reference: Reference,
+    counts: ScoreTails,
+    prior: PriorEstimate,
+    *,
+    small_moves: bool = False,
 ) -> tuple[ColumnShift, ...]:
     """Columns of counted rows that moved more than their ``prior`` explains."""
     profiles = fitted.columns.profiles
     if reference.map is None or reference.tails.columns is None:
-        return moved_columns(profiles, counts.columns, fitted.unlabeled_prior, prior)
+        return moved_columns(
+            profiles, counts.columns, fitted.unlabeled_prior, prior, small_moves=small_moves
+        )
     ends = np.cumsum([profile.cells.n for profile in profiles])[:-1]
     counts_by_column = np.split(reference.tails.columns.astype(np.float64), ends)
     answered = []
     for profile, column in zip(profiles, counts_by_column, strict=True):
         answered.append(profile.with_unlabeled(column))
-    shifts = moved_columns(answered, counts.columns, reference.prior, prior)
+    shifts = moved_columns(
+        answered, counts.columns, reference.prior, prior, small_moves=small_moves
+    )
     return tuple(shift for shift in shifts if shift.name not in reference.moved)
 
 

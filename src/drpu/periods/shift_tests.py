@@ -223,18 +223,17 @@ class MixtureFit:
         """Residual of the mixture at each lambda."""
         return self.new - self._mixture(growth)
 
-    def after_small_move(self, growth: FloatArray) -> tuple[float, MixtureFit]:
-        """The lambda and the small move of the values that fit best, and the fit after it."""
+    def after_small_move(self, growth: float) -> MixtureFit:
+        """The fit after the small move of the values that fits best at a lambda."""
         if self.small is None:
-            return float(growth[int(np.argmin(self.statistic(growth)))]), self
-        lam = growth[:, None, None]
-        crossing = (1 - lam) * self.small.positive + lam * self.small.unlabeled
-        gained = np.diff(crossing, axis=2, prepend=0.0, append=0.0)
-        e = (self.residual(growth)[:, None, :] - gained)[:, :, :-1]
-        statistic = np.einsum("gmi,gij,gmj->gm", e, self._precision(growth), e)
-        best, move = np.unravel_index(int(np.argmin(statistic)), statistic.shape)
-        moved = replace(self, new=self.new - gained[best, move], small=None)
-        return float(growth[best]), moved
+            return self
+        at_growth = np.array([growth])
+        crossing = (1 - growth) * self.small.positive + growth * self.small.unlabeled
+        gained = np.diff(crossing, axis=1, prepend=0.0, append=0.0)
+        e = (self.residual(at_growth) - gained)[:, :-1]
+        statistic = np.einsum("mi,ij,mj->m", e, self._precision(at_growth)[0], e)
+        best = int(np.argmin(statistic))
+        return replace(self, new=self.new - gained[best], small=None)
 
     def log_determinant(self, growth: FloatArray) -> FloatArray:
         """Log of the determinant of the covariance without the last range, at each lambda."""
@@ -310,6 +309,8 @@ def column_shifts(
     counts: IntArray,
     train_prior: PriorEstimate,
     test_prior: PriorEstimate,
+    *,
+    small_moves: bool = False,
 ) -> list[ColumnShift]:
     r"""Tests of all columns of new rows, the largest misfit first.
 
@@ -318,8 +319,9 @@ def column_shifts(
     outside the limits of the two priors. Each term is capped, so that a column that changed, or a
     badly estimated prior, has limited influence. Every column is then tested at the best of the
     values whose sum is close to the minimum, and after the small move of its values that fits
-    best: moves of less than a quarter of the spread of a column do not matter. Rare levels and
-    levels that training did not have are tested on their own: no mixture has more of them.
+    best: moves of less than a fifth of the deviation of a column do not matter, unless
+    ``small_moves`` are asked for. Rare levels and levels that training did not have are tested on
+    their own: no mixture has more of them.
     """
     ends = np.cumsum([profile.cells.n for profile in profiles])
     if counts.shape != (ends[-1],):
@@ -343,7 +345,7 @@ def column_shifts(
         if fit is None:
             shifts.append(ColumnShift(name, p_value=1.0, misfit=0.0))
         else:
-            shifts.append(fit.test(name, growth, n_tests))
+            shifts.append(fit.test(name, growth, n_tests, small_moves=small_moves))
     shifts.sort(key=lambda shift: -shift.misfit)
     return shifts
 
@@ -353,6 +355,8 @@ def moved_columns(
     counts: IntArray | None,
     train_prior: PriorEstimate,
     test_prior: PriorEstimate,
+    *,
+    small_moves: bool = False,
 ) -> tuple[ColumnShift, ...]:
     """Columns that changed more than a new prior explains, the largest change first.
 
@@ -361,7 +365,8 @@ def moved_columns(
     if counts is None or len(counts) != sum(profile.cells.n for profile in profiles):
         return ()
     moved: dict[str, ColumnShift] = {}
-    for shift in column_shifts(profiles, counts, train_prior, test_prior):
+    shifts = column_shifts(profiles, counts, train_prior, test_prior, small_moves=small_moves)
+    for shift in shifts:
         if shift.p_value < OTHER_SHIFT and shift.misfit > _LEAST_MISFIT:
             moved.setdefault(shift.name, shift)  # a category has several indicators
     return tuple(moved.values())
@@ -432,13 +437,15 @@ class _ColumnFit:
         weight = self.weight(growth)
         return self.mixture.statistic(weight) + self.mixture.log_determinant(weight)
 
-    def test(self, name: str, growth: FloatArray, n_tests: int) -> ColumnShift:
+    def test(
+        self, name: str, growth: FloatArray, n_tests: int, *, small_moves: bool
+    ) -> ColumnShift:
         """Test of the column at the best of the possible values of lambda."""
         weight = self.weight(growth)
         best = float(weight[int(np.argmin(self.mixture.statistic(weight)))])
         mixture = self.mixture
-        if mixture.p_value(best) * n_tests < OTHER_SHIFT:
-            best, mixture = mixture.after_small_move(weight)
+        if not small_moves and mixture.p_value(best) * n_tests < OTHER_SHIFT:
+            mixture = mixture.after_small_move(best)
         p_value = min(1.0, mixture.p_value(best) * n_tests)
         return ColumnShift(name, p_value, mixture.misfit(best))
 
