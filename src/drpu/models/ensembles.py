@@ -144,6 +144,7 @@ class TreesTogether:
 _MOST_BYTES = 2**26  # of all masks
 # Bytes of masks of one tree that are read for a row; with more of them, LightGBM is faster.
 _MOST_TREE_BYTES = 1500
+_MOST_CODES = 2**21  # to be looked up in the sets of all splits on categories
 _BUFFER_BYTES = 2**18  # of the masks of a chunk of rows, which stay in the cache
 _CELL_ROWS = 4096  # rows whose cells are computed at a time
 _WORDS = (np.uint8, np.uint16, np.uint32, np.uint64)
@@ -178,6 +179,8 @@ class LeafMasks:
             return None
         cells = _Cells(ensembles)
         if cells.thresholds.keys() & cells.n_codes.keys():
+            return None
+        if cells.n_codes_of_splits > _MOST_CODES:
             return None
         bytes_of_row = 0
         n_trees = 0
@@ -235,10 +238,13 @@ class _Cells:
         for column in np.unique(features[~categorical]).tolist():
             self.thresholds[column] = np.unique(thresholds[(features == column) & ~categorical])
         for trees in ensembles:
-            splits = np.flatnonzero(trees.is_categorical)
-            for k, column in enumerate(trees.feature[splits].tolist()):
-                largest = int(trees.categories(k).max(initial=-1))
-                self.n_codes[column] = max(self.n_codes.get(column, 0), largest + 1)
+            columns = trees.feature[trees.is_categorical].tolist()
+            for column, n_codes in zip(columns, trees.codes_of_sets().tolist(), strict=True):
+                self.n_codes[column] = max(self.n_codes.get(column, 0), n_codes)
+        # the codes to be looked up in all sets
+        self.n_codes_of_splits = 0
+        for column in features[categorical].tolist():
+            self.n_codes_of_splits += self.n_codes[column]
         self.first: dict[int, int] = {}  # the first cell of each column
         self.n_cells = 0
         for column in self.columns:
@@ -433,8 +439,7 @@ def _mask_table(trees: Trees, leaves: _LeafRanges, cells: _Cells, word: type) ->
     for k, split in enumerate(categorical.tolist()):
         column = int(trees.feature[split])
         codes = np.arange(cells.n_codes[column] + 1)
-        goes_left = np.isin(codes, trees.categories(k))
-        nodes = np.where(goes_left, right[split], left[split])
+        nodes = np.where(trees.in_set(k, codes), right[split], left[split])
         tree = np.full(len(codes), of_tree[split])
         above.remove(cells.first[column] + codes, nodes, tree)
     return np.asarray(above.masks & below.masks)

@@ -390,10 +390,15 @@ class Trees(Kept):
             rows[level] = rows[children[:, level]].sum(axis=0)
         return rows[: len(self.feature)]
 
-    def categories(self, k: int) -> IntArray:
-        """The categories that the k-th split on a category sends to the left."""
-        words = self.bits[self.bounds[k] : self.bounds[k + 1]]
-        return np.flatnonzero(words[:, None] >> np.arange(_WORD, dtype=np.uint32) & 1)
+    def codes_of_sets(self) -> IntArray:
+        """For each split on a category a number that the codes in its set are below."""
+        return np.diff(self.bounds).astype(np.int64) * _WORD
+
+    def in_set(self, k: int, codes: IntArray) -> BoolArray:
+        """Whether the k-th split on a category sends these codes, from 0 on, to the left."""
+        words = np.append(self.bits[self.bounds[k] : self.bounds[k + 1]], np.uint32(0))
+        word = words[np.minimum(codes // _WORD, len(words) - 1)]
+        return np.asarray(word >> (codes % _WORD).astype(np.uint32) & 1 == 1)
 
     @cached_property
     def _path_parts(self) -> tuple[sparse.csr_matrix, float]:
