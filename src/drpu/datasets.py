@@ -17,7 +17,7 @@ from drpu._checks import SCENARIOS, check_choice, check_integer, check_prior, ch
 from drpu._floats import default_errors
 from drpu.exceptions import DataError, DataTypeError, LabelError, ParameterError
 from drpu.priors.calibration import ratio_posterior
-from drpu.tables.frames import warn_of_order
+from drpu.tables.frames import is_frame, take_frame, warn_of_order
 
 
 @dataclass(frozen=True, slots=True)
@@ -373,7 +373,7 @@ def make_pu(
         labelled_rows = labelled_rows[: _label_count(labelled, len(labelled_rows))]
     sample = rng.permutation(sample)
     return PUSample(
-        _safe_indexing(X, sample),
+        _rows_at(X, sample),
         np.isin(sample, labelled_rows).astype(np.int64),
         positive[sample].astype(np.int64),
         sample,
@@ -431,7 +431,14 @@ def draw_at_prior(
         drawn_negatives = _draw(negatives, n_negatives, rng)
         sample = np.concatenate([drawn_positives, drawn_negatives])
     sample = rng.permutation(sample)
-    return _safe_indexing(X, sample), positive[sample].astype(np.int64)
+    return _rows_at(X, sample), positive[sample].astype(np.int64)
+
+
+def _rows_at(X: Any, positions: IntArray) -> Any:
+    """The rows at the positions; scikit-learn before 1.7 takes none from an Arrow table."""
+    if is_frame(X):
+        return take_frame(X, positions)
+    return _safe_indexing(X, positions)
 
 
 def _draw(shuffled: IntArray, n: int, rng: np.random.Generator) -> IntArray:

@@ -55,9 +55,11 @@ MOST_ITEMS = 2_000_000  # items of the manifest
 MOST_DEPTH = 250  # levels of the manifest; an object of the codec takes two
 MOST_PARTS = 1_000
 MOST_RATIO = 20  # largest ratio of the sizes of a part after and before decompression
-# A file takes at most so many times the bytes of its content, and so many more, in memory.
-MEMORY_FACTOR = 24
-MEMORY_MORE = 2**29
+# In memory, a file takes at most so many times the bytes of its content, and so many more. While it
+# is exported, the graph exists in several forms.
+MEMORY_FACTOR = 16
+EXPORT_FACTOR = 48
+MEMORY_MORE = 2**28
 _LEVEL = 3  # of compression: four times as fast as zlib's default, and files are 2 % larger
 _SLACK = 2**16  # bytes that a part may have beyond that ratio: short texts compress well
 
