@@ -411,4 +411,4 @@ def test_inspect_says_what_the_classifier_says(run, folder):
         for key in ("prior", "train_prior", "kind", "model", "columns"):
             assert quick[key] == (whole | {})[key]
         assert "expected" not in quick
-        assert whole["expected"]["recall"] > 0
+        assert whole["expected"]["recall"]["value"] > 0
