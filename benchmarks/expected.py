@@ -54,6 +54,7 @@ class Setting:
     n_positive: int
 
     def fit(self, seed: int) -> DRPUClassifier:
+        """The classifier of one draw."""
         data = make_gaussian_pu(
             self.n_positive, UNLABELED, prior=TRAIN_PRIOR, separation=self.separation, random_state=seed
         )
@@ -66,7 +67,7 @@ class Setting:
         data = make_gaussian_pu(
             5, 5, prior=0.5, test_prior=prior, n_test=NEW, separation=separation, random_state=10_000 + seed
         )
-        return data.test, np.asarray(data.test_labels) == 1
+        return np.asarray(data.test), np.asarray(data.test_labels) == 1
 
     def points(self) -> tuple[Array, Array, Array]:
         """Points across both classes, and the shares of positives and of negatives at them."""
@@ -191,7 +192,7 @@ def misses(rows: list[Row]) -> list[Row]:
 
 def from_rare_to_frequent(model: str, separation: float, seed: int) -> tuple[PriorEstimate, float]:
     """The prior of new rows, .6, read by a fit to a single sample at .05 with 50 labelled rows."""
-    rng = np.random.default_rng([seed, separation])
+    rng = np.random.default_rng([seed, round(100 * separation)])
     y = rng.random(2000) < 0.05
     labelled = np.zeros(len(y), dtype=int)
     labelled[rng.permutation(np.flatnonzero(y))[:50]] = 1
