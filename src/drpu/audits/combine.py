@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 import numpy as np
-from scipy.special import expit, ndtri
+from scipy.special import expit, logit, ndtri
 
 from drpu._arrays import FloatArray, Rows
 from drpu._codec import NotKept
@@ -62,6 +62,7 @@ from drpu.state.reference import NEAREST, LogOddsMap, Reference, RowLogOdds, bou
 from drpu.state.rows import Batch
 
 UNFAIR = 0.05  # below this p-value the labelled positives differ from the audited ones
+CLEARLY_UNFAIR = 0.005  # below it, readings that assume a random sample are not used
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +124,7 @@ def combine_answers(
     slope = 1.0 if reference.map is None else reference.map.slope
     period = _AnsweredPeriod(fitted, labelled, about_batch, batch, reading, slope, level)
     priors = audited_priors(parts, counts, fitted, level=level)
-    fair = priors.fairness is None or priors.fairness.p_value >= UNFAIR
+    fair = priors.fairness is None or priors.fairness.p_value >= CLEARLY_UNFAIR
     doubts = period.doubts()
     if doubts.exchanged:
         fair = True  # the positives of exchanged answers say nothing about the labelled ones
@@ -197,9 +198,15 @@ class _AnsweredPeriod:
 
     def centre(self, fitted: FittedRatio) -> LogOddsMap:
         """The map of the log-odds by ``fitted`` that gives the labels without answers."""
-        rows = self._rows(self.trained)
-        mean = float(np.clip(rows.mean(self._probability(rows)), NEAREST, 1 - NEAREST))
-        return LogOddsMap(slope=self.slope).with_share(mean, self._rows(fitted))
+        probability = self._probability(self._rows(self.trained).z)
+        flagged = probability > self.labelled.cost
+        rows = self._rows(fitted)
+        start = LogOddsMap(slope=self.slope)
+        if flagged.all() or not flagged.any():  # the labels do not show where the threshold is
+            mean = float(np.clip(rows.mean(probability), NEAREST, 1 - NEAREST))
+            return start.with_share(mean, rows)
+        level = float(rows.z[flagged].min() + rows.z[~flagged].max()) / 2
+        return replace(start, intercept=float(logit(self.labelled.cost)) - self.slope * level)
 
     def recalibrated(self, fitted: FittedRatio, *, fair: bool) -> tuple[LogOddsMap, PriorEstimate]:
         """The map of the log-odds by ``fitted``, and the prior of the rows.
@@ -212,19 +219,22 @@ class _AnsweredPeriod:
         only_prior = fair and self.reading.shift == "prior"
         belief = MapBelief.of(self.centre(fitted), without_answers, only_prior=only_prior)
         tails = stopped_tails(self.level)
-        new_map, share = recalibrate(rows, [self._sample(fitted)], belief=belief, tails=tails)
+        start = without_answers.value
+        new_map, share = recalibrate(
+            rows, [self._sample(fitted)], belief=belief, start=start, tails=tails
+        )
         if not fair:
             return new_map, share_as_prior(share, 1.0, self.level)
         prior = share_as_prior(with_reading(share, without_answers), 1.0, self.level)
         new_map = moved_map(new_map, share.value, prior.value)
         if only_prior and share.low <= without_answers.value <= share.high:
-            probability = self._probability(self._rows(self.trained))
+            probability = self._probability(self._rows(self.trained).z)
             new_map = keeping_recall(new_map, rows, probability, self.labelled.cost)
         return new_map, prior
 
-    def _probability(self, rows: RowLogOdds) -> FloatArray:
-        """Probability of the rows without answers, from their trained log-odds."""
-        ratio = expit(rows.z) / max(self.trained.prior.value, 1e-12)
+    def _probability(self, z: FloatArray) -> FloatArray:
+        """Probability without answers of rows with the trained log-odds ``z``."""
+        ratio = expit(z) / max(self.trained.prior.value, 1e-12)
         return self.labelled.probability(ratio)
 
     def _sample(self, fitted: FittedRatio) -> DesignedSample:

@@ -657,7 +657,7 @@ def _with_variance(value: float, low: float, high: float) -> Figure:
     return Figure(value, low, high, ((high - low) / 4) ** 2)
 
 
-_FEWEST_AUDITED = 5  # with fewer audited positives nothing is tested
+_FEWEST_AUDITED = 10  # with fewer audited positives nothing is tested
 _DRAWS = 4000  # number of simulated samples that the statistic is compared with
 _OVERDISPERSION = 1.6  # of ranks among cross-fitted scores, because fold models differ
 

@@ -41,6 +41,7 @@ from drpu.state.reference import (
 
 _PSEUDO_ANSWERS = 4.0  # answers without help of the map, added to the observed residuals
 _LEAST_RECALL = 0.5  # part of the expected recall that answers which allow the reading leave
+_LEAST_SLOPE = 0.01  # of a map: scores may tell nothing
 _MISFIT = 0.02  # standard deviation of the share that a map of two numbers misses
 
 
@@ -148,7 +149,7 @@ def _nearest_line(probability: FloatArray) -> tuple[float, float]:
     centre = float(weight @ _CELLS)
     height = float(weight @ log_odds)
     slope = float(weight @ ((_CELLS - centre) * log_odds) / (weight @ (_CELLS - centre) ** 2))
-    return height - slope * centre, slope
+    return height - slope * centre, max(slope, _LEAST_SLOPE)
 
 
 def keeping_recall(
@@ -211,6 +212,14 @@ class DesignedSample:
         if self.disputed is not None:
             degree[self.disputed] = 0.5
         return degree
+
+    def first(self, n: int) -> DesignedSample:
+        """The first ``n`` answers, without the weights of a design."""
+        disputed = None if self.disputed is None else self.disputed[:n]
+        weight = np.full(n, 1 / max(n, 1))
+        return DesignedSample(
+            self.z[:n], self.positive[:n], self.stratum[:n], weight, 0.0, disputed, self.error_rate
+        )
 
     @property
     def is_certain(self) -> bool:
@@ -377,13 +386,28 @@ def recalibrate(
     samples: Sequence[DesignedSample],
     *,
     belief: MapBelief | None = None,
+    start: float | None = None,
     tails: tuple[float, float] = (0.025, 0.025),
 ) -> tuple[LogOddsMap, Figure]:
-    """The map of a period, and its share of positives."""
+    """The map of a period, and its share of positives.
+
+    ``start`` is the share before the answers, which moves as much as the mean probability does.
+    """
     sample = join_samples(samples)
-    averaged = averaged_map(belief or MapBelief(), population, sample)
-    share = assisted_share(averaged.map, population, sample, mean=averaged.mean, tails=tails)
-    return moved_map(averaged.map, averaged.mean, share.value), share
+    belief = belief or MapBelief()
+    averaged = averaged_map(belief, population, sample)
+    mean = averaged.mean
+    if start is not None:
+        before = averaged_map(belief, population, sample.first(0)).mean
+        mean = _moved(start, before, mean)
+    share = assisted_share(averaged.map, population, sample, mean=mean, tails=tails)
+    return moved_map(averaged.map, mean, share.value), share
+
+
+def _moved(share: float, before: float, after: float) -> float:
+    """The share, whose log-odds move as those of another share."""
+    log_odds = logit(np.clip([share, before, after], NEAREST, 1 - NEAREST))
+    return float(expit(log_odds @ [1, -1, 1]))
 
 
 def moved_map(log_odds_map: LogOddsMap, before: float, after: float) -> LogOddsMap:
