@@ -6,7 +6,7 @@ from dataclasses import replace
 import lightgbm
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 
 from codec_laws import check_kept, round_trip
 from drpu._codec import decode, encode
