@@ -90,9 +90,9 @@ def test_sums_of_values_are_exact_in_any_order():
 
 def test_masks_are_not_used_where_they_would_be_large_or_slow():
     rng = np.random.default_rng(0)
-    X = rng.standard_normal((3000, 400))
-    settings = {"objective": "regression", "verbosity": -1, "num_leaves": 500, "num_threads": 1}
-    booster = lightgbm.train(settings | {"min_data_in_leaf": 1}, lightgbm.Dataset(X, rng.random(3000)), 20)
+    X = rng.standard_normal((500, 400))
+    settings = {"objective": "regression", "verbosity": -1, "num_leaves": 300, "num_threads": 1}
+    booster = lightgbm.train(settings | {"min_data_in_leaf": 1}, lightgbm.Dataset(X, rng.random(500)), 3)
     trees = Trees.from_lightgbm(booster.model_to_string(), 400)
     assert LeafMasks.of([trees]) is None
     function = BoostedFunction(trees, 0.0)

@@ -6,12 +6,13 @@ from dataclasses import replace
 import lightgbm
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 
 from codec_laws import check_kept, round_trip
 from drpu._codec import decode, encode
+from drpu._samples import Sample, SamplePair
 from drpu.exceptions import ArtifactError, DataError
-from drpu.models.trees import MOST_CODES, MOST_DEPTH, Trees
+from drpu.models.trees import MOST_CODES, MOST_DEPTH, SharedBins, Trees
 
 
 def rows(rng, n=300):
@@ -203,3 +204,23 @@ def test_a_set_has_no_more_bits_than_a_column_has_codes(trees):
 def test_damaged_trees_are_refused_in_memory_too(trees):
     with pytest.raises(DataError, match="columns"):
         replace(trees, n_columns=1)
+
+
+def test_a_part_of_shared_bins_is_that_of_its_rows():
+    rng = np.random.default_rng(0)
+    weight = rng.uniform(1, 2, 400)
+    pair = SamplePair(Sample(rng.normal(1, 1, (100, 3))), Sample(rng.normal(0, 1, (400, 3)), weight)).placed()
+    part = pair.take(np.arange(0, 100, 3), np.arange(50, 300))
+    moved = SamplePair(replace(part.positive, place=None), part.unlabeled)  # rows without a place
+    settings = {
+        "objective": "binary", "max_bin": 31, "min_data_in_bin": 1, "feature_pre_filter": False,
+        "data_random_seed": 1, "verbosity": -1, "num_threads": 1,
+    }  # fmt: skip
+    bins = SharedBins(pair, "auto")
+    texts = []
+    for some in (part, moved):
+        data = bins.data(some, settings)
+        assert_array_equal(data.get_label(), part.flags())
+        assert_allclose(data.get_weight(), part.unit_weights(), rtol=1e-6)
+        texts.append(lightgbm.train(settings | {"seed": 3}, data, 5).model_to_string())
+    assert texts[0] == texts[1]

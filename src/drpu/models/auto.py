@@ -514,6 +514,8 @@ class AutoRatio(RatioLearner):
             forest_seed = (seeds[1] + self._fold.number) % (2**31 - 1)
             boosted_seed = (seeds[2] + self._fold.number) % (2**31 - 1)
             forest.set_params(n_trees=AUTO.fold_trees, random_state=forest_seed)
+            if not size.weighted:
+                forest.set_params(most_leaves=AUTO.fold_leaves)
             boosted.set_params(random_state=boosted_seed, **_fold_steps(self._fold, size))
         return [forest, boosted, smooth]
 
