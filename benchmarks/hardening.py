@@ -186,19 +186,19 @@ Writer = Callable[[Path, Path, Path], None]
 _WRITERS: dict[str, Writer] = {"save": _save, "predict": _predict, "report": _report}
 
 
-def kill(kills: int, seed: int) -> dict[str, Any]:
-    """Files after writers were killed, and after the next run."""
+def kill(kills: int, seed: int, names: list[str]) -> dict[str, Any]:
+    """Files after writers were killed, and after the next run; each writer has the same number of kills."""
     rng = random.Random(seed)
+    each = -(-kills // len(names))
     counts: dict[str, Any] = {}
-    each = -(-kills // (len(_WRITERS) + 2))
-    for name, writer in _WRITERS.items():
-        counts[name] = _kill_writer(writer, each, rng)
+    for name in names:
+        if name == "monitor":
+            counts[name] = _interrupt_monitor(each, rng)
+        elif name == "ask":
+            counts[name] = _kill_ask(each, rng)
+        else:
+            counts[name] = _kill_writer(_WRITERS[name], each, rng)
         print(f"{name:15} {counts[name]}", flush=True)
-    if _can_ask():
-        counts["ask"] = _kill_ask(each, rng)
-        print(f"{'ask':15} {counts['ask']}", flush=True)
-    counts["monitor"] = _interrupt_monitor(each, rng)
-    print(f"{'monitor':15} {counts['monitor']}", flush=True)
     return counts
 
 
@@ -237,12 +237,6 @@ def _kill_writer(write: Writer, kills: int, rng: random.Random) -> dict[str, int
         "half_written": half,
         "stale_after_next_run": stale,
     }
-
-
-def _can_ask() -> bool:
-    from drpu.cli import app
-
-    return "ask" in app.COMMANDS
 
 
 def _ask(old: Path, table: Path, target: Path) -> None:
@@ -411,11 +405,12 @@ def main() -> None:
     parser.add_argument("--counts", type=int, default=32_000_000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--parts", nargs="+", default=list(PARTS), help="what to run")
+    parser.add_argument("--writers", nargs="+", default=[*_WRITERS, "ask", "monitor"], help="what to kill")
     parser.add_argument("--dry", action="store_true", help="write no file; fail where edits found faults")
     options = parser.parse_args()
     work = {
         "edits": lambda: fuzz(options.edits, options.seed),
-        "kills": lambda: kill(options.kills, options.seed),
+        "kills": lambda: kill(options.kills, options.seed, options.writers),
         "counts": lambda: count(options.counts),
         "memory": lambda: memory(artifacts()),
         "uses": lambda: odd_uses(options.seed),
@@ -428,6 +423,8 @@ def main() -> None:
         sys.exit(f"{bad} faults" if bad else 0)
     before = read_results("hardening") if (RESULTS / "hardening.json").exists() else {}
     kept = {name: before[name] for name in work if name in before}
+    if "kills" in found:  # those of other writers stay
+        found["kills"] = kept.get("kills", {}) | found["kills"]
     sizes = f"--edits {options.edits} --kills {options.kills} --counts {options.counts} --seed {options.seed}"
     write_results("hardening", f"python -m benchmarks.hardening {sizes}", **kept | found)
 
