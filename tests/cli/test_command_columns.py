@@ -138,7 +138,7 @@ def test_a_column_without_values_or_in_another_unit_is_named(run, folder, kind):
 
 
 def test_a_column_that_begins_with_gaps_is_not_empty(folder, monkeypatch):
-    monkeypatch.setattr("drpu.cli.tables._FIRST_ROWS", 100)
+    monkeypatch.setattr("drpu.cli.tables.FIRST_ROWS", 100)
     late = pa.table({"a": [None] * 300 + [1.0], "b": pa.nulls(301, pa.float64()), "c": np.arange(301)})
     pa.parquet.write_table(late, folder / "late.parquet")
     start = start_of_parquet(str(folder / "late.parquet"))

@@ -16,12 +16,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import drpu
+from drpu._progress import part, progress_bar, rest
 from drpu.cli.show import about, listed
 from drpu.exceptions import ArtifactError, DataError, EmptyColumnsWarning, ParameterError, silent
 
 if TYPE_CHECKING:
+    from drpu.cli.large import LargeRows
     from drpu.cli.tables import Loaded, TextFormat
 
+FIRST_PASS = 0.1  # share of the time of a command that finding the types of columns takes
 FEWEST_ROWS = 20  # in fewer rows, all values of a column may be missing by chance
 
 
@@ -248,6 +251,10 @@ class Written:
         """Whether not all rows are written in the order of the file."""
         return self.sort or self.only_flagged or self.is_list(decision)
 
+    def each_alone(self, decision: Decision) -> bool:
+        """Whether rows are written in the order of the file, and none depends on others."""
+        return decision.budget is None and not self.sort and not self.explain
+
     def chosen(self, scored: Any, decision: Decision) -> Any:
         """Positions of the rows to write, in the order of the output."""
         import numpy as np
@@ -284,8 +291,6 @@ class Written:
         return columns
 
     def _reasons(self, classifier: Any, rows: Any, most: int, output: Output) -> list[Any]:
-        from drpu._progress import progress_bar
-
         if len(rows) == 0:
             return []
         show = int(sys.stderr.isatty() and not output.json)
@@ -451,12 +456,22 @@ class Reading:
         if loaded.arrays is not None:
             self._refuse_columns(loaded)
             return loaded.array_rows()
-        known = getattr(classifier, "feature_names_in_", None)
-        if known is None:
+        if not hasattr(classifier, "feature_names_in_"):
             return loaded.rows(self.chosen(loaded))
+        loaded = loaded.named_like(_names_of_training(classifier))
+        return loaded.rows(self._features(classifier, loaded, used, with_period=with_period))
+
+    def _features(
+        self,
+        classifier: Any,
+        loaded: Loaded,
+        used: Sequence[str | None] = (),
+        *,
+        with_period: bool = False,
+    ) -> list[str]:
+        """The columns to score, after checks of all columns; see :meth:`rows`."""
         period = classifier.fitted_.columns.period
-        with_periods = [*known] if period is None else [*known, period]
-        loaded = loaded.named_like(with_periods)
+        with_periods = _names_of_training(classifier)
         chosen = self.chosen(loaded)
         _check_columns(loaded, chosen, classifier)
         extra = except_for(with_periods, chosen)
@@ -466,7 +481,7 @@ class Reading:
         if not with_period:
             wanted = except_for([period], wanted)
         _warn_of_empty(loaded, wanted, classifier)
-        return loaded.rows(wanted)
+        return wanted
 
     def scored(
         self,
@@ -483,6 +498,27 @@ class Reading:
         with about(loaded.path):
             return read_batch(classifier, rows, with_periods=mixed)
 
+    def large(self, classifier: Any, path: str, *, mixed: bool = False) -> LargeRows | None:
+        """The rows of a large file, which are read in batches; None if they are not large.
+
+        With ``mixed``, the periods of rows are needed, which are not read in batches.
+        """
+        from drpu.cli.large import LargeRows, open_large
+
+        if not hasattr(classifier, "feature_names_in_"):
+            return None
+        if mixed and classifier.fitted_.columns.period is not None:
+            return None
+        table = classifier.table_
+        texts = () if table is None else table.text_columns
+        with part(FIRST_PASS):
+            file = open_large(path, self._form, texts)
+        if file is None:
+            return None
+        known = _names_of_training(classifier)
+        features = self._features(classifier, file.head.named_like(known))
+        return LargeRows(file, classifier, known, features)
+
     def adapt(self, classifier: Any, path: str, **options: Any) -> Any:
         """The classifier adapted to the rows of a file, which is read in batches if possible."""
         from drpu.cli.tables import start_of_parquet
@@ -493,6 +529,11 @@ class Reading:
             _warn_of_empty(loaded, classifier.feature_names_in_, classifier)
             with about(path):
                 return classifier.adapt(drpu.count_batches(classifier, path), **options)
+        with progress_bar("count", show=1):
+            rows = self.large(classifier, path, mixed=True)
+            if rows is not None:
+                with about(path), rest():
+                    return rows.adapted(**options)
         X = self.scored(classifier, self.read(path, classifier), mixed=True)
         with about(path):
             return classifier.adapt(X, **options)
@@ -506,6 +547,13 @@ class Reading:
         if classifier.fitted_.columns.period is not None:  # the periods of the rows are compared
             return False
         return Path(path).is_dir() or Path(path).suffix.lower() in PARQUET
+
+
+def _names_of_training(classifier: Any) -> list[str]:
+    """The columns of training, and that of its periods."""
+    names = [str(name) for name in classifier.feature_names_in_]
+    period = classifier.fitted_.columns.period
+    return names if period is None else [*names, period]
 
 
 def except_for(left_out: Iterable[str | None], names: Iterable[str]) -> list[str]:

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 import drpu
+from drpu._progress import progress_bar, rest
 from drpu.cli.options import (
     Answers,
     By,
@@ -190,6 +191,12 @@ def predict(
     reading.check(data)
     decision.check()
     classifier = decision.applied_to(saved.load(), prior)
+    if by is None and written.each_alone(decision) and _takes_batches(out, output):
+        source = _Source(data, reading, level if adapt else None)
+        new_file = _NewFile(out, keep, prefix, formulas, only_flagged=written.only_flagged)
+        in_batches = _predict_in_batches(classifier, source, new_file)
+        if in_batches is not None:
+            return in_batches
     loaded = reading.read(data, classifier)
     kept = loaded.kept(keep)
     X = reading.scored(classifier, loaded, used=[by], mixed=adapt and by is None)
@@ -215,12 +222,76 @@ def predict(
     n = len(X)
     values |= {"rows": n, "flagged": flagged, "written": len(chosen), "out": out}
     new_columns = {f"{prefix}{name}": column for name, column in new_columns.items()}
-    line = f"{flagged:,} of {n:,} rows flagged ({share(flagged / max(n, 1))})"
+    line = _flagged_text(flagged, n)
     if by is None:
         line += f"; share of positives {prior_text(classifier.test_prior_)}"
     rows_written = chosen if written.selects(decision) else None
     target = _Target(out, kept, rows_written, keep is not None, formulas)
     return target.write(new_columns, values, line, table, output)
+
+
+def _flagged_text(flagged: int, n: int) -> str:
+    return f"{flagged:,} of {n:,} rows flagged ({share(flagged / max(n, 1))})"
+
+
+def _takes_batches(out: str, output: Output) -> bool:
+    """Whether labelled rows can be written in batches."""
+    from drpu.cli.tables import NUMPY, PIPE, ending_of
+
+    if out == PIPE:
+        return not output.json
+    return ending_of(out) not in NUMPY
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """A file of rows to label, and the level of the interval of their share of positives."""
+
+    path: str
+    reading: Reading
+    level: float | None  # None: the share of positives is not estimated
+
+
+@dataclass(frozen=True, slots=True)
+class _NewFile:
+    """The file for labelled rows of a large file."""
+
+    path: str
+    keep: str | None
+    prefix: str
+    formulas: bool
+    only_flagged: bool
+
+
+def _predict_in_batches(classifier: Any, source: _Source, new_file: _NewFile) -> Result | None:
+    """Label the rows of a large file in one pass, or in two; None if the file is not large."""
+    from drpu.cli.tables import PIPE, write_tables
+
+    adapts = source.level is not None
+    with progress_bar("predict", show=1):
+        rows = source.reading.large(classifier, source.path, mixed=adapts)
+        if rows is None:
+            return None
+        keep = None
+        if new_file.keep is not None:
+            keep = rows.file.head.names_of(new_file.keep)
+        with about(source.path):
+            if adapts:
+                with rest(0.5):
+                    rows.classifier = rows.adapted(level=source.level)
+            else:
+                classifier._warn_of_prior()
+            scored = rows.scored(keep, new_file.prefix, only_flagged=new_file.only_flagged)
+            with rest():
+                write_tables(new_file.path, scored, formulas=new_file.formulas)
+    values = standing(rows.classifier)
+    values |= {"rows": rows.n, "flagged": rows.flagged, "written": rows.written}
+    values["out"] = new_file.path
+    line = _flagged_text(rows.flagged, rows.n)
+    line += f"; share of positives {prior_text(rows.classifier.test_prior_)}"
+    if new_file.path != PIPE:
+        line += f"; {rows.written:,} rows written to {new_file.path}"
+    return Result(values, [line], aside=new_file.path == PIPE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,9 @@ import io
 import json
 import os
 import re
+import shutil
 import sys
+import tempfile
 import warnings
 import zlib
 from collections import Counter
@@ -46,8 +48,9 @@ _BYTE_ORDER_MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 _SEPARATORS = {";": "';'", "\t": "tab", "|": "'|'"}
 _SEPARATOR_WORDS = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "space": " "}
 _READABLE = f"{KNOWN}, and Excel (.xlsx, with the extra excel)"
-_FIRST_ROWS = 10_000  # of a Parquet file, which show whether a column is empty
+FIRST_ROWS = 10_000  # of a Parquet file, which show whether a column is empty
 _LARGEST_BLOCK = 2**31 - 2  # bytes
+_SPOOLED = 2**26  # bytes for a pipe that are kept in memory until all are written
 _MOST_PACKED = 50  # times that a compressed file is smaller than its content
 _DECIMAL_COMMA = r"^[+-]?[0-9]+,[0-9]+$"
 _THOUSANDS = r"^[+-]?[0-9]{1,3}(,[0-9]{3})+$"
@@ -55,7 +58,8 @@ _FORMULA = r"^[=+\-@\t\r]"
 _NUMBER = r"^[+\-]?(\d+\.?\d*|\.\d+)([eE][+\-]?\d+)?$"
 
 
-def _arrow(module: str = "pyarrow") -> Any:
+def arrow(module: str = "pyarrow") -> Any:
+    """A module of pyarrow, or an error that says how to install it."""
     return require(module, extra="cli", for_="reading and writing tables")
 
 
@@ -113,7 +117,7 @@ class TextFormat:
 
 
 @dataclass(frozen=True)
-class _TextFile:
+class TextFile:
     """A text file or the standard input, and how it is read."""
 
     path: str
@@ -123,22 +127,25 @@ class _TextFile:
 
     @property
     def name(self) -> str:
+        """What messages call the file."""
         return "the standard input" if self.path == PIPE else self.path
 
     @property
     def is_json(self) -> bool:
+        """Whether it holds JSON lines."""
         return ending_of(self.path) in JSON_LINES
 
     @property
     def is_packed(self) -> bool:
+        """Whether it is compressed."""
         return self.path.lower().endswith(".gz")
 
     def read(self) -> Any:
         """The Arrow table in the file."""
-        pa = _arrow()
+        pa = arrow()
         try:
             if self.is_json:
-                return _arrow("pyarrow.json").read_json(self._source)
+                return arrow("pyarrow.json").read_json(self._source)
             table = self._read_csv()
             if any(pa.types.is_binary(kind) for kind in table.schema.types):
                 raise UnicodeError("some values are not UTF-8")
@@ -157,11 +164,15 @@ class _TextFile:
             ) from error
         except pa.ArrowInvalid as error:
             raise self._unreadable(error) from error
+        self.check_table(table)
+        return table
+
+    def check_table(self, table: Any) -> None:
+        """Raise if rows of the file show that the separator or the decimal mark is another one."""
         if table.num_columns == 1 and self.form.sep is None:
             self._check_separator(table.column_names[0])
         if self.form.decimal is None:
             self._check_decimals(table)
-        return table
 
     @cached_property
     def _source(self) -> Any:
@@ -176,7 +187,7 @@ class _TextFile:
             content = file.read()
         if decodes:
             content = content.decode(self.form.encoding).encode()
-        return _arrow().BufferReader(content)
+        return arrow().BufferReader(content)
 
     def _open(self) -> Any:
         """The bytes of the file, unpacked."""
@@ -200,7 +211,7 @@ class _TextFile:
 
     def _read_csv(self) -> Any:
         """The table in a CSV file; NA and the like are missing numbers, but values of texts."""
-        pa = _arrow()
+        pa = arrow()
         known_texts = dict.fromkeys(self.texts, pa.string())
         try:
             table = self._read_with(known_texts)
@@ -214,41 +225,45 @@ class _TextFile:
             table = self._read_with(known_texts, block_size=min(size + 1, _LARGEST_BLOCK))
         if len(set(table.column_names)) < table.num_columns:
             return table  # the caller refuses names that occur twice
-        codes = self._columns_of_codes(table)
+        codes = self.columns_of_codes(table.schema)
         if not codes:
             return table
         return self._read_with(known_texts | dict.fromkeys(codes, pa.string()))
 
     def _read_with(self, types: dict[str, Any], block_size: int | None = None) -> Any:
         """The table, with the types of some columns given and those of the others guessed."""
-        arrow_csv = _arrow("pyarrow.csv")
-        convert = arrow_csv.ConvertOptions(
+        arrow_csv = arrow("pyarrow.csv")
+        return arrow_csv.read_csv(*self.csv_options(block_size), self.conversion(types))
+
+    def conversion(self, types: dict[str, Any]) -> Any:
+        """How values of a CSV file are converted; types that are not given are guessed."""
+        return arrow("pyarrow.csv").ConvertOptions(
             column_types=types,
             decimal_point=self.form.decimal or ".",
             null_values=["", *NULL_WORDS],
         )
-        return arrow_csv.read_csv(*self._csv_options(block_size), convert)
 
-    def _csv_options(self, block_size: int | None = None) -> tuple[Any, Any, Any]:
-        arrow_csv = _arrow("pyarrow.csv")
+    def csv_options(self, block_size: int | None = None) -> tuple[Any, Any, Any]:
+        """The source of a CSV file, and how it is read and divided into values."""
+        arrow_csv = arrow("pyarrow.csv")
         if not isinstance(self._source, str):
             self._source.seek(0)
         read = arrow_csv.ReadOptions(encoding=self.form.encoding or "utf8", block_size=block_size)
         return self._source, read, arrow_csv.ParseOptions(delimiter=self._separator)
 
-    def _columns_of_codes(self, table: Any) -> list[str]:
+    def columns_of_codes(self, schema: Any) -> list[str]:
         """Columns of digits with leading zeros, such as postal codes, which are texts."""
-        pa = _arrow()
-        arrow_csv = _arrow("pyarrow.csv")
-        compute = _arrow("pyarrow.compute")
-        whole = [field.name for field in table.schema if pa.types.is_integer(field.type)]
+        pa = arrow()
+        arrow_csv = arrow("pyarrow.csv")
+        compute = arrow("pyarrow.compute")
+        whole = [field.name for field in schema if pa.types.is_integer(field.type)]
         if not whole:
             return []
         as_texts = arrow_csv.ConvertOptions(
             include_columns=whole, column_types=dict.fromkeys(whole, pa.string())
         )
         codes = set()
-        for batch in arrow_csv.open_csv(*self._csv_options(), as_texts):
+        for batch in arrow_csv.open_csv(*self.csv_options(), as_texts):
             for name in whole:
                 leading_zeros = compute.match_substring_regex(batch.column(name), "^0[0-9]")
                 if compute.any(leading_zeros).as_py():
@@ -304,8 +319,8 @@ class _TextFile:
 
     def _check_decimals(self, table: Any) -> None:
         """Raise if all texts of a column, such as 43,44, look like numbers with decimal commas."""
-        pa = _arrow()
-        compute = _arrow("pyarrow.compute")
+        pa = arrow()
+        compute = arrow("pyarrow.compute")
         gaps = pa.array(["", *NULL_WORDS, None], pa.string())
         for field, column in zip(table.schema, table.columns, strict=True):
             if not pa.types.is_string(field.type) or field.name in self.texts:
@@ -330,7 +345,7 @@ def _mostly_zeros(content: bytes) -> bool:
 
 
 def _all_match(values: Any, pattern: str) -> bool:
-    compute = _arrow("pyarrow.compute")
+    compute = arrow("pyarrow.compute")
     return bool(compute.all(compute.match_substring_regex(values, pattern)).as_py())
 
 
@@ -362,7 +377,7 @@ class Loaded:
     def empty_columns(self, names: Iterable[str]) -> list[str]:
         """The columns of a table among ``names`` that have no value in any row."""
         present = set(self.names)
-        return [name for name in names if name in present and _is_empty(self.table[name])]
+        return [name for name in names if name in present and is_empty(self.table[name])]
 
     def name_of(self, word: str) -> str:
         """The name of the column that a word means, which may differ in spaces around it."""
@@ -439,7 +454,7 @@ class Loaded:
         if self.table is None:
             raise DataError(f"{self.path}: --by works on tables, not on NumPy archives.")
         if self.find_name(by) is None:
-            types = _arrow().types
+            types = arrow().types
             dates = []
             for field in self.table.schema:
                 if types.is_date(field.type) or types.is_timestamp(field.type):
@@ -530,7 +545,7 @@ def did_you_mean(name: str, names: Sequence[str]) -> str:
 
 def _usable(kind: Any) -> bool:
     """Whether the library can use the column: numbers, texts, categories and dates."""
-    types = _arrow().types
+    types = arrow().types
     tests = (
         types.is_integer, types.is_floating, types.is_boolean, types.is_decimal, types.is_null,
         types.is_string, types.is_large_string, types.is_dictionary, types.is_temporal,
@@ -538,20 +553,20 @@ def _usable(kind: Any) -> bool:
     return any(test(kind) for test in tests)
 
 
-def _is_empty(column: Any) -> bool:
+def is_empty(column: Any) -> bool:
     """Whether all values of a column are missing, or empty texts."""
     if column.null_count == len(column):
         return True
-    types = _arrow().types
+    types = arrow().types
     if not types.is_string(column.type) and not types.is_large_string(column.type):
         return False
     return _all_match(column.drop_null(), r"^\s*$")
 
 
 def _any_too_large(column: Any) -> bool:
-    if not _arrow().types.is_floating(column.type):
+    if not arrow().types.is_floating(column.type):
         return False
-    compute = _arrow("pyarrow.compute")
+    compute = arrow("pyarrow.compute")
     return bool(compute.any(compute.greater(compute.abs(column), LARGEST)).as_py())
 
 
@@ -578,17 +593,17 @@ def read(path: str, form: TextFormat | None = None, texts: Sequence[str] = ()) -
         return Loaded(path, arrays=_read_arrays(path))
     if ending in (*SEPARATED, *JSON_LINES):
         content = sys.stdin.buffer.read() if path == PIPE else None
-        table = _TextFile(path, form or TextFormat(), texts, content).read()
+        table = TextFile(path, form or TextFormat(), texts, content).read()
     elif Path(path).is_dir() or ending in (*ARROW, *PARQUET):
         table = _read_columnar(path, ending)
     elif ending in EXCEL:
         form = TextFormat(sep=",", decimal=".")
-        table = _TextFile(path, form, texts, content=_sheet_as_csv(path)).read()
+        table = TextFile(path, form, texts, content=_sheet_as_csv(path)).read()
     else:
         raise DataTypeError(
             f"{path}: the ending {ending!r} is not known. Supported are {_READABLE}."
         )
-    return Loaded(path, table=_with_good_names(table, path))
+    return Loaded(path, table=with_good_names(table, path))
 
 
 def start_of_parquet(path: str) -> Loaded:
@@ -601,14 +616,23 @@ def start_of_parquet(path: str) -> Loaded:
     if not Path(path).exists():
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
     data = open_parquet(path)
-    start = Loaded(path, table=data.head(_FIRST_ROWS))
+    start = Loaded(path, table=data.head(FIRST_ROWS))
     table = start.table
     for name in start.empty_columns(start.names):
-        column = data.to_table(columns=[name]).column(0).drop_null()
-        if len(column):
-            first = column.slice(0, 1).take([0] * table.num_rows)
-            table = table.set_column(start.names.index(name), name, first)
+        table = with_first_value(table, name, data.to_table(columns=[name]).column(0))
     return Loaded(path, table=table)
+
+
+def with_first_value(table: Any, name: str, values: Any) -> Any:
+    """The table; the column ``name`` has the first of the values in all rows, if there is one."""
+    if is_empty(values):
+        return table
+    values = values.drop_null()
+    types = arrow().types
+    if types.is_string(values.type) or types.is_large_string(values.type):
+        values = values.filter(arrow("pyarrow.compute").match_substring_regex(values, r"\S"))
+    column = values.take([0] * table.num_rows)
+    return table.set_column(table.column_names.index(name), name, column)
 
 
 def read_written(path: str, texts: Sequence[str] = ()) -> Loaded:
@@ -645,10 +669,10 @@ def read_as_written(path: str) -> Loaded:
 
 def _read_columnar(path: str, ending: str) -> Any:
     """The table in an Arrow file, a Parquet file or a folder of Parquet files."""
-    pa = _arrow()
+    pa = arrow()
     try:
         if ending in ARROW:
-            return _without_views(_arrow("pyarrow.feather").read_table(path, memory_map=False))
+            return _without_views(arrow("pyarrow.feather").read_table(path, memory_map=False))
         from drpu.scale.batches import check_files, open_parquet
 
         data = open_parquet(path)
@@ -688,7 +712,7 @@ def _cell_as_text(cell: Any) -> str:
 
 def _without_views(table: Any) -> Any:
     """The table without views of texts, which polars writes and few functions of Arrow accept."""
-    pa = _arrow()
+    pa = arrow()
     for position, field in enumerate(table.schema):
         if "string_view" not in str(field.type):
             continue
@@ -699,7 +723,7 @@ def _without_views(table: Any) -> Any:
     return table
 
 
-def _with_good_names(table: Any, path: str) -> Any:
+def with_good_names(table: Any, path: str) -> Any:
     """The table, if no two columns share a name; a blank one becomes ``column_1`` by position."""
     names = []
     for position, name in enumerate(table.column_names, start=1):
@@ -756,7 +780,7 @@ def with_columns(table: Any, columns: dict[str, Any], rows: Any = None) -> Any:
 
     ``rows`` are the positions of the rows that the columns are about; all rows if left out.
     """
-    pa = _arrow()
+    pa = arrow()
     if table is None:
         return pa.table(columns)
     if rows is not None:
@@ -773,7 +797,7 @@ def with_labels(table: Any, words: dict[int, str | None]) -> Any:
     from drpu.audits.plan import LABEL
 
     answers = [words[row] for row in _audited_rows(table)]
-    column = _arrow().array(answers, _arrow().string())
+    column = arrow().array(answers, arrow().string())
     return table.set_column(table.column_names.index(LABEL), LABEL, column)
 
 
@@ -787,7 +811,7 @@ def csv_lines(table: Any, rows: Sequence[int], *, formulas: bool = False) -> tup
     audited_rows = _audited_rows(table)
     lines_of_rows = dict(zip(audited_rows, range(len(audited_rows)), strict=True))
     table = table.take([lines_of_rows[row] for row in rows])
-    no_answers = _arrow().array([None] * table.num_rows, _arrow().string())
+    no_answers = arrow().array([None] * table.num_rows, arrow().string())
     table = table.drop_columns([LABEL]).append_column(LABEL, no_answers)
     if not formulas:
         table = _without_formulas(table)
@@ -805,34 +829,40 @@ def _audited_rows(table: Any) -> list[int]:
 
 
 def _csv_text(table: Any, *, header: bool = True) -> str:
-    arrow_csv = _arrow("pyarrow.csv")
+    arrow_csv = arrow("pyarrow.csv")
     text = io.BytesIO()
     arrow_csv.write_csv(table, text, arrow_csv.WriteOptions(include_header=header))
     return text.getvalue().decode().removesuffix("\n")
 
 
 def write_table(path: str, table: Any, *, formulas: bool = False) -> None:
-    """Write an Arrow table in the format of the ending, or as CSV to the standard output.
+    """Write an Arrow table as :func:`write_tables` does."""
+    write_tables(path, [table], formulas=formulas)
 
-    Texts in CSV that a spreadsheet would run as formulas are protected, unless ``formulas``.
+
+def write_tables(path: str, tables: Iterable[Any], *, formulas: bool = False) -> None:
+    """Write Arrow tables of one schema, one below the other, in the format of the ending.
+
+    A pipe gets CSV. Texts in CSV that a spreadsheet would run as formulas are protected, unless
+    ``formulas``. Nothing is written if making one of the tables raises.
     """
     ending = ending_of(path)
     if ending in SEPARATED and not formulas:
-        table = _without_formulas(table)
+        tables = map(_without_formulas, tables)
     if path == PIPE:
-        _write_to_pipe(table)
+        _write_to_pipe(tables)
         return
     with output_file(path) as file:
         if path.lower().endswith(".gz"):
             with gzip.GzipFile(fileobj=file, mode="wb", mtime=0) as packed:
-                _encode(table, ending, packed)
+                _encode(tables, ending, packed)
         else:
-            _encode(table, ending, file)
+            _encode(tables, ending, file)
 
 
 def _without_formulas(table: Any) -> Any:
     """The table with an apostrophe before texts that look like formulas, and are not numbers."""
-    pa = _arrow()
+    pa = arrow()
     for position, field in enumerate(table.schema):
         kind = field.type
         if pa.types.is_dictionary(kind):
@@ -845,8 +875,8 @@ def _without_formulas(table: Any) -> Any:
 
 
 def _protected(texts: Any) -> Any:
-    pa = _arrow()
-    compute = _arrow("pyarrow.compute")
+    pa = arrow()
+    compute = arrow("pyarrow.compute")
     formula = compute.match_substring_regex(texts, _FORMULA)
     number = compute.match_substring_regex(texts, _NUMBER)
     apostrophe = pa.scalar("'", texts.type)
@@ -855,32 +885,47 @@ def _protected(texts: Any) -> Any:
     return compute.if_else(compute.and_not(formula, number), marked, texts)
 
 
-def _write_to_pipe(table: Any) -> None:
-    if not sys.stdout.isatty():
-        sys.stdout.flush()
-        _encode(table, ".csv", sys.stdout.buffer)
-        sys.stdout.buffer.flush()
-        return
-    text = io.BytesIO()
-    _encode(table, ".csv", text)
-    for line in text.getvalue().decode().splitlines():  # values must not control the terminal
-        print(printable(line))
+def _write_to_pipe(tables: Iterable[Any]) -> None:
+    with tempfile.SpooledTemporaryFile(max_size=_SPOOLED) as content:
+        _encode(tables, ".csv", content)
+        content.seek(0)
+        if not sys.stdout.isatty():
+            sys.stdout.flush()
+            shutil.copyfileobj(content, sys.stdout.buffer)
+            sys.stdout.buffer.flush()
+            return
+        for line in content:  # values must not control the terminal
+            print(printable(line.decode().removesuffix("\n")))
 
 
-def _encode(table: Any, ending: str, sink: Any) -> None:
+def _encode(tables: Iterable[Any], ending: str, sink: Any) -> None:
     """Write the bytes of the file to ``sink``."""
-    if ending in SEPARATED:
-        arrow_csv = _arrow("pyarrow.csv")
-        arrow_csv.write_csv(
-            table, sink, arrow_csv.WriteOptions(delimiter=_default_separator(ending))
-        )
-    elif ending in JSON_LINES:
-        for row in table.to_pylist():
-            sink.write(json.dumps(plain(row), allow_nan=False).encode() + b"\n")
-    elif ending in ARROW:
-        _arrow("pyarrow.feather").write_feather(table, sink)
-    elif ending in PARQUET:
-        _arrow("pyarrow.parquet").write_table(table, sink)
-    else:
+    if ending in JSON_LINES:
+        for table in tables:
+            for row in table.to_pylist():
+                sink.write(json.dumps(plain(row), allow_nan=False).encode() + b"\n")
+        return
+    if ending not in (*SEPARATED, *ARROW, *PARQUET):
+        table = arrow().concat_tables(tables)
         columns = {name: table.column(name).to_numpy() for name in table.column_names}
         np.savez_compressed(sink, **columns)
+        return
+    iterator = iter(tables)
+    first = next(iterator)
+    with _arrow_writer(sink, ending, first.schema) as writer:
+        writer.write_table(first)
+        for table in iterator:
+            writer.write_table(table)
+
+
+def _arrow_writer(sink: Any, ending: str, schema: Any) -> Any:
+    """A writer of tables to a CSV, Arrow or Parquet file."""
+    if ending in SEPARATED:
+        arrow_csv = arrow("pyarrow.csv")
+        options = arrow_csv.WriteOptions(delimiter=_default_separator(ending))
+        return arrow_csv.CSVWriter(sink, schema, write_options=options)
+    if ending in PARQUET:
+        return arrow("pyarrow.parquet").ParquetWriter(sink, schema)
+    ipc = arrow("pyarrow.ipc")
+    compression = "lz4" if arrow().Codec.is_available("lz4") else None
+    return ipc.new_file(sink, schema, options=ipc.IpcWriteOptions(compression=compression))

@@ -280,7 +280,7 @@ def _batches(source: Any, size: int, reader: BatchReader) -> tuple[Iterable[Any]
     if _is_paths(source):
         source = open_parquet(source)
     if hasattr(source, "get_fragments"):  # an Arrow data set
-        return _scan(source, size, reader.columns_to_read(source.schema.names)), 0
+        return scan(source, size, reader.columns_to_read(source.schema.names)), 0
     if hasattr(source, "to_batches"):  # an Arrow table
         return source.to_batches(max_chunksize=size), -(-source.num_rows // size)
     if hasattr(source, "read_next_batch"):  # an Arrow reader, which is used up by reading
@@ -359,7 +359,7 @@ def _matching(path: str) -> list[str]:
     return paths
 
 
-def _scan(dataset: Any, size: int, names: list[str]) -> Iterator[Any]:
+def scan(dataset: Any, size: int, names: list[str]) -> Iterator[Any]:
     """Batches of a data set, each read when it is needed."""
     arrow = require("pyarrow.dataset", extra="data", for_="reading a data set")
     pa = require("pyarrow", extra="data", for_="reading a data set")

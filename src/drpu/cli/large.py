@@ -1,0 +1,275 @@
+"""Large files of rows, which are read, counted, scored and written in batches."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import drpu
+from drpu._progress import Step
+from drpu.cli.tables import (
+    FIRST_ROWS,
+    INDEX,
+    PARQUET,
+    PIPE,
+    SEPARATED,
+    Loaded,
+    TextFile,
+    TextFormat,
+    arrow,
+    ending_of,
+    is_empty,
+    start_of_parquet,
+    with_columns,
+    with_first_value,
+    with_good_names,
+)
+from drpu.exceptions import DataError, heard, warn
+from drpu.scale.batches import open_parquet, scan
+
+LARGE = 64 * 2**20  # bytes; a smaller file takes less than half a gigabyte of memory as a whole
+BLOCK = 4 * 2**20  # bytes of text in a batch; Arrow reads up to 32 of them ahead
+PACKED = 4  # times that a compressed text file is usually smaller than its content
+ROWS = 65_536  # in a batch of a Parquet file
+_COLUMN = re.compile(r"In CSV column #(\d+)")  # in an error of Arrow about a value
+
+
+def open_large(path: str, form: TextFormat, texts: Iterable[str]) -> LargeFile | None:
+    """The file, if it is large and can be read in batches; None if it is read as a whole.
+
+    ``texts`` names columns of CSV files that are texts, whatever their values look like.
+    """
+    if path == PIPE or not Path(path).exists() or _size(path) < LARGE:
+        return None
+    if Path(path).is_dir() or Path(path).suffix.lower() in PARQUET:
+        head = start_of_parquet(path)
+        if any(name.startswith(INDEX) for name in head.names):  # some files may lack an index
+            return None
+        return LargeParquet(path, head)
+    if ending_of(path) in SEPARATED:
+        return LargeText.of(TextFile(path, form, tuple(texts)))
+    return None
+
+
+def _size(path: str) -> int:
+    """Bytes of a file, or of the files in a folder, without compression of text."""
+    if Path(path).is_dir():
+        return sum(file.stat().st_size for file in Path(path).rglob("*") if file.is_file())
+    size = os.path.getsize(path)
+    return PACKED * size if path.lower().endswith(".gz") else size
+
+
+@dataclass(frozen=True)
+class LargeFile:
+    """A file that is read in batches.
+
+    ``head`` has its first rows. A column without a value in them has the first value of the file,
+    so that only columns that are empty in all rows look empty.
+    """
+
+    path: str
+    head: Loaded
+
+    def tables(self) -> Iterator[Any]:
+        """Arrow tables with all rows of the file; the current step of a progress bar advances."""
+        raise NotImplementedError
+
+    def batches(self) -> Iterator[Loaded]:
+        """All rows of the file."""
+        for table in self.tables():
+            if table.num_rows:
+                yield Loaded(self.path, table=with_good_names(table, self.path))
+
+
+@dataclass(frozen=True)
+class LargeParquet(LargeFile):
+    """A large Parquet file, or a folder of such files."""
+
+    def tables(self) -> Iterator[Any]:  # noqa: D102
+        data = open_parquet(self.path)
+        n_rows = max(data.count_rows(), 1)
+        rows_done = 0
+
+        def share_done() -> float:
+            return float(rows_done / n_rows)
+
+        for batch in _with_progress(scan(data, ROWS, data.schema.names), share_done):
+            rows_done += batch.num_rows
+            yield arrow().Table.from_batches([batch])
+
+
+@dataclass(frozen=True)
+class LargeText(LargeFile):
+    """A large CSV file, and the types of its columns."""
+
+    text: TextFile
+    types: dict[str, Any]
+
+    @classmethod
+    def of(cls, text: TextFile) -> LargeText | None:
+        """The file after one pass that finds the types of columns, as Arrow does in memory.
+
+        None if it cannot be read in batches, for any reason: reading it as a whole tells which.
+        """
+        types = dict.fromkeys(text.texts, arrow().string())
+        names: list[str] = []
+        codes: list[str] | None = None
+        while True:
+            schema = None
+            try:
+                with _opened(text, types) as (reader, share_read):
+                    schema = reader.schema
+                    names = schema.names
+                    if len(set(names)) < len(names):
+                        return None
+                    head = _head(text, _with_progress(reader, share_read))
+            except arrow().ArrowInvalid as error:
+                wider = _wider(types, names, schema, str(error))
+                if wider is None:
+                    return None
+                types = wider
+                continue
+            if head is None or any(map(arrow().types.is_binary, schema.types)):
+                return None
+            if codes is None:
+                codes = text.columns_of_codes(schema)
+                if codes:
+                    types |= dict.fromkeys(codes, arrow().string())
+                    continue
+            types = dict(zip(names, schema.types, strict=True))
+            return cls(text.path, Loaded(text.path, table=head), text, types)
+
+    def tables(self) -> Iterator[Any]:  # noqa: D102
+        try:
+            with _opened(self.text, self.types) as (reader, share_read):
+                for batch in _with_progress(reader, share_read):
+                    yield arrow().Table.from_batches([batch])
+        except arrow().ArrowInvalid as error:  # it could be read a moment ago
+            raise DataError(f"{self.path} was changed while it was read: {error}") from error
+
+
+@contextmanager
+def _opened(text: TextFile, types: dict[str, Any]) -> Iterator[tuple[Any, Callable[[], float]]]:
+    """A reader of batches, and a function that gives the share of bytes that was read."""
+    _, read, parse = text.csv_options(BLOCK)
+    with arrow().OSFile(text.path) as file:
+        size = max(file.size(), 1)
+        source = file
+        if text.is_packed:
+            source = arrow().CompressedInputStream(file, "gzip")
+        reader = arrow("pyarrow.csv").open_csv(source, read, parse, text.conversion(types))
+        with reader:
+            yield reader, lambda: float(file.tell() / size)
+
+
+def _head(text: TextFile, batches: Iterable[Any]) -> Any:
+    """The head of :class:`LargeFile`; None without rows. All of the file is read."""
+    head = None
+    empty: list[str] = []
+    for batch in batches:
+        if head is None and batch.num_rows:
+            table = arrow().Table.from_batches([batch])
+            text.check_table(table)
+            head = table.slice(0, FIRST_ROWS)
+            empty = [name for name in head.column_names if is_empty(head[name])]
+        for name in list(empty):
+            head = with_first_value(head, name, batch.column(name))
+            if not is_empty(head[name]):
+                empty.remove(name)
+    if head is None:
+        return None
+    return with_good_names(head, text.path)
+
+
+def _wider(
+    types: dict[str, Any], names: list[str], schema: Any, message: str
+) -> dict[str, Any] | None:
+    """The types with the next one for the column that an error is about; None if there is none.
+
+    The order is that of Arrow, which in memory takes the first type that fits all values.
+    """
+    pa = arrow()
+    order = [
+        pa.null(), pa.int64(), pa.bool_(), pa.date32(), pa.time32("s"),
+        pa.timestamp("s"), pa.timestamp("s", "UTC"), pa.timestamp("ns"), pa.timestamp("ns", "UTC"),
+        pa.float64(), pa.string(),
+    ]  # fmt: skip
+    column = _COLUMN.search(message)
+    if column is None or not names:
+        return None
+    name = names[int(column[1])]
+    kind = types.get(name)
+    if kind is None:
+        kind = schema.field(name).type
+    if kind not in order[:-1]:
+        return None
+    return types | {name: order[order.index(kind) + 1]}
+
+
+def _with_progress(batches: Iterable[Any], share_done: Callable[[], float]) -> Iterator[Any]:
+    """The batches; after each of them the current step advances to the share that is done."""
+    step = Step.current.get()
+    for batch in batches:
+        yield batch
+        if step is not None:
+            step.advance(share_done() - step.done)
+
+
+# -- counting and scoring --------------------------------------------------------------------------
+
+
+@dataclass
+class LargeRows:
+    """The rows of a large file that a classifier reads, and how many were scored and written."""
+
+    file: LargeFile
+    classifier: Any
+    known: list[str]  # names of training, which a file may write with spaces around them
+    features: list[str]  # columns of the file that are scored
+    n: int = 0
+    flagged: int = 0
+    written: int = 0
+    warned: set[type] = field(default_factory=set)  # kinds of warnings that were issued
+
+    def rows(self, batch: Loaded) -> Any:
+        """The rows of a batch as an Arrow table with the columns of training."""
+        return batch.named_like(self.known).rows(self.features)
+
+    def adapted(self, **options: Any) -> Any:
+        """The classifier adapted to all rows, with a warning of each kind once."""
+        with heard() as warnings:
+            batches = map(self.rows, self.file.batches())
+            counts = drpu.count_batches(self.classifier, batches)
+        self._warn_once(warnings)
+        return self.classifier.adapt(counts, **options)
+
+    def scored(self, keep: list[str] | None, prefix: str, *, only_flagged: bool) -> Iterator[Any]:
+        """Arrow tables with the columns to keep and the outputs of the classifier."""
+        for batch in self.file.batches():
+            with heard() as warnings:
+                outputs = self.classifier._outputs(self.rows(batch))
+            self._warn_once(warnings)
+            flagged = outputs["score"] > 0
+            kept = batch.table if keep is None else batch.table.select(keep)
+            names = ("label", "probability", "ratio")
+            table = with_columns(kept, {f"{prefix}{name}": outputs[name] for name in names})
+            if only_flagged:
+                table = table.filter(flagged)
+            self.n += len(flagged)
+            self.flagged += int(np.count_nonzero(flagged))
+            self.written += table.num_rows
+            yield table
+
+    def _warn_once(self, warnings: Iterable[Any]) -> None:
+        """Issue the first warning of each kind: others are about later batches."""
+        for warning in warnings:
+            if type(warning) not in self.warned:
+                warn(warning)
+            self.warned.add(type(warning))
