@@ -50,11 +50,11 @@ class Setting:
     """One kind of fit."""
 
     model: str
-    separation: float
+    separation: int
     n_positive: int
 
     def fit(self, seed: int) -> DRPUClassifier:
-        """The classifier of one draw."""
+        """A classifier of positives and unlabeled rows."""
         data = make_gaussian_pu(
             self.n_positive, UNLABELED, prior=TRAIN_PRIOR, separation=self.separation, random_state=seed
         )
@@ -67,7 +67,8 @@ class Setting:
         data = make_gaussian_pu(
             5, 5, prior=0.5, test_prior=prior, n_test=NEW, separation=separation, random_state=10_000 + seed
         )
-        return np.asarray(data.test), np.asarray(data.test_labels) == 1
+        assert data.test is not None
+        return data.test, np.asarray(data.test_labels) == 1
 
     def points(self) -> tuple[Array, Array, Array]:
         """Points across both classes, and the shares of positives and of negatives at them."""
@@ -190,9 +191,9 @@ def misses(rows: list[Row]) -> list[Row]:
 # -- limits of priors after large moves --------------------------------------------------------------
 
 
-def from_rare_to_frequent(model: str, separation: float, seed: int) -> tuple[PriorEstimate, float]:
+def from_rare_to_frequent(model: str, separation: int, seed: int) -> tuple[PriorEstimate, float]:
     """The prior of new rows, .6, read by a fit to a single sample at .05 with 50 labelled rows."""
-    rng = np.random.default_rng([seed, round(100 * separation)])
+    rng = np.random.default_rng([seed, separation])
     y = rng.random(2000) < 0.05
     labelled = np.zeros(len(y), dtype=int)
     labelled[rng.permutation(np.flatnonzero(y))[:50]] = 1
@@ -202,7 +203,7 @@ def from_rare_to_frequent(model: str, separation: float, seed: int) -> tuple[Pri
     return clf.adapt(rng.normal(new * separation, 1)[:, None]).test_prior_, 0.6
 
 
-def to_half(model: str, separation: float, seed: int) -> tuple[PriorEstimate, float]:
+def to_half(model: str, separation: int, seed: int) -> tuple[PriorEstimate, float]:
     """The prior of new rows, .15, read by a fit at .3 with 200 positives."""
     setting = Setting(model, separation, 200)
     return setting.fit(seed).adapt(setting.new_rows(0.15, seed)[0]).test_prior_, 0.15

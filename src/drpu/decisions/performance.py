@@ -25,7 +25,7 @@ from drpu._results import TableColumns, TableResult, figure_columns
 from drpu.priors.calibration import calibrate
 from drpu.priors.estimate import PriorEstimate
 from drpu.priors.figures import Figure, exact_limits, without_wide_values
-from drpu.priors.plateau import likely_plateaus, noisy_curve, score_error
+from drpu.priors.plateau import expected_curve
 from drpu.priors.tails import ScoreTails, remembered
 
 # Chosen by ``python -m benchmarks.rare`` and ``python -m benchmarks.tables``.
@@ -44,7 +44,6 @@ _LEVEL = 0.95
 _TAIL = (1 - _LEVEL) / 2
 _DEVIATIONS2 = ndtri(_TAIL) ** 2  # squared number of standard deviations of a limit
 _STEPS = np.linspace(-4.0, 4.0, 161)  # standard deviations
-_RECALLS = np.concatenate(([0.0], np.geomspace(1e-4, 0.1, 60), np.linspace(0.1, 1.0, 182)[1:]))
 _FOLDS = 5
 _SEED = 0  # a fixed seed of the folds, so that figures are reproducible
 _MOST_DIVIDED = 500_000_000  # rows that NumPy divides at random; more rows keep their shares
@@ -325,14 +324,12 @@ class PreparedCounts:
     ) -> Self:
         """Prepared ``reference``; with a labelled fraction also for calibrated thresholds.
 
-        ``error`` is that of the scores, see :func:`drpu.priors.plateau.noisy_curve`.
+        ``error`` is that of the scores, see :func:`drpu.priors.plateau.expected_curve`.
         """
         folds = None
         if labelled_fraction is not None and min(reference.n_positive, reference.n) >= 2:
             folds = fold_counts(reference, prior, labelled_fraction, offsets)
-        if error is None:
-            error = score_error(reference)
-        return cls(reference, prior, _expected_curve(reference, prior, error), folds)
+        return cls(reference, prior, expected_curve(reference, prior, error), folds)
 
     def wrong_at(self, recall: float) -> float:
         """False-positive rate of the curve; proportional to it where the curve starts."""
@@ -346,23 +343,6 @@ class PreparedCounts:
             recall = _share_above(self.reference.positive_counts, cell)
             rates.append((recall, self.wrong_at(recall)))
         return tuple(rates)
-
-
-def _expected_curve(
-    reference: ScoreTails, prior: float, error: float
-) -> tuple[FloatArray, FloatArray]:
-    """Recalls, and the false-positive rate over each, a mean over all likely plateaus.
-
-    A curve at the most likely plateau would be a best case: the same counts determine the
-    threshold, and a plateau that is too steep by chance puts few negatives above it.
-    """
-    inner_prior = min(max(prior, 1e-3), 1 - 1e-3)
-    curves = []
-    for plateau in likely_plateaus(reference, inner_prior):
-        recall, wrong = noisy_curve(plateau, plateau.prior, error)
-        wrong_over_recall = np.minimum(wrong / np.maximum(recall, 1e-300), 1.0)
-        curves.append(np.interp(_RECALLS, recall, wrong_over_recall))
-    return _RECALLS, np.mean(curves, axis=0)
 
 
 def decision_rates(

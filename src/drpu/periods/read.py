@@ -209,7 +209,12 @@ def matched_prior(
     prior = reference.prior
     if reference.map is None and prior.method != "audit":
         return prior_from_tails(
-            counts, level=level, reference=reference.tails, train_prior=prior, warn=False
+            counts,
+            level=level,
+            reference=reference.tails,
+            train_prior=prior,
+            score_error=fitted.model.score_error,
+            warn=False,
         )
     # answers gave the prior of the reference: nothing is assumed about the highest scores
     known = Figure(prior.value, prior.low, prior.high)

@@ -41,8 +41,9 @@ from scipy.special import expit, log_ndtr, logit
 from drpu._arrays import FloatArray
 from drpu._checks import check_fraction
 from drpu.priors import constants
+from drpu.priors.estimate import PriorEstimate
 from drpu.priors.limits import Limits, largest_growth, ratio_limits, shift_limits
-from drpu.priors.plateau import DESIGN_LEVEL, fit_plateau, noisy_curve, score_error
+from drpu.priors.plateau import DESIGN_LEVEL, expected_curve
 from drpu.priors.readings import adaptive
 from drpu.priors.tails import ScoreTails
 
@@ -228,10 +229,9 @@ def later_limits(
     tails: ScoreTails,
     reference: ScoreTails,
     level: float,
+    train_prior: PriorEstimate,
     *,
-    train_prior: float,
-    train_low: float,
-    train_identified: bool,
+    score_error: float | None = None,
 ) -> Limits:
     r"""Limits of the prior of later rows under prior shift.
 
@@ -240,28 +240,24 @@ def later_limits(
     :math:`\lambda` and the lower limit of that prior. Where it is identified, the limits are those
     of matching, with a lower limit that allows for the negatives that the error of the scores puts
     among the best-scored rows. Without this, later rows without any positive would seem to have
-    some.
+    some. ``score_error`` is that error, if the fold models showed it.
     """
     limits = shift_limits(tails, reference, level)
-    if not train_identified:
-        low = max(0.0, 1 - largest_growth(tails, reference, level) * (1 - train_low))
+    if not train_prior.identified:
+        low = max(0.0, 1 - largest_growth(tails, reference, level) * (1 - train_prior.low))
         return replace(limits, low=low, high=max(limits.high, low), identified=False)
-    if limits.low > 0 and limits.recall < 1:
-        lowered = limits.lowered(saturation(reference, train_prior, limits.recall))
-        if lowered.low == 0:
-            return lowered
-    return limits
+    if limits.recall == 1:
+        return limits
+    impurity = saturation(reference, train_prior.value, limits.recall, score_error)
+    return limits.lowered(impurity)
 
 
-def saturation(reference: ScoreTails, prior: float, recall: float) -> float:
+def saturation(
+    reference: ScoreTails, prior: float, recall: float, error: float | None = None
+) -> float:
     """Density of negatives over that of positives above the threshold with this recall.
 
-    It is the part that the error of the scores explains: see
-    :func:`drpu.priors.plateau.noisy_curve`. Twice that error is used, because a limit depends on
-    it.
+    ``error`` is that of the scores: see :func:`drpu.priors.plateau.expected_curve`.
     """
-    prior = min(max(prior, 1e-3), 1 - 1e-3)
-    plateau = fit_plateau(reference, prior)
-    recalls, false_positive_rates = noisy_curve(plateau, prior, 2 * score_error(reference))
-    densities = np.minimum(false_positive_rates / np.maximum(recalls, 1e-300), 0.9)
-    return float(np.interp(recall, recalls, densities))
+    recalls, densities = expected_curve(reference, prior, error)
+    return min(float(np.interp(recall, recalls, densities)), 0.9)

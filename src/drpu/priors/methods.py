@@ -86,12 +86,14 @@ def prior_from_tails(
     reference: ScoreTails | None = None,
     train_prior: float | PriorEstimate | None = None,
     labelled_share: float | None = None,
+    score_error: float | None = None,
     warn: bool = True,
 ) -> PriorEstimate:
     """Class prior of the scores counted in ``tails``: :func:`estimate_prior` for counts.
 
-    ``labelled_share`` is the share of the population that is labelled, in a single sample, and
-    ``warn`` whether to warn if the prior is not identified.
+    ``labelled_share`` is the share of the population that is labelled, in a single sample,
+    ``score_error`` the standard deviation of the scores that fold models showed, and ``warn``
+    whether to warn if the prior is not identified.
     """
     check_fraction("level", level)
     _check_tails(tails, reference)
@@ -113,7 +115,8 @@ def prior_from_tails(
         if train_prior is None:
             train_prior = prior_from_tails(reference, level=level, warn=False)
         base = as_prior("train_prior", train_prior)
-        estimate = _shifted(tails, reference, method, level, base)
+        limits = _shifted_limits(tails, reference, level, base, score_error)
+        estimate = _shifted(tails, reference, method, level, base, limits)
     if warn:
         warn_if_not_identified(estimate)
     return estimate
@@ -155,10 +158,14 @@ def _prior_of_one_sample(
 
 
 def _shifted(
-    tails: ScoreTails, reference: ScoreTails, method: str, level: float, base: PriorEstimate
+    tails: ScoreTails,
+    reference: ScoreTails,
+    method: str,
+    level: float,
+    base: PriorEstimate,
+    limits: Limits,
 ) -> PriorEstimate:
-    """Prior of ``tails`` from the prior ``base`` of ``reference``."""
-    limits = _shifted_limits(tails, reference, level, base)
+    """Prior of ``tails`` from the prior ``base`` of ``reference``, with limits at ``level``."""
     upper = None
     if not limits.identified and base.upper is not None:
         upper = efficient(tails, reference, base.upper)
@@ -170,20 +177,17 @@ def _shifted(
 
 
 def _shifted_limits(
-    tails: ScoreTails, reference: ScoreTails, level: float, base: PriorEstimate
+    tails: ScoreTails,
+    reference: ScoreTails,
+    level: float,
+    base: PriorEstimate,
+    score_error: float | None,
 ) -> Limits:
     """Limits of the prior of ``tails``, by how the prior of ``reference`` is known."""
     if base.method in KNOWN:
         ends = (base.low, base.high)
         return shift_limits(tails, reference, level, train_prior=base.value, train_limits=ends)
-    return later_limits(
-        tails,
-        reference,
-        level,
-        train_prior=base.value,
-        train_low=base.low,
-        train_identified=base.identified,
-    )
+    return later_limits(tails, reference, level, base, score_error=score_error)
 
 
 def _carried(

@@ -39,6 +39,8 @@ _BINS = 60  # number of ranges of scores for the profile
 _STEPS = 20  # largest number of steps; ten are common
 _LEAST_GAIN = 1e-2  # change of the log-likelihood at which the steps end
 _Z = np.linspace(-8.0, 5.0, 521)  # normal scores of the positives
+# recalls of an expected curve
+_RECALLS = np.concatenate(([0.0], np.geomspace(1e-4, 0.1, 60), np.linspace(0.1, 1.0, 182)[1:]))
 _MASS = np.exp(-(_Z**2) / 2) / math.sqrt(2 * math.pi) * (_Z[1] - _Z[0])
 
 
@@ -235,6 +237,27 @@ def noisy_curve(
     recall = above @ _MASS
     false_positive_rate = above @ (_MASS * (1 - eta) / eta) * prior / (1 - prior)
     return recall, np.minimum(false_positive_rate, 1.0)
+
+
+@remembered
+def expected_curve(
+    tails: ScoreTails, prior: float, error: float | None = None
+) -> tuple[FloatArray, FloatArray]:
+    """Recalls, and the false-positive rate over each, a mean over all likely plateaus.
+
+    ``error`` is the standard deviation of the scores; that of a usual model if it is None. A curve
+    at the most likely plateau would be a best case: the same counts determine the threshold, and a
+    plateau that is too steep by chance puts few negatives above it.
+    """
+    if error is None:
+        error = score_error(tails)
+    inner_prior = min(max(prior, 1e-3), 1 - 1e-3)
+    curves = []
+    for plateau in likely_plateaus(tails, inner_prior):
+        recall, wrong = noisy_curve(plateau, plateau.prior, error)
+        wrong_over_recall = np.minimum(wrong / np.maximum(recall, 1e-300), 1.0)
+        curves.append(np.interp(_RECALLS, recall, wrong_over_recall))
+    return _RECALLS, np.mean(curves, axis=0)
 
 
 # -- the likelihood of each prior --------------------------------------------------------------
