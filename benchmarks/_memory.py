@@ -33,7 +33,7 @@ from drpu.models.trees import MOST_CODES, MOST_TREES
 from drpu.report import render_report
 
 CONTENT = 2**23  # bytes of the grown content
-LIMIT = 2**33  # of the address space of a child process
+LIMIT = 2**32  # bytes of data of this process, and of each child process
 SECONDS = 60.0  # processor time of a child process
 
 Arrays = dict[str, np.ndarray[Any, Any]]
@@ -119,7 +119,8 @@ def _grown_length(arrays: Arrays, place: str, names: list[str], size: int) -> Ar
     factor = max(2, int(size / max(unit * length, 1)))
     grown = dict(arrays)
     for each in places:
-        grown[each] = _longer(arrays[each], length, factor)
+        if length in arrays[each].shape:
+            grown[each] = _longer(arrays[each], length, factor)
     return grown
 
 
@@ -138,18 +139,17 @@ def _grown_with_all(arrays: Arrays, like: np.ndarray[Any, Any], size: int) -> Ar
     for name, array in arrays.items():
         for n, more in near.items():
             if n > 0 and n in array.shape:
-                longer = _longer(array, n, factor + 1)
-                cut = tuple(slice(factor * length + more if m == n else m) for m in array.shape)
-                grown[name] = longer[cut]
+                longer = _longer(array, n, factor + factor // n + 2)
+                axis = array.shape.index(n)
+                kept = np.arange(factor * length + more)
+                grown[name] = np.take(longer, kept, axis=axis)
                 break
     return grown
 
 
 def _longer(array: np.ndarray[Any, Any], length: int, factor: int) -> Any:
-    for axis, n in enumerate(array.shape):
-        if n != length:
-            continue
-        array = np.concatenate([array] * factor, axis=axis)
+    axis = array.shape.index(length)  # the first one, because a square array would grow twice
+    array = np.concatenate([array] * factor, axis=axis)
     flat = array.ndim == 1 and length > 1 and bool((np.diff(array[:length]) > 0).all())
     if flat and array.dtype.kind == "f":
         array = np.linspace(array[0], array[length - 1], len(array))
@@ -346,6 +346,8 @@ def memory(honest: dict[str, bytes], size: int = CONTENT) -> dict[str, Any]:
     largest: dict[str, dict[str, Any]] = {}
     faults = []
     n = 0
+    _, most = resource.getrlimit(resource.RLIMIT_DATA)
+    resource.setrlimit(resource.RLIMIT_DATA, (LIMIT, most))  # other processes need memory, too
     with tempfile.TemporaryDirectory() as name:
         for grown in grown_files(honest, size):
             n += 1
