@@ -1,4 +1,4 @@
-"""A Parquet file of shifted rows, and its prior estimated in three ways."""
+"""Files of shifted rows: the prior of a Parquet file, and the labels of a CSV file, in three ways each."""
 
 from __future__ import annotations
 
@@ -32,6 +32,42 @@ def write_rows(path: Path, rows: int) -> None:
         writer.write_table(table)
     if writer is not None:
         writer.close()
+
+
+def write_text(path: Path, mebibytes: float, group: int = GROUP) -> int:
+    """A CSV file of shifted rows with about this size, at least one group; returns its number of rows."""
+    import pyarrow as pa
+    import pyarrow.csv
+
+    rng = np.random.default_rng(1)
+    n_rows = 0
+    with path.open("wb") as file:
+        while n_rows == 0 or file.tell() < mebibytes * 2**20:
+            X = rng.normal(size=(group, COLUMNS)) + 1.5 * (rng.random(group) < 0.15)[:, None]
+            columns = {"id": np.arange(n_rows, n_rows + group)}
+            columns |= {f"x{i}": X[:, i] for i in range(COLUMNS)}
+            header = pa.csv.WriteOptions(include_header=n_rows == 0)
+            pa.csv.write_csv(pa.table(columns), file, header)
+            n_rows += group
+    return n_rows
+
+
+def label(way: str, folder: Path) -> dict[str, Any]:
+    """Seconds and peak of this process when ``drpu predict`` labels the rows of a CSV file.
+
+    ``whole`` reads the file into memory, as if it was small; ``nothing`` labels a small file.
+    """
+    from drpu.cli import large, main
+
+    if way == "whole":
+        large.LARGE = 2**62  # type: ignore[misc, unused-ignore]
+    name = "few.csv" if way == "nothing" else "rows.csv"
+    start = time.perf_counter()
+    words = ["predict", str(folder / "clf.drpu"), str(folder / name), "--adapt", "--quiet"]
+    code = main([*words, "--drop", "id", "--out", str(folder / "scored.csv")])
+    assert code == 0
+    seconds = time.perf_counter() - start
+    return {"way": way, "seconds": seconds, "peak_mebibytes": peak_mebibytes()}
 
 
 def write_classifier(path: Path) -> None:

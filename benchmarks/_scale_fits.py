@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks._scale_data import draw, labelled, sparse_text
-from benchmarks._scale_files import peak_mebibytes, read
+from benchmarks._scale_files import label, peak_mebibytes, read
 from benchmarks.choice import fit_choice
 
 TEST_ROWS = 50_000
@@ -184,6 +184,11 @@ def read_file(task: Task) -> Task:
     return read(task["way"], folder / "clf.drpu", folder / "rows.parquet")
 
 
+def label_text(task: Task) -> Task:
+    """The labels of a CSV file."""
+    return label(task["way"], Path(task["folder"]))
+
+
 KINDS = {
     "choice": fit_choice,
     "dense": fit_dense,
@@ -191,6 +196,7 @@ KINDS = {
     "jobs": fit_jobs,
     "sparse": fit_sparse,
     "table": fit_table,
+    "text": label_text,
 }
 
 if __name__ == "__main__":

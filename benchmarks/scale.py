@@ -23,11 +23,11 @@ import numpy as np
 
 from benchmarks._results import RESULTS, command_line, read_results, versions, write_results
 from benchmarks._scale_data import COLUMNS, LAWS
-from benchmarks._scale_files import write_classifier, write_rows
+from benchmarks._scale_files import write_classifier, write_rows, write_text
 from benchmarks._scale_run import Runner, Task, command_of, key
 
 WAYS = ("nothing", "whole", "batches")
-PARTS = ("largest", "dense", "tables", "sparse", "jobs", "files")
+PARTS = ("largest", "dense", "tables", "sparse", "jobs", "files", "text")
 TABLES = ("adult", "shuttle", "credit_default")
 MODELS = ("auto", "boosted", "before")
 
@@ -160,6 +160,20 @@ def files(rows: int) -> Task:
     return {"file_rows": rows, "file_mebibytes": size, "ways": ways}
 
 
+def text(mebibytes: float) -> Task:
+    """A CSV file that ``drpu predict --adapt`` labels as a whole, or in batches."""
+    with tempfile.TemporaryDirectory() as folder:
+        write_classifier(Path(folder) / "clf.drpu")
+        write_text(Path(folder) / "few.csv", 0, group=1000)
+        rows = write_text(Path(folder) / "rows.csv", mebibytes)
+        run = Runner()
+        found = [run({"kind": "text", "way": way, "folder": folder}) or {} for way in WAYS]
+        size = (Path(folder) / "rows.csv").stat().st_size / 2**20
+    few = found[0]["peak_mebibytes"]
+    ways = [one | {"above_few_mebibytes": one["peak_mebibytes"] - few} for one in found[1:]]
+    return {"text_rows": rows, "text_mebibytes": size, "text_ways": ways}
+
+
 def measured(options: argparse.Namespace) -> Task:
     """All parts that were asked for."""
     run = Runner(options.processes, records=options.records, before=options.before, seconds=options.seconds)
@@ -178,6 +192,8 @@ def measured(options: argparse.Namespace) -> Task:
         content |= jobs(options)
     if "files" in options.parts:
         content |= files(options.file_rows)
+    if "text" in options.parts:
+        content |= text(options.text_mebibytes)
     return content
 
 
@@ -199,6 +215,7 @@ def main() -> None:
     parser.add_argument("--tables", type=Path, help="folder of Parquet files with a target y")
     parser.add_argument("--sparse-rows", type=int, default=100_000)
     parser.add_argument("--file-rows", type=int, default=2_000_000)
+    parser.add_argument("--text-mebibytes", type=float, default=300, help="size of the CSV file")
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS), help="the rest is kept")
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--before", type=Path, help="source folder of an older version")

@@ -19,6 +19,8 @@ NAMES = {
 }
 WAYS = {"whole": "`adapt(read_table(...))`", "batches": "`adapt(count_batches(...))`"}
 
+TEXT_WAYS = {"whole": "read as a whole", "batches": "in batches"}
+
 
 def tables(read: Callable[[str], Source], table: Table) -> dict[str, Callable[[], str]]:
     """The functions that write the tables, by the names of their marks."""
@@ -31,6 +33,7 @@ def tables(read: Callable[[str], Source], table: Table) -> dict[str, Callable[[]
         "scale_largest": ("largest", largest),
         "scale_prior": ("dense", prior),
         "scale_sparse": ("sparse", sparse),
+        "scale_text": ("text", text),
     }
 
     def write(part: str, maker: Callable[[Source], tuple[list[str], list[list[str]]]]) -> str:
@@ -60,6 +63,16 @@ def files(source: Source) -> tuple[list[str], list[list[str]]]:
         for one in source["ways"]
     ]
     return ["", "time", "memory", "estimated prior"], lines
+
+
+def text(source: Source) -> tuple[list[str], list[list[str]]]:
+    """A CSV file labelled as a whole and in batches."""
+    lines = []
+    for one in source["text_ways"]:
+        memory = f"{one['above_few_mebibytes']:,.0f} MiB"
+        lines.append([TEXT_WAYS[one["way"]], f"{one['seconds']:.0f} s", memory])
+    size = f"{source['text_rows']:,} rows, {source['text_mebibytes']:,.0f} MiB of CSV"
+    return [size, "time", "memory above that for 1,000 rows"], lines
 
 
 def _by_model(case: Source) -> dict[str, Source]:

@@ -209,6 +209,15 @@ def test_errors_are_the_same_in_batches_and_leave_no_file(run, folder, in_batche
     assert [path for path in Path(folder).iterdir() if "bad-scored" in path.name] == []
 
 
+@pytest.mark.parametrize(("file", "words"), [("cut.csv.gz", ""), ("latin.csv", "--encoding ascii")])
+def test_bytes_that_cannot_be_read_give_the_same_error(run, folder, in_batches, file, words):
+    (folder / "cut.csv.gz").write_bytes((folder / "packed.csv.gz").read_bytes()[:-2000])
+    whole = run(f"predict toy.drpu {file} {words} --out bad-scored.csv")
+    in_batches(whole=True)
+    assert run(f"predict toy.drpu {file} {words} --out bad-scored.csv") == whole
+    assert whole[0] != 0
+
+
 def test_an_error_in_a_late_batch_writes_nothing_to_a_pipe(run, folder, in_batches):
     changed(folder, "bad.csv", lambda lines: [*lines, "1e300" + lines[-1][lines[-1].index(",") :]])
     in_batches()

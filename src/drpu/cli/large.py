@@ -118,33 +118,17 @@ class LargeText(LargeFile):
 
         None if it cannot be read in batches, for any reason: reading it as a whole tells which.
         """
-        types = dict.fromkeys(text.texts, arrow().string())
-        names: list[str] = []
-        codes: list[str] | None = None
-        while True:
-            schema = None
-            try:
-                with _opened(text, types) as (reader, share_read):
-                    schema = reader.schema
-                    names = schema.names
-                    if len(set(names)) < len(names):
-                        return None
-                    head = _head(text, _with_progress(reader, share_read))
-            except arrow().ArrowInvalid as error:
-                wider = _wider(types, names, schema, str(error))
-                if wider is None:
-                    return None
-                types = wider
-                continue
-            if head is None or any(map(arrow().types.is_binary, schema.types)):
-                return None
-            if codes is None:
-                codes = text.columns_of_codes(schema)
-                if codes:
-                    types |= dict.fromkeys(codes, arrow().string())
-                    continue
-            types = dict(zip(names, schema.types, strict=True))
-            return cls(text.path, Loaded(text.path, table=head), text, types)
+        texts = dict.fromkeys(text.texts, arrow().string())
+        survey = _Survey.of(text, texts)
+        if survey is None:
+            return None
+        codes = text.columns_of_codes(arrow().schema(survey.types))
+        if codes:
+            survey = _Survey.of(text, survey.types | dict.fromkeys(codes, arrow().string()))
+        if survey is None:
+            return None
+        head = Loaded(text.path, table=with_good_names(survey.head, text.path))
+        return cls(text.path, head, text, survey.types)
 
     def tables(self) -> Iterator[Any]:  # noqa: D102
         try:
@@ -153,6 +137,37 @@ class LargeText(LargeFile):
                     yield arrow().Table.from_batches([batch])
         except arrow().ArrowInvalid as error:  # it could be read a moment ago
             raise DataError(f"{self.path} was changed while it was read: {error}") from error
+
+
+@dataclass(frozen=True)
+class _Survey:
+    """What a pass over a text file finds."""
+
+    types: dict[str, Any]  # of all columns
+    head: Any  # the table of LargeFile
+
+    @classmethod
+    def of(cls, text: TextFile, types: dict[str, Any]) -> _Survey | None:
+        """Types that fit all values, with some of them given; None if there are none."""
+        while True:
+            try:
+                with _opened(text, types) as (reader, share_read):
+                    schema = reader.schema
+                    if len(set(schema.names)) < len(schema.names):
+                        return None  # the names of the file are refused, or made different
+                    types = dict(zip(schema.names, schema.types, strict=True))
+                    head = _head(text, _with_progress(reader, share_read))
+            except arrow().ArrowInvalid as error:
+                wider = _wider(types, str(error))
+                if wider is None:
+                    return None
+                types = wider
+                continue
+            except (OSError, UnicodeError):
+                return None
+            if head is None or any(map(arrow().types.is_binary, types.values())):
+                return None
+            return cls(types, head)
 
 
 @contextmanager
@@ -183,14 +198,10 @@ def _head(text: TextFile, batches: Iterable[Any]) -> Any:
             head = with_first_value(head, name, batch.column(name))
             if not is_empty(head[name]):
                 empty.remove(name)
-    if head is None:
-        return None
-    return with_good_names(head, text.path)
+    return head
 
 
-def _wider(
-    types: dict[str, Any], names: list[str], schema: Any, message: str
-) -> dict[str, Any] | None:
+def _wider(types: dict[str, Any], message: str) -> dict[str, Any] | None:
     """The types with the next one for the column that an error is about; None if there is none.
 
     The order is that of Arrow, which in memory takes the first type that fits all values.
@@ -202,15 +213,15 @@ def _wider(
         pa.float64(), pa.string(),
     ]  # fmt: skip
     column = _COLUMN.search(message)
-    if column is None or not names:
+    if column is None:
         return None
-    name = names[int(column[1])]
-    kind = types.get(name)
-    if kind is None:
-        kind = schema.field(name).type
-    if kind not in order[:-1]:
+    position = int(column[1])
+    if position >= len(types):
         return None
-    return types | {name: order[order.index(kind) + 1]}
+    name = list(types)[position]
+    if types[name] not in order[:-1]:
+        return None
+    return types | {name: order[order.index(types[name]) + 1]}
 
 
 def _with_progress(batches: Iterable[Any], share_done: Callable[[], float]) -> Iterator[Any]:
