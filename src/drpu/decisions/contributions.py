@@ -18,7 +18,8 @@ from drpu.state.fitted import FittedRatio
 from drpu.tables.frames import is_frame, read_frame
 
 REST = "(rest)"  # what is not a part of any column
-BLOCK = 5000  # rows that are explained at a time
+BLOCK = 5000  # rows that are explained at a time, and fewer if they are wide
+BLOCK_VALUES = 140_000
 LEAST_PART = 0.005  # smaller parts of a score, which would be shown as 0.00, are no reasons
 NAMED_WORDS = 3  # words that are named for a column of texts
 
@@ -74,10 +75,10 @@ def contributions_of(fitted: FittedRatio, X: Any, rows: Rows) -> Any:
 
     ``rows`` are the rows of ``X`` as the model reads them.
     """
-    blocks = range(0, n_rows(rows), BLOCK)
+    blocks = _blocks(rows)
     parts_of_blocks = []
-    for start in progress(blocks, total=len(blocks)):
-        parts_of_blocks.append(_column_parts(fitted, rows[start : start + BLOCK]))
+    for place in progress(blocks, total=len(blocks)):
+        parts_of_blocks.append(_column_parts(fitted, rows[place]))
     parts = np.concatenate(parts_of_blocks)
     if not is_frame(X):
         return parts
@@ -101,10 +102,9 @@ def reasons_of(
 
     ``texts`` are the values of columns of texts, whose words are named.
     """
-    blocks = range(0, n_rows(rows), BLOCK)
+    blocks = _blocks(rows)
     reasons_of_rows = []
-    for start in progress(blocks, total=len(blocks)):
-        place = slice(start, start + BLOCK)
+    for place in progress(blocks, total=len(blocks)):
         texts_of_block = {name: values[place] for name, values in (texts or {}).items()}
         reasons_of_rows += _reasons_of_block(fitted, rows[place], most, texts_of_block)
     return reasons_of_rows
@@ -180,11 +180,19 @@ def _word_parts(
 
 def importances_of(fitted: FittedRatio, rows: Rows) -> FloatArray | None:
     """Mean absolute part of each column in the scores of rows; None if the model has no trees."""
+    total: Any = 0.0
     try:
-        parts = _column_parts(fitted, rows)
+        for place in _blocks(rows):
+            total = total + np.abs(_column_parts(fitted, rows[place])).sum(axis=0)
     except ParameterError:
         return None
-    return np.asarray(np.abs(parts[:, :-1]).mean(axis=0))
+    return np.asarray(total[:-1] / n_rows(rows))
+
+
+def _blocks(rows: Rows) -> list[slice]:
+    """Places of rows that are explained together; sparse rows must not be filled all at once."""
+    size = min(BLOCK, max(1, BLOCK_VALUES // rows.shape[1]))
+    return [slice(start, start + size) for start in range(0, n_rows(rows), size)]
 
 
 def _column_parts(fitted: FittedRatio, rows: Rows) -> FloatArray:
