@@ -124,7 +124,7 @@ def test_another_cost_keeps_the_batch_in_the_ranges(june, data):
     assert again.expected_performance() == june.adapt(data.test).at_cost(0.8).expected_performance()
     known = june.at_prior(june.prior_.value).at_cost(0.8)  # a prior that is known belongs to no batch
     precision, precision_of_batch = (c.expected_performance().precision for c in (known, again))
-    assert abs(precision.value - precision_of_batch.value) < 0.02  # labels average over the training prior
+    assert abs(precision.value - precision_of_batch.value) < 0.1  # other labels: the batch has two hypotheses
     assert precision_of_batch.low < precision.low
 
 

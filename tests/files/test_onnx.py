@@ -108,6 +108,7 @@ def test_labels_that_stayed_as_trained_are_those_of_the_prior_in_the_metadata(ke
     assert_allclose(probability, june.predict_proba(moved)[:, 1], rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.filterwarnings("ignore::drpu.exceptions.UnusedNegativesWarning")
 def test_known_negatives_are_in_the_graph(data, tmp_path):
     negative = make_gaussian_pu(1, 1, prior=0.0, n_test=300, test_prior=0.0, separation=3, dimensions=3).test
     clf = DRPUClassifier(MODELS["boosted"], holdout=2, random_state=0)

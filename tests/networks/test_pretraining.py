@@ -162,6 +162,7 @@ def test_folds_share_what_was_learned_without_labels(teachers, starts):
 
 @pytest.mark.parametrize("holdout", [3, 0.2])
 @pytest.mark.parametrize("scenario", ["case-control", "single-sample"])
+@pytest.mark.filterwarnings("ignore::drpu.exceptions.UnusedNegativesWarning")  # 30 rows of noise
 def test_a_score_against_negatives_starts_from_the_unlabeled_rows(scenario, holdout, starts):
     positive, unlabeled, negative = blobs(120, 0), blobs(280, 1), blobs(30, 2)
     network = NetworkRatio(pretrain=1, **SMALL)
@@ -205,6 +206,7 @@ def bar(monkeypatch):
 
 @pytest.mark.parametrize("teachers", [0, 1])
 @pytest.mark.parametrize("negative", [None, blobs(30, 2)], ids=["two samples", "negatives"])
+@pytest.mark.filterwarnings("ignore::drpu.exceptions.UnusedNegativesWarning")  # 30 rows of noise
 def test_the_bar_of_several_fits_includes_their_pretraining(negative, teachers, bar):
     """Two fits, or four with negatives, which are as long as one epoch without labels per network."""
     network = NetworkRatio(pretrain=2, teachers=teachers, **SMALL)
