@@ -115,7 +115,7 @@ class TreesTogether:
             return self._sums_of_each(X)
         if len(X) <= FEW_ROWS:
             sums = self._joined.predict(X, raw_score=True, num_threads=1)
-            return np.asarray(sums, dtype=np.float64).reshape(len(X), -1)
+            return np.asarray(sums, dtype=np.float64).reshape(len(X), len(self._functions))
         if self._masks is None:
             return self._sums_of_each(X)
         return self._masks.sums(X)
