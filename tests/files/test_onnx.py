@@ -110,7 +110,9 @@ def test_labels_that_stayed_as_trained_are_those_of_the_prior_in_the_metadata(ke
 
 @pytest.mark.filterwarnings("ignore::drpu.exceptions.UnusedNegativesWarning")
 def test_known_negatives_are_in_the_graph(data, tmp_path):
-    negative = make_gaussian_pu(1, 1, prior=0.0, n_test=300, test_prior=0.0, separation=3, dimensions=3).test
+    negative = make_gaussian_pu(
+        1, 1, prior=0.0, n_test=300, test_prior=0.0, separation=3, dimensions=3, random_state=1
+    ).test
     clf = DRPUClassifier(MODELS["boosted"], holdout=2, random_state=0)
     assert_same(clf.fit_pu(data.positive, data.unlabeled, negative), data.test, 0.3, 0.5, tmp_path)
 

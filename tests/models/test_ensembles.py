@@ -67,6 +67,7 @@ def test_one_row_has_the_score_that_it_has_in_a_batch():
     scores = together.scores(new)
     assert_array_equal(np.concatenate([together.scores(row[None]) for row in new]), scores)
     assert_array_equal(np.column_stack([function.score(new) for function in functions]), scores)
+    assert together.scores(new[:0]).shape == (0, len(functions))
 
 
 def test_trees_without_a_split_have_their_value():

@@ -310,7 +310,8 @@ def mean_posterior(ratio: FloatArray, columns: NodeColumns) -> FloatArray:
         posterior = positive / total
     if not total.all():  # a ratio at which both classes are impossible
         posterior = np.where(total > 0, posterior, pi_test)
-    return np.asarray(weight @ posterior)
+    # Cumulative sums have the same order in any batch, which products of matrices do not.
+    return np.asarray(np.cumsum(weight[:, None] * posterior, axis=0)[-1])
 
 
 @kept("at-answers")
