@@ -72,7 +72,7 @@ def test_ties_are_flagged_as_a_whole_and_the_list_holds_exactly_the_budget():
     for budget in without_rows:
         day = clf.at_budget(**budget)
         assert_array_equal(np.flatnonzero(day.predict(X)), best)
-        assert day.expected_performance().flagged > 0.1
+        assert day.expected_performance().flagged.value > 0.1
 
 
 def test_rows_of_equal_ratios_are_listed_by_the_score_and_by_position(june, data, monkeypatch):
@@ -124,7 +124,7 @@ def test_another_cost_keeps_the_batch_in_the_ranges(june, data):
     assert again.expected_performance() == june.adapt(data.test).at_cost(0.8).expected_performance()
     known = june.at_prior(june.prior_.value).at_cost(0.8)  # a prior that is known belongs to no batch
     precision, precision_of_batch = (c.expected_performance().precision for c in (known, again))
-    assert abs(precision.value - precision_of_batch.value) < 0.02  # labels average over the training prior
+    assert abs(precision.value - precision_of_batch.value) < 0.05  # both average over what is not known
     assert precision_of_batch.low < precision.low
 
 
