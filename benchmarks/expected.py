@@ -27,6 +27,7 @@ from sklearn.linear_model import LogisticRegression
 
 from benchmarks._results import command_line, write_results
 from drpu import DRPUClassifier, make_gaussian_pu
+from drpu.classifier.reading import read_batch
 from drpu.exceptions import DRPUWarning
 from drpu.priors.estimate import PriorEstimate
 from drpu.priors.figures import Figure
@@ -100,15 +101,17 @@ def runs_of(setting: Setting, seed: int) -> Iterator[Row]:
     """Expected and true figures of one fit at each prior, with priors estimated and given."""
     clf = setting.fit(seed)
     given = with_given_prior(clf)
-    points, positive, negative = setting.points()
+    rows, positive, negative = setting.points()
+    points = read_batch(clf, rows)  # rows are scored once for all priors
     for prior in PRIORS:
         X, y = setting.new_rows(prior, seed)
-        for kind, june in (("estimated", clf.adapt(X)), ("given", given.at_prior(prior))):
+        batch = read_batch(clf, X)
+        for kind, june in (("estimated", clf.adapt(batch)), ("given", given.at_prior(prior))):
             flagged = june.predict(points) == 1
             truth = figures_of(prior, float(positive @ flagged), float(negative @ flagged))
             measured = truth
             if kind == "estimated":
-                flagged_rows = june.predict(X) == 1
+                flagged_rows = june.predict(batch) == 1
                 recall = float(flagged_rows[y].mean()) if y.any() else math.nan
                 measured = figures_of(float(y.mean()), recall, float(flagged_rows[~y].mean()))
             expected = june.expected_performance()
@@ -162,7 +165,13 @@ def cells(runs: int) -> Iterator[Row]:
             figures = {name: summary([row["figures"][name] for row in part]) for name in LARGEST}
             what = {"model": model, "separation": separation, "n_positive": n_positive}
             cell = what | {"priors": kind, "test_prior": prior} | figures
-            print(*what.values(), kind, prior, {k: round(v.get("error", 0), 3) for k, v in figures.items()})
+            print(
+                *what.values(),
+                kind,
+                prior,
+                {k: round(v.get("error", 0), 3) for k, v in figures.items()},
+                flush=True,
+            )
             yield cell
 
 

@@ -811,6 +811,59 @@ def few() -> str:
     return _table(head, lines, source)
 
 
+def expected() -> str:
+    """Errors and limits of expected figures, over all cells."""
+    source = _read("expected")
+    lines = []
+    for row in source["summary"]:
+        lines.append(
+            [
+                row["priors"],
+                row["figure"].replace("_", " "),
+                f"{row['mean_error']:+.3f}",
+                f"{row['largest']:.3f}",
+                f"{row['too_large']} of {row['cells']}",
+                f"{row['held']:.1%}",
+                f"{row['least_held']:.0%}",
+                f"{row['shown']:.0%}",
+            ]
+        )
+    head = ["priors", "figure", "mean error", "largest", "cells above the aim", "limits hold"]
+    return _table([*head, "in the worst cell", "value printed"], lines, source)
+
+
+def expected_precision() -> str:
+    """Mean error of expected precision in each cell."""
+    source = _read("expected")
+    cells = source["cells"]
+    priors = sorted({cell["test_prior"] for cell in cells})
+    rows: dict[tuple[Any, ...], list[str]] = {}
+    for cell in cells:
+        what = (cell["priors"], cell["model"], cell["separation"], cell["n_positive"])
+        precision = cell["precision"]
+        text = "nothing flagged"
+        if precision["runs"]:
+            text = f"{precision['error']:+.3f}"
+            if abs(precision["error"]) > 0.03:
+                text = f"**{text}**"
+            text = f"{text} ± {precision['standard_error']:.3f}"
+        rows.setdefault(what, []).append(text)
+    lines = [[*map(str, what), *texts] for what, texts in sorted(rows.items())]
+    head = ["priors", "model", "separation", "positives", *(f"to {prior:g}" for prior in priors)]
+    return _table(head, lines, source)
+
+
+def expected_moves() -> str:
+    """How often limits of priors hold after large moves."""
+    source = _read("expected")
+    lines = []
+    for row in source["moves"]:
+        kind = [row["move"], row["model"], str(row["separation"]), str(row["runs"])]
+        lines.append([*kind, f"{row['held']:.1%}", f"{row['width']:.3f}", f"{row['mean_error']:+.3f}"])
+    head = ["move", "model", "separation", "runs", "limits hold", "width", "mean error of the prior"]
+    return _table(head, lines, source)
+
+
 def rare() -> str:
     """Mean errors of expected figures at rare priors."""
     source = _read("rare")
@@ -867,6 +920,9 @@ TABLES = {
     "central_puicl": central_puicl,
     "halves": halves,
     "few": few,
+    "expected": expected,
+    "expected_precision": expected_precision,
+    "expected_moves": expected_moves,
     "rare": rare,
     "answers": answers,
     "answers_curve": answers_curve,

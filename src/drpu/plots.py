@@ -23,7 +23,7 @@ from drpu._checks import check_choice, require
 from drpu.classifier.drpu import AdaptedClassifier, DRPUClassifier
 from drpu.decisions.gain import Gain
 from drpu.decisions.performance import Performance, PreparedCounts, decision_rates, expect
-from drpu.decisions.point import AtPrior, decision_above, nodes_at, trained_point
+from drpu.decisions.point import decision_above, operating_point, trained_point
 from drpu.exceptions import DataTypeError, ParameterError
 from drpu.priors.estimate import PriorEstimate
 from drpu.priors.figures import WIDE_RANGE
@@ -31,6 +31,7 @@ from drpu.priors.limits import ratio_limits
 from drpu.priors.tails import ScoreTails
 from drpu.state.fitted import FittedRatio, level_offsets, tie_break
 from drpu.state.history import Backtest
+from drpu.state.reference import Reference
 
 __all__ = [
     "BacktestDisplay",
@@ -602,14 +603,13 @@ class PerformanceDisplay(Display):
             test_prior = PriorEstimate.given(prior)
             return expect(decision, unlabeled_prior, test_prior, cost=cost, rates=rates)
 
-        trained = fitted.prior
-        trained_threshold = trained_point(trained, cost).threshold
+        reference = Reference.of_training(fitted)
+        trained_threshold = trained_point(fitted.prior, cost).threshold
         priors = np.linspace(0, top, points + 2)[1:-1]
         adapted = []
         as_trained = []
         for prior in priors.tolist():
-            known = PriorEstimate.given(prior)
-            point = AtPrior(known, cost, trained.value, nodes_at(trained, prior))
+            point = operating_point(fitted, reference, PriorEstimate.given(prior), cost=cost)
             adapted.append(expected(point.threshold, prior))
             as_trained.append(expected(trained_threshold, prior))
         return cls(priors, tuple(adapted), tuple(as_trained), **drawn)

@@ -144,11 +144,13 @@ def expect(
 ) -> Performance:
     """Expected performance at the test prior.
 
-    A figure is the mean of its values in the lower and in the upper half of what the rate of false
-    positives may be. For precision, which is not linear in it, this is not the value at the mean
-    rate. Limits are at 95 %. Deviations from five sources are combined as the root of the sum of
-    squares: both priors within their limits, the counts, the score itself (a jackknife over folds),
-    the use of all folds for a label, which improves performance, and the batch.
+    Precision is not linear in the priors and in the rate of false positives. It is therefore the
+    mean of its values at the possible training priors, and in the lower and in the upper half of
+    what the rate may be at each.
+
+    Limits are at 95 %. Deviations from five sources are combined as the root of the sum of squares:
+    both priors within their limits, the counts, the score itself (a jackknife over folds), the use
+    of all folds for a label, which improves performance, and the batch.
     """
     if rates is None:
         rates = decision_rates(decision, train_prior.value)
@@ -158,7 +160,8 @@ def expect(
         for pi_test in (test_prior.low, test_prior.high):
             corners.append(rates.at(pi_test, pi))
     (at_mean_rate,) = _figures([central], cost)
-    middle = _figures(rates.halves(test_prior.value), cost).mean(axis=0)
+    possible = _figures(_possible_points(rates, train_prior, test_prior), cost).mean(axis=0)
+    middle = np.where(np.array(_NAMES) == "precision", possible, at_mean_rate)
     by_prior = _figures(corners, cost) - at_mean_rate
     by_noise = _figures(list(rates.moved(test_prior.value)), cost) - at_mean_rate
     spread = rates.spread(test_prior.value, cost)
@@ -172,6 +175,24 @@ def expect(
         below = below + change.clip(max=0) ** 2
         above = above + change.clip(min=0) ** 2
     return _ranged(middle, below + spread, above + spread, decision.score)
+
+
+def _possible_points(
+    rates: DecisionRates, train_prior: PriorEstimate, test_prior: PriorEstimate
+) -> list[_Point]:
+    """Rates at each possible training prior; the share of negatives has grown by one factor.
+
+    The test prior stays within its limits. If it is known, it is the same for all of them.
+    """
+    growth = (1 - test_prior.value) / max(1 - train_prior.value, 1e-12)
+    possible = train_prior.possible_values
+    points = []
+    for value in possible:
+        prior = test_prior.value
+        if len(possible) > 1:
+            prior = min(max(1 - growth * (1 - value), test_prior.low), test_prior.high)
+        points += rates.halves(prior, value)
+    return points
 
 
 def expect_mapped(
@@ -263,9 +284,13 @@ class DecisionRates:
             wrong += self._raw_wrong(train_prior) - self._raw_wrong(self.train_prior)
         return _Point(prior, self.recall, min(1.0, max(0.0, wrong)))
 
-    def halves(self, prior: float) -> list[_Point]:
-        """The rates in both halves of what the false-positive rate may be."""
-        return [_Point(prior, self.recall, wrong) for wrong in self.wrong_halves]
+    def halves(self, prior: float, train_prior: float) -> list[_Point]:
+        """The rates in both halves of what the false-positive rate may be at a training prior."""
+        change = self._raw_wrong(train_prior) - self._raw_wrong(self.train_prior)
+        points = []
+        for wrong in self.wrong_halves:
+            points.append(_Point(prior, self.recall, min(1.0, max(0.0, wrong + change))))
+        return points
 
     def _raw_wrong(self, pi: float) -> float:
         """The false-positive rate by the counts alone."""

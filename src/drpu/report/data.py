@@ -47,7 +47,6 @@ from drpu.exceptions import (
 from drpu.models.learner import LOG_LIMIT
 from drpu.periods.groups import GroupPrior, GroupPriors, Groups, group_values
 from drpu.plots import RocDisplay, fitted_of, prepared_counts
-from drpu.priors.calibration import ratio_threshold
 from drpu.priors.estimate import FEW_POSITIVES, PriorEstimate
 from drpu.priors.figures import WIDE_RANGE, Figure, exact_limits_of
 from drpu.priors.tails import ScoreTails
@@ -257,8 +256,8 @@ class ReportData:
 
     @cached_property
     def _as_trained(self) -> Performance:
-        pi = self.train.value
-        decision = decision_above(self.fitted, ratio_threshold(pi, pi, cost=self.cost))
+        threshold = trained_point(self.train, self.cost).threshold
+        decision = decision_above(self.fitted, threshold)
         unlabeled_prior = self.fitted.unlabeled_prior
         rates = decision_rates(decision, unlabeled_prior.value, self.prepared)
         return expect(decision, unlabeled_prior, self.prior, cost=self.cost, rates=rates)
@@ -409,6 +408,7 @@ def whatif_tables(data: ReportData) -> dict[str, Any]:
     """The tables, the priors with limits, and the state that the page starts with."""
     current = data.current
     decisions = _Decisions(data)
+    unlabeled_prior = data.fitted.unlabeled_prior
     train_nodes = trained_point(data.fitted.prior, data.cost).for_page(current.reference_)["nodes"]
     known = [
         _known(data.prior, data.rows, current, batch=current.reading_.rows),
@@ -424,6 +424,8 @@ def whatif_tables(data: ReportData) -> dict[str, Any]:
         "budget": data.to_check,
         "trainPrior": data.train.value,
         "trainNodes": train_nodes,
+        "unlabeledPrior": unlabeled_prior.value,
+        "possiblePriors": list(unlabeled_prior.possible_values),
         "wideRange": WIDE_RANGE,
         "known": known,
         "labelNoise": current.point_.label_noise,
@@ -503,8 +505,9 @@ class _Decisions:
     def _rates(self, log_ratio: float) -> list[float]:
         """Score of a threshold, its rates at the training prior and its limits, and alternatives.
 
-        The rate of false positives is followed by its means in either half of its distribution. The
-        alternatives are those within the limits of the counts, then the decisions of the folds.
+        The rate of false positives is followed by its means in either half of its distribution, and
+        by the share of the unlabeled rows that is flagged. The alternatives are those within the
+        limits of the counts, then the decisions of the folds.
         """
         fitted = self.fitted
         levels = fitted.tails.levels
@@ -527,7 +530,7 @@ class _Decisions:
         rates = decision_rates(decision, self.prior.value, self.prepared)
         numbers += [rates.recall, rates.wrong]
         numbers += [rates.at(0.5, self.prior.low).wrong, rates.at(0.5, self.prior.high).wrong]
-        numbers += rates.wrong_halves
+        numbers += [*rates.wrong_halves, rates.unlabeled]
         alternatives = list(rates.moved(0.5))
         for point in alternatives:
             numbers += [point.recall, point.wrong]

@@ -84,7 +84,8 @@ function Explorer(data) {
   }
 
   // Score, recall, false-positive rate, its values at the limits of the training prior, its means
-  // in either half of its distribution, and alternatives.
+  // in either half of its distribution, the share of unlabeled rows that is flagged, and
+  // alternatives.
   function ratesAbove(ratio) {
     const steps = data.steps;
     const x = ratio > 0 ? Math.log(ratio) : -Infinity;
@@ -149,14 +150,33 @@ function Explorer(data) {
     });
   }
 
+  // The mean of precision over the possible training priors and both halves of what the
+  // false-positive rate may be.
+  function meanPrecision(prior, row) {
+    const [, recall, , , , below, above, unlabeled] = row;
+    const priors = data.possiblePriors;
+    const growth = (1 - prior.value) / Math.max(1 - data.unlabeledPrior, 1e-12);
+    const wrongAt = (pi) => pi === 1 ? unlabeled : (unlabeled - pi * recall) / (1 - pi);
+    let sum = 0;
+    for (const pi of priors) {
+      const moved = Math.min(Math.max(1 - growth * (1 - pi), prior.low), prior.high);
+      const q = priors.length > 1 ? moved : prior.value;
+      const change = wrongAt(pi) - wrongAt(data.unlabeledPrior);
+      for (const wrong of [below, above]) {
+        const flagged = q * recall + (1 - q) * clip(wrong + change);
+        sum += flagged > 0 ? q * recall / flagged : NaN;
+      }
+    }
+    return sum / (2 * priors.length);
+  }
+
   // Each figure as [value, low, high]: deviations from all sources are added in squares.
   function withLimits(prior, cost, row) {
     if (data.labelNoise !== null) { return limitsOfMap(prior, cost, row); }
-    const [, recall, wrong, wrongAtLow, wrongAtHigh, wrongBelow, wrongAbove] = row;
+    const [, recall, wrong, wrongAtLow, wrongAtHigh] = row;
     const atMean = figuresOf(prior.value, recall, wrong, cost);
-    const below = figuresOf(prior.value, recall, wrongBelow, cost);
-    const above = figuresOf(prior.value, recall, wrongAbove, cost);
-    const figures = below.map((figure, i) => (figure + above[i]) / 2);
+    const figures = atMean.slice();
+    figures[NAMES.indexOf("precision")] = meanPrecision(prior, row);
     const corners = [];
     for (const rate of [wrongAtLow, wrongAtHigh]) {
       for (const end of [prior.low, prior.high]) {
@@ -164,7 +184,7 @@ function Explorer(data) {
       }
     }
     const points = [];
-    for (let k = 7; k < row.length; k += 2) {
+    for (let k = 8; k < row.length; k += 2) {
       points.push(figuresOf(prior.value, row[k], row[k + 1], cost));
     }
     const alternatives = points.slice(0, ALTERNATIVES);
