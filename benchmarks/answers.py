@@ -57,11 +57,10 @@ Row = dict[str, Any]
 Found = tuple[float, float, float, float]  # accuracy, value, low, high
 
 NUMBERS = (1, 3, 10, 20, 30, 50, 100)
-NEAR = (20, 50, 100)
+OTHERS = {"random": (10, 20, 50, 100), "near": (20, 50, 100)}  # numbers of the designs for comparison
 WIDTHS = (0.4, 0.3, 0.2)
 MOST_STOPPED = 100
-FEWEST_OF_OTHERS = 10  # the other methods need some answers
-PROTOCOLS = ("next", "far")
+PROTOCOLS = ("next",)
 DESIGNS = ("random", "strata", "near")
 TAILS = (0.025, 0.025)
 FEWEST = 2  # a period has at least this many times as many rows as answers
@@ -192,12 +191,10 @@ def _measured(cell: Cell, X: Array, draws: int) -> Iterator[Row]:
     yield from _stopped(cell, about, truth)
     for n in (n for n in NUMBERS if FEWEST * n <= len(cell["y"])):
         for kind in DESIGNS:
-            if kind == "near" and n not in NEAR:
+            if n not in OTHERS.get(kind, NUMBERS):
                 continue
             periods = [Period(cell, X, kind, n, seed) for seed in range(draws)]
             for name in (name for name, (designs, _) in METHODS.items() if kind in designs):
-                if n < FEWEST_OF_OTHERS and name != "map":
-                    continue
                 found = np.array([METHODS[name][1](period) for period in periods])
                 yield about | {
                     "method": name,
@@ -218,7 +215,8 @@ def _stopped(cell: Cell, about: Row, truth: float) -> Iterator[Row]:
     for width in WIDTHS:
         n = 1
         while n < plan.n and plan.progress(labels[:n]).width > width:
-            n += 1
+            n += 2
+        n = min(n, plan.n)
         adapted = clf.adapt(cell.rows, audit=plan.answer(labels[:n]))
         prior = adapted.test_prior_
         yield about | {
@@ -411,7 +409,17 @@ def kept(name: str, make: Callable[[], Any]) -> Any:
     return json.loads(path.read_text())
 
 
-def periods(folder: Path, cache: Path, draws: int) -> list[Row]:
+def last_cells(cells: list[Cell], last: int | None) -> list[Cell]:
+    """The cells of the last periods of each table."""
+    if last is None:
+        return cells
+    chosen = []
+    for name in sorted({cell.table for cell in cells}):
+        chosen += [cell for cell in cells if cell.table == name][-last:]
+    return chosen
+
+
+def periods(folder: Path, cache: Path, draws: int, last: int | None) -> list[Row]:
     """All rows of all cells."""
     columns = {
         name: np.asarray(encode(table.drop(columns=["y", "period"])))
@@ -420,7 +428,7 @@ def periods(folder: Path, cache: Path, draws: int) -> list[Row]:
     rows: list[Row] = []
     for rate in RATES:
         for protocol in PROTOCOLS:
-            for cell in read_cells(cache, protocol=protocol, rate=rate, seed=0):
+            for cell in last_cells(read_cells(cache, protocol=protocol, rate=rate, seed=0), last):
                 X = columns[cell.table][cell["rows"]]
                 rows += measure(cell, X, draws)
             print("measured", rate, protocol, len(rows), flush=True)
@@ -434,13 +442,14 @@ def main() -> None:
     parser.add_argument("--tables", type=Path, required=True, help="folder of Parquet files")
     parser.add_argument("--cache", type=Path, default=CACHE, help="folder of the cells")
     parser.add_argument("--draws", type=int, default=1)
+    parser.add_argument("--last", type=int, help="only so many of the last periods of a table")
     parser.add_argument("--model", default="boosted", help="model of the parts about training and rates")
     parser.add_argument("--only", choices=("periods", "training"), help="one part; the other is kept")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     content: Row = {"draws": options.draws, "model": options.model}
     if options.only != "training":
-        content["periods"] = summarise(periods(options.months, options.cache, options.draws))
+        content["periods"] = summarise(periods(options.months, options.cache, options.draws, options.last))
     if options.only != "periods":
         training, rates = [], []
         for one in draws([options.months, options.tables], options.model):
@@ -459,6 +468,8 @@ def main() -> None:
             k: v for k, v in read_results("answers").items() if k not in ("command", "versions")
         } | content
     command = f"python -m benchmarks.answers --months MONTHS --tables FOLDER --draws {options.draws}"
+    if options.last is not None:
+        command += f" --last {options.last}"
     print("wrote", write_results("answers", command, **content))
     print("wrote", write_picture())
 
