@@ -72,7 +72,7 @@ def text(source: Source) -> tuple[list[str], list[list[str]]]:
         memory = f"{one['above_few_mebibytes']:,.0f} MiB"
         lines.append([TEXT_WAYS[one["way"]], f"{one['seconds']:.0f} s", memory])
     size = f"{source['text_rows']:,} rows, {source['text_mebibytes']:,.0f} MiB of CSV"
-    return [size, "time", "memory above that for 1,000 rows"], lines
+    return [size, "processor time", "memory above that for 1,000 rows"], lines
 
 
 def _by_model(case: Source) -> dict[str, Source]:

@@ -12,6 +12,7 @@ import pyarrow.parquet
 import pytest
 from cli_answers import answer
 
+from drpu._progress import Step
 from drpu.cli import large, main, tables
 from drpu.cli.tables import read
 
@@ -249,3 +250,23 @@ def test_the_answer_has_the_numbers_of_rows(run, in_batches):
     values = answer(run("predict toy.drpu new.csv --out x.csv --only-flagged --json"))
     assert values["rows"] == N
     assert values["written"] == values["flagged"] < N
+
+
+@pytest.mark.parametrize("file", ["new.csv", "packed.csv.gz", "new.parquet"])
+def test_progress_reaches_the_end_with_the_last_batch(folder, in_batches, file):
+    class Bar:
+        done = 0.0
+
+        def advance(self, share):
+            self.done += share
+
+    in_batches()
+    source = large.open_large(str(folder / file), tables.TextFormat(), ["city"])
+    bar = Bar()
+    shares = []
+    whole = Step(bar, 1.0)
+    with whole.inside():
+        for _ in source.batches():
+            shares.append(bar.done)
+        assert bar.done == pytest.approx(1)
+    assert shares == sorted(shares)
