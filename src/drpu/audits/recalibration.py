@@ -42,7 +42,6 @@ from drpu.state.reference import (
 _PSEUDO_ANSWERS = 4.0  # answers without help of the map, added to the observed residuals
 _LEAST_RECALL = 0.5  # part of the expected recall that answers which allow the reading leave
 _LEAST_SLOPE = 0.01  # of a map: scores may tell nothing
-_MISFIT = 0.02  # standard deviation of the share that a map of two numbers misses
 
 
 # -- the map -----------------------------------------------------------------------------------
@@ -54,11 +53,12 @@ class _Doubt:
 
     probability: float  # that the reading is wrong
     slope_spread: float  # standard deviation of the log of the slope if it is right
+    misfit: float  # standard deviation of the share that the mean of the probabilities misses
 
 
 # ``python -m benchmarks.answers`` measures what these values give; results hardly depend on them.
-_ONLY_PRIOR = _Doubt(0.1, 0.15)
-_OTHER_SHIFT = _Doubt(0.3, 0.3)
+_ONLY_PRIOR = _Doubt(0.1, 0.15, 0.02)
+_OTHER_SHIFT = _Doubt(0.3, 0.3, 0.06)
 _CALIBRATION_SPREAD = 0.3  # error of the trained log-odds, besides that of the prior
 _MOST_SPREAD = 0.7  # of the log-odds of a prior that was read: intervals of weak readings are wide
 _WRONG_SPREAD = 1.7  # of the intercept if the reading is wrong
@@ -326,6 +326,7 @@ def assisted_share(
     sample: DesignedSample,
     *,
     mean: float | None = None,
+    misfit: float = _OTHER_SHIFT.misfit,
     tails: tuple[float, float] = (0.025, 0.025),
 ) -> Figure:
     r"""Share of positives in the population of ``rows``, from answers and with the help of a map.
@@ -344,12 +345,13 @@ def assisted_share(
     over the rows, unless probabilities are averaged over several maps.
     """
     probability = log_odds_map.probability(rows.z)
+    mean_of_map = rows.mean(probability)
     if mean is None:
-        mean = rows.mean(probability)
+        mean = mean_of_map
     plain = sample.plain_share(tails, rows.n)
-    part = _MISFIT**2 / (_MISFIT**2 + plain.variance)
-    residual = part * sample.residual(log_odds_map) * (1 - sample.unseen)
-    value = _inside(mean + residual, mean, sample.size)
+    part = misfit**2 / (misfit**2 + plain.variance)
+    by_design = mean_of_map + sample.residual(log_odds_map) * (1 - sample.unseen)
+    value = _inside((1 - part) * mean + part * by_design, mean, sample.size)
     if sample.n_strata > 1 or sample.unseen > 0 or not sample.is_certain:
         return replace(plain, value=min(max(value, plain.low), plain.high))
 
@@ -400,8 +402,10 @@ def recalibrate(
     if start is not None:
         before = averaged_map(belief, population, sample.first(0)).mean
         mean = _moved(start, before, mean)
-    share = assisted_share(averaged.map, population, sample, mean=mean, tails=tails)
-    return moved_map(averaged.map, mean, share.value), share
+    share = assisted_share(
+        averaged.map, population, sample, mean=mean, misfit=belief.doubt.misfit, tails=tails
+    )
+    return averaged.map, share
 
 
 def _moved(share: float, before: float, after: float) -> float:
