@@ -39,7 +39,7 @@ def folder(tmp_path_factory):
     pa.parquet.write_table(table, folder / "claims.parquet")
     pa.csv.write_csv(table.drop_columns(["claim", "status"]).slice(0, 500), folder / "june.csv")
     june = table.drop_columns(["claim", "status"])
-    inflated = june.set_column(0, "amount", pa.array(1.5 * amount, mask=gaps))
+    inflated = june.set_column(0, "amount", pa.array(2 * amount, mask=gaps))
     for name, rows in (("same", june), ("inflated", inflated)):
         pa.csv.write_csv(rows, folder / f"{name}.csv")
         pa.parquet.write_table(rows, folder / f"{name}.parquet")

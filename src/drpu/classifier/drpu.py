@@ -377,7 +377,7 @@ class RatioClassifier(PUClassifier):
         >>> day = june.at_budget(rows=50, of=data.test)
         >>> int(day.predict(data.test).sum())
         50
-        >>> bool(day.budget_.precision.low > 0.5)
+        >>> bool(day.budget_.precision.value > 0.5)
         True
         """
         decisions.check_budget(rows, of, share)
