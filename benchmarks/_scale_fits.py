@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks._scale_data import draw, labelled, sparse_text
+from benchmarks._scale_engines import measured
 from benchmarks._scale_files import label, peak_mebibytes, read
 from benchmarks.choice import fit_choice
 
@@ -192,6 +193,7 @@ def label_text(task: Task) -> Task:
 KINDS = {
     "choice": fit_choice,
     "dense": fit_dense,
+    "engine": measured,
     "file": read_file,
     "jobs": fit_jobs,
     "sparse": fit_sparse,

@@ -27,7 +27,7 @@ from drpu.audits.evaluation import stopped_tails
 from drpu.audits.plan import AuditPart
 
 Row = dict[str, Any]
-NUMBERS = (1, 3, 10, 20, 50)
+NUMBERS = (1, 2, 3, 5, 10, 20, 50)
 COSTS = (0.5, 0.2, 0.8)
 CASES: dict[str, Row] = {
     "prior .5": {"n_positive": 200, "n_unlabeled": 1000, "prior": 0.3, "test_prior": 0.5, "separation": 3},

@@ -429,8 +429,7 @@ def choose(cells: Sequence[Cell]) -> Row:
 # The weight of "only the prior moved" is chosen on both kinds of cells in the caches: in resampled tables it
 # is true, and in dated tables more has usually changed.
 
-UNSEEN = (0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.6)
-NOTICED = (100.0, 200.0, 300.0, 500.0, 1000.0, 3000.0)
+UNSEEN = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2, 1.3, 1.4, 1.5, 1.7, 2.0, 3.0)
 MOST_COST = 0.0015  # accuracy that resampled tables may lose on average against full moves
 COSTS = (0.5, 0.2, 0.8)
 DATED, MOVED = ("next", "far"), ("A", "B")
@@ -537,8 +536,8 @@ def chosen_weights(cells: Sequence[Weighed]) -> Pooled:
     full = by_cells(cells, [float(cell.evidence.moved == "prior") for cell in cells])
     least = _accuracy(full, MOVED) - MOST_COST
     best, best_accuracy = POOLED, 0.0
-    for unseen, noticed in itertools.product(UNSEEN, NOTICED):
-        pooled = replace(POOLED, unseen=unseen, noticed=noticed)
+    for unseen in UNSEEN:
+        pooled = replace(POOLED, unseen=unseen)
         figures = by_cells(cells, [cell.weight(pooled) for cell in cells])
         accuracy = _accuracy(figures, DATED)
         if _accuracy(figures, MOVED) >= least and accuracy > best_accuracy:
@@ -547,7 +546,7 @@ def chosen_weights(cells: Sequence[Weighed]) -> Pooled:
 
 
 def _constants(pooled: Pooled) -> Row:
-    return {"unseen": pooled.unseen, "noticed": pooled.noticed}
+    return {"unseen": pooled.unseen}
 
 
 # -- the command -----------------------------------------------------------------------------------

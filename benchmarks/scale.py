@@ -23,11 +23,12 @@ import numpy as np
 
 from benchmarks._results import RESULTS, command_line, read_results, versions, write_results
 from benchmarks._scale_data import COLUMNS, LAWS
+from benchmarks._scale_engines import ENGINES, SAMPLE, write_parts
 from benchmarks._scale_files import write_classifier, write_rows, write_text
 from benchmarks._scale_run import Runner, Task, command_of, key
 
 WAYS = ("nothing", "whole", "batches")
-PARTS = ("largest", "dense", "tables", "sparse", "jobs", "files", "text")
+PARTS = ("largest", "dense", "tables", "sparse", "jobs", "files", "text", "engines")
 TABLES = ("adult", "shuttle", "credit_default")
 MODELS = ("auto", "boosted", "before")
 
@@ -174,6 +175,22 @@ def text(mebibytes: float) -> Task:
     return {"text_rows": rows, "text_mebibytes": size, "text_ways": ways}
 
 
+def engines(run: Runner, options: argparse.Namespace) -> Task:
+    """Fit, count and score of Parquet files, in batches and on engines, by the number of rows."""
+    results = []
+    with tempfile.TemporaryDirectory() as folder:
+        for rows in options.engine_rows:
+            parts = Path(folder) / str(rows)
+            parts.mkdir()
+            write_parts(parts, rows)
+            for engine in ENGINES:
+                task = {"kind": "engine", "engine": engine, "rows": rows, "fit_rows": options.fit_rows}
+                result = run(task | {"folder": folder})
+                if result is not None:
+                    results.append({"engine": engine, "rows": rows} | result)
+    return {"engines": results, "engine_fit_rows": options.fit_rows, "engine_sample": SAMPLE}
+
+
 def measured(options: argparse.Namespace) -> Task:
     """All parts that were asked for."""
     run = Runner(options.processes, records=options.records, before=options.before, seconds=options.seconds)
@@ -194,6 +211,8 @@ def measured(options: argparse.Namespace) -> Task:
         content |= files(options.file_rows)
     if "text" in options.parts:
         content |= text(options.text_mebibytes)
+    if "engines" in options.parts:
+        content |= engines(run, options)
     return content
 
 
@@ -216,6 +235,8 @@ def main() -> None:
     parser.add_argument("--sparse-rows", type=int, default=100_000)
     parser.add_argument("--file-rows", type=int, default=2_000_000)
     parser.add_argument("--text-mebibytes", type=float, default=300, help="size of the CSV file")
+    parser.add_argument("--engine-rows", type=int, nargs="+", default=[10**5, 10**6, 10**7])
+    parser.add_argument("--fit-rows", type=int, default=10**6, help="most rows of a fit on an engine")
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS), help="the rest is kept")
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--before", type=Path, help="source folder of an older version")

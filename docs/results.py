@@ -560,15 +560,21 @@ def answers() -> str:
             lines.append(_answers_line(source, n, method, design))
     for width in (0.4, 0.3, 0.2):
         lines.append(_answers_line(source, -1, f"stopped at {width:g}", "strata"))
-    head = ["answers", "method", "10 %", "30 %", "60 %", "accuracy, mean", "error of the prior"]
+    rates = [f"{100 * rate:.0f} %" for rate in _answers_rates(source)]
+    head = ["answers", "method", *rates, "accuracy, mean", "error of the prior"]
     return _table([*head, "limits hold", "their width"], lines, source)
+
+
+def _answers_rates(source: dict[str, Any]) -> list[float]:
+    """The labelling rates of the periods."""
+    return sorted({line["rate"] for line in source["periods"]} - {0.0})
 
 
 def _answers_line(source: dict[str, Any], n: int, method: str, design: str) -> list[str]:
     """A line of the table of answers; ``n`` is -1 if answering stopped by width."""
     (found,) = _periods(source, protocol="next", rate=0.0, n=n, method=method, design=design)
     accuracies = []
-    for rate in (0.1, 0.3, 0.6):
+    for rate in _answers_rates(source):
         (one,) = _periods(source, protocol="next", rate=rate, n=n, method=method, design=design)
         accuracies.append(f"{one['accuracy']:.3f}")
     accuracies.append(f"{found['accuracy']:.3f}")
@@ -920,6 +926,9 @@ TABLES = {
     "central_puicl": central_puicl,
     "halves": halves,
     "few": few,
+    "expected": expected,
+    "expected_precision": expected_precision,
+    "expected_moves": expected_moves,
     "rare": rare,
     "answers": answers,
     "answers_curve": answers_curve,

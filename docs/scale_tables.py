@@ -19,6 +19,7 @@ NAMES = {
 }
 WAYS = {"whole": "`adapt(read_table(...))`", "batches": "`adapt(count_batches(...))`"}
 
+ENGINES = {"files": "Parquet files in batches", "dask": "Dask", "spark": "Spark"}
 TEXT_WAYS = {"whole": "read as a whole", "batches": "in batches"}
 
 
@@ -27,7 +28,7 @@ def tables(read: Callable[[str], Source], table: Table) -> dict[str, Callable[[]
     makers = {
         "scale": ("files", files),
         "scale_auc": ("dense", auc),
-        "scale_billion": ("dense", billion),
+        "scale_cost": ("engines", cost),
         "scale_fits": ("dense", fits),
         "scale_growth": ("dense", growth),
         "scale_largest": ("largest", largest),
@@ -204,33 +205,42 @@ def sparse(source: Source) -> tuple[list[str], list[list[str]]]:
 ROUNDS, LEAVES, BINS = 200, 31, 63  # the defaults of DaskBoosted
 
 
-def billion(source: Source) -> tuple[list[str], list[list[str]]]:
-    """Bytes and time of a billion rows, from the measured cost of a row and the measured sizes."""
-    rows, workers, partitions = 1e9, 100, 1000
-    case = max(source["dense"], key=lambda one: one["rows"])
-    found = _by_model(case)
-    default, trees = found["auto"], found["lightgbm"]
-    size, counts = 8 * source["columns"] * rows, 8 * (default["levels"] + 1)
-    each = 1e9 * trees["seconds"] / trees["rounds"] / case["rows"]  # nanoseconds for a row and a round
-    learning = rows / workers * ROUNDS * each / 1e9 / 60
-    histograms = ROUNDS * (LEAVES - 1) * source["columns"] * BINS * 16
-    scoring = rows * default["predict_microseconds"] / 1e6 / workers / 60
-    lines = [
-        ["rows, partitions, workers", f"{rows:.0e}, {partitions}, {workers}"],
-        ["the rows, float64", f"{size / 2**30:.0f} GiB, {size / workers / 2**30:.1f} GiB a worker"],
-        ["learning: rows that change workers in the shuffle", f"{size * (1 - 1 / workers) / 2**30:.0f} GiB"],
-        [
-            f"learning: {ROUNDS} trees of {LEAVES} leaves, {each:.0f} ns for a row and a tree",
-            f"{learning:.0f} minutes of one thread a worker",
-        ],
-        ["learning: histograms that a worker sends", f"{histograms / 2**20:.0f} MiB"],
-        ["classifier, sent to each worker once", f"{default['state_bytes'] / 2**20:.1f} MiB"],
-        ["counts of a partition", f"{counts / 2**10:.0f} KiB"],
-        ["all counts, before workers add them up", f"{partitions * counts / 2**20:.0f} MiB"],
-        ["counts that reach the driver", f"{counts / 2**10:.0f} KiB for each part that is left"],
-        [
-            f"scoring at {default['predict_microseconds']:.0f} \u00b5s a row",
-            f"{scoring:.0f} minutes of one thread a worker",
-        ],
+def cost(source: Source) -> tuple[list[str], list[list[str]]]:
+    """Seconds of a worker for a million rows by the slope between the fewest and the most rows, and bytes."""
+    lines = []
+    for engine, name in ENGINES.items():
+        runs = [run for run in source["engines"] if run["engine"] == engine]
+        runs.sort(key=lambda run: run["rows"])
+        if len(runs) < 2:
+            continue
+        fitted = [run for run in runs if run["rows"] <= source["engine_fit_rows"]]
+        last = runs[-1]
+        row = [name, f"{runs[0]['rows']:.0e} to {last['rows']:.0e}"]
+        if engine == "files":  # the fit reads a sample, whose size does not depend on the rows
+            row.append(f"{last['fit_seconds']:.0f} s for any number")
+        else:
+            row.append(f"{_slope(fitted, 'fit_seconds'):.1f} s")
+        seconds = [_slope(runs, "count_seconds"), _slope(runs, "score_seconds")]
+        row += [f"{each:.1f} s" for each in seconds]
+        row += [f"{1000 * each / 3600:.1f} h" for each in seconds]
+        row += [f"{last['state_bytes'] / 2**20:.1f} MiB", f"{last['count_bytes'] / 2**10:.0f} KiB"]
+        lines.append([*row, f"{last['peak_mebibytes']:,.0f} MiB"])
+    head = [
+        "",
+        "rows measured",
+        "fit, 10^6 rows",
+        "count, 10^6 rows",
+        "score, 10^6 rows",
+        "count, 10^9 rows",
+        "score, 10^9 rows",
+        "sent to a worker",
+        "counts of a part",
+        "peak of the driver",
     ]
-    return ["", ""], lines
+    return head, lines
+
+
+def _slope(runs: list[Source], step: str) -> float:
+    """Seconds for a million more rows."""
+    more = runs[-1]["rows"] - runs[0]["rows"]
+    return float(1e6 * (runs[-1][step] - runs[0][step]) / more)

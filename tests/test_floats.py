@@ -20,7 +20,7 @@ from drpu import (
     suspects,
     verify,
 )
-from drpu._floats import DefaultErrors
+from drpu._process import DefaultErrors
 
 # Objects of numbers that compute nothing, and folds.
 PLAIN = {"Costs", "PriorEstimate", "PUStratifiedKFold"}

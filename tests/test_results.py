@@ -12,8 +12,8 @@ import pytest
 from drpu._results import MOST_SHOWN, frame_of, html_table, text_table
 from drpu.audits.evaluation import Evaluation
 from drpu.audits.training import LabellingWeights
+from drpu.decisions.budget import Budget
 from drpu.decisions.contributions import Reasons
-from drpu.decisions.gain import Budget
 from drpu.decisions.performance import Performance
 from drpu.exceptions import MissingExtraError
 from drpu.periods.groups import GroupPrior, GroupPriors

@@ -13,21 +13,28 @@ Both guarantee the following.
 * Temporary files that killed writers left in the same folder are removed. A running writer
   holds a lock on its temporary file, so no writer removes the file of another.
 
+Texts that are shown on a terminal or inside a self-contained page are made safe at the end of the
+module. It imports no numerical library, so the command line can use it at once.
+
 Commands give their inputs to :func:`check_output`, which refuses an output that is also an input,
 under any name.
 """
 
 from __future__ import annotations
 
+import base64
 import errno
+import hashlib
+import json
 import os
 import re
 import secrets
 import stat
+import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from drpu.exceptions import DataTypeError, OutputError
 
@@ -226,3 +233,34 @@ def _sync_folder(folder: Path) -> None:
             raise
     finally:
         os.close(descriptor)
+
+
+# -- texts on a terminal, and inside a self-contained page ------------------------------------
+
+
+def printable(text: str) -> str:
+    """``text`` with control characters escaped, so that a file cannot control the terminal."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def json_for_script(values: Any) -> str:
+    """The values as JSON that is safe inside a script element."""
+    text = json.dumps(values, separators=(",", ":"), allow_nan=False)
+    return text.replace("<", "\\u003c")
+
+
+def page_policy(css: str, js: str) -> str:
+    """Content security policy: the style and the script of a page, and nothing else."""
+    nothing = "default-src 'none'; base-uri 'none'; form-action 'none'"
+    return f"{nothing}; style-src {_digest(css)}; script-src {_digest(js)}; img-src data:"
+
+
+def _digest(text: str) -> str:
+    sha256 = hashlib.sha256(text.encode()).digest()
+    return f"'sha256-{base64.b64encode(sha256).decode()}'"
+
+
+def in_notebook() -> bool:
+    """Whether the process is the kernel of a notebook, which shows HTML."""
+    ipython = sys.modules.get("IPython")
+    return ipython is not None and hasattr(ipython.get_ipython(), "kernel")

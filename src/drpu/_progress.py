@@ -17,7 +17,7 @@ from contextvars import ContextVar
 from numbers import Integral
 from typing import Any, TextIO, TypeVar
 
-from drpu._shown import in_notebook
+from drpu._output import in_notebook
 from drpu.exceptions import ParameterError
 
 Item = TypeVar("Item")

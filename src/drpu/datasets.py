@@ -14,7 +14,7 @@ from sklearn.utils.validation import _num_samples
 
 from drpu._arrays import BoolArray, FloatArray, IntArray, Rows, as_numpy
 from drpu._checks import SCENARIOS, check_choice, check_integer, check_prior, check_real
-from drpu._floats import default_errors
+from drpu._process import default_errors
 from drpu.exceptions import DataError, DataTypeError, LabelError, ParameterError
 from drpu.priors.calibration import ratio_posterior
 from drpu.tables.frames import is_frame, take_frame, warn_of_order

@@ -24,7 +24,6 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from types import FrameType
 from typing import ClassVar
 
 __all__ = [
@@ -194,18 +193,7 @@ def warn(warning: DRPUWarning) -> None:
     if collected is not None:
         collected.append(warning)
         return
-    frame = sys._getframe(1)
-    level = 2
-    while frame.f_back is not None and _is_ours(frame):
-        frame = frame.f_back
-        level += 1
-    warnings.warn(warning, stacklevel=level)
-
-
-def _is_ours(frame: FrameType) -> bool:
-    """Whether a call was made by a module of drpu."""
-    package, _, _ = frame.f_globals.get("__name__", "").partition(".")
-    return bool(package == "drpu")
+    warnings.warn(warning, stacklevel=_level_of_user_code())
 
 
 class FewPositivesWarning(DRPUWarning, code="few-positives"):

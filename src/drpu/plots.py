@@ -21,7 +21,7 @@ from scipy.optimize import isotonic_regression
 from drpu._arrays import FloatArray, Rows
 from drpu._checks import check_choice, require
 from drpu.classifier.drpu import AdaptedClassifier, DRPUClassifier
-from drpu.decisions.gain import Gain
+from drpu.decisions.budget import Gain
 from drpu.decisions.performance import Performance, PreparedCounts, decision_rates, expect
 from drpu.decisions.point import decision_above, operating_point, trained_point
 from drpu.exceptions import DataTypeError, ParameterError

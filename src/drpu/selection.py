@@ -13,7 +13,7 @@ from sklearn.pipeline import Pipeline
 
 from drpu._arrays import BoolArray, IntArray, Rows
 from drpu._checks import check_flag, check_fraction, check_prior
-from drpu._floats import default_errors, default_errors_in
+from drpu._process import default_errors, default_errors_in
 from drpu.exceptions import ParameterError, PriorError
 from drpu.models.risks import bregman_risk
 from drpu.state.costs import Costs

@@ -9,7 +9,7 @@ import numpy as np
 
 from drpu._arrays import FloatArray, IntArray, Rows
 from drpu._checks import check_fraction, check_integer, check_jobs, check_random_state, is_auto
-from drpu._floats import default_errors
+from drpu._process import default_errors
 from drpu._progress import progress_bar
 from drpu._results import TableColumns, TableResult, frame_of
 from drpu._samples import Sample, SamplePair, n_rows

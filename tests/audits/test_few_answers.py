@@ -9,10 +9,13 @@ import pytest
 from scipy.special import betaincinv
 
 from drpu import DRPUClassifier, make_gaussian_pu
+from drpu.audits.combine import AnswerDoubts
 from drpu.audits.evaluation import Answers, draw_rows, make_strata, stopped_tails, with_reading
+from drpu.audits.recalibration import DesignedSample
 from drpu.exceptions import ContradictionWarning, DRPUWarning, UnusedNegativesWarning
 from drpu.priors.estimate import PriorEstimate
 from drpu.priors.figures import Figure
+from drpu.state.reference import LogOddsMap
 
 COSTS = (0.2, 0.5, 0.8)
 
@@ -145,6 +148,23 @@ def test_reversed_answers_are_named():
     plan = clf.plan_audit(X, random_state=0)
     with pytest.warns(ContradictionWarning, match="yes and no were exchanged"):
         clf.adapt(X, audit=plan.answer(~y[plan.rows]))
+
+
+def test_answers_at_another_share_than_the_labels_are_reversed_only_if_their_order_is():
+    z = np.linspace(-2, 2, 20)
+    centre = LogOddsMap(intercept=3.0)  # without answers nearly all rows are positive
+    vague = PriorEstimate(0.7, 0.0, 1.0, 0.95, "audit")
+    few_yes = sample_of(z, z > 1.8)  # only the row with the highest score
+    share = few_yes.plain_share(stopped_tails(0.95), 1000)
+    assert not AnswerDoubts.of(few_yes, share, vague, centre).unsupported
+    in_reverse = sample_of(z, z < 0)
+    share = in_reverse.plain_share(stopped_tails(0.95), 1000)
+    assert AnswerDoubts.of(in_reverse, share, vague, centre).exchanged
+
+
+def sample_of(z, positive) -> DesignedSample:
+    """Answers at random about rows with these trained log-odds."""
+    return DesignedSample(z, positive, np.zeros(len(z), dtype=np.int64), np.full(len(z), 1 / len(z)))
 
 
 def test_answers_that_are_all_no_are_accepted_where_positives_are_rare():

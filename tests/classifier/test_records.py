@@ -82,6 +82,26 @@ def test_the_column_of_periods_may_be_there(clf):
     assert_array_equal(dated.ratio(row), dated.ratio(row | {"month": "2026-04"}))
 
 
+def test_training_rows_may_be_dicts(clf):
+    records = TABLE.to_dict("records")
+    learned = DRPUClassifier("boosted", holdout=2, random_state=0).fit(records, LABELS)
+    assert learned.prior_ == clf.prior_
+    assert_array_equal(learned.ratio(NEW), clf.ratio(NEW))
+    assert learned.evaluate(records, LABELS, blank="negative").accuracy == (
+        clf.evaluate(TABLE, LABELS, blank="negative").accuracy
+    )
+
+
+def test_dicts_may_have_a_column_of_periods_or_groups(clf):
+    months = TABLE.assign(month=np.resize(["2026-01", "2026-02", "2026-03", "2026-04"], len(TABLE)))
+    records = months.to_dict("records")
+    by_month = clf.adapt_by(records, by="month")
+    assert str(by_month) == str(clf.adapt_by(months, by="month"))
+    dated = DRPUClassifier("boosted", holdout=2, random_state=0)
+    expected = dated.fit(months, LABELS, periods="month").backtest_
+    assert str(dated.fit(records, LABELS, periods="month").backtest_) == str(expected)
+
+
 def test_a_pipeline_gets_a_frame():
     encoder = make_column_transformer((OneHotEncoder(), ["kind"]), remainder="passthrough")
     table = TABLE[["kind", "abroad"]]

@@ -22,8 +22,14 @@ from drpu._samples import Sample, SamplePair
 from drpu.exceptions import ArtifactError, DataError
 from drpu.models.learner import Function
 from drpu.networks.adversarial import Generator
-from drpu.networks.function import NetworkFunction, weight_shapes
-from drpu.networks.generative import IMAGE, ClassGenerators, Game, generator_shapes
+from drpu.networks.function import (
+    IMAGE,
+    ClassGenerators,
+    Game,
+    NetworkFunction,
+    generator_shapes,
+    weight_shapes,
+)
 from drpu.networks.modules import Ensemble, make_network
 
 RNG = np.random.default_rng(0)

@@ -95,11 +95,13 @@ def weight_of(rows, **options):
 @given(prior=priors, p_value=st.floats(0.01, 1), n=st.floats(50, 10_000), explained=st.floats(0.01, 1))
 def test_what_was_not_rejected_weighs_as_much_as_the_evidence_for_it(prior, p_value, n, explained):
     rows = evidence(shares(prior), adapted=prior, moved="prior", width=0.2)
-    rows = replace(rows, p_value=p_value, rows=n, explained=explained)
+    rows = replace(rows, p_value=p_value, explained=explained, detectable=5 / n**0.5, growth_error=0.1)
     weight = weight_of(rows)
     assert 0 < weight < 1
     assert weight_of(replace(rows, p_value=p_value / 2)) <= weight
-    assert weight_of(replace(rows, rows=n / 2)) < weight  # a test of fewer rows finds less
+    assert weight_of(replace(rows, detectable=2 * rows.detectable)) < weight  # a test of less power
+    assert weight_of(replace(rows, growth_error=0.2)) < weight
+    assert weight_of(replace(rows, possible=0.5)) < weight  # half of the training priors are too small
     assert weight_of(replace(rows, explained=explained / 2)) < weight
     assert weight_of(replace(rows, moved="other")) == 0
     assert weight_of(replace(rows, explained=-0.01)) == 0
@@ -286,6 +288,7 @@ def test_a_past_that_is_too_short_gives_a_reason_and_no_backtest(periods, labels
 @given(after=priors)
 def test_pure_prior_shift_is_adapted_to_fully(after):
     rows = evidence(shares(after), adapted=after, moved="prior", width=0.2)
+    rows = replace(rows, detectable=0.0)
     decision = decide(rows)
     assert decision.moved == "prior"
     assert decision.prior == rows.adapted  # many rows leave no doubt

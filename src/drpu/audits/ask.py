@@ -15,8 +15,8 @@ import numpy as np
 
 from drpu._arrays import IntArray, as_numpy
 from drpu._checks import check_integer, check_real
+from drpu._output import printable
 from drpu._results import frame_of
-from drpu._shown import printable
 from drpu.audits.plan import Audit, AuditPlan, AuditProgress
 from drpu.exceptions import DataError
 from drpu.priors.constants import FEW_ANSWERS

@@ -17,7 +17,7 @@ from importlib.resources import files
 from typing import Any
 
 from drpu import __version__
-from drpu._shown import json_for_script, page_policy
+from drpu._output import json_for_script, page_policy
 from drpu.audits.ask import LONGEST_VALUE, Conversation, Goal, ShownRows, answer_words, cut
 from drpu.audits.plan import DESIGN, LABEL, ROW, AuditPlan
 

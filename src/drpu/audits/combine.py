@@ -261,6 +261,7 @@ def _trained_log_odds(fitted: FittedRatio, scores: FloatArray) -> FloatArray:
 
 _FEWEST_REVERSED = 5  # with fewer answers nothing is said about their order
 _REVERSED = 3.0  # log of the factor by which reversed answers must be more probable
+_SHIFTS = np.arange(-20, 20.5, 0.5)  # of the log-odds, for a test at any prior
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,7 +270,8 @@ class AnswerDoubts:
 
     ``contradicted``: Whether limits of the answers and of the rows without answers exclude each
     other.
-    ``exchanged``: Whether the opposite answers would be far more probable.
+    ``exchanged``: Whether the opposite answers would be far more probable: at any prior, because of
+    their order, or at the prior of the reading, if the answers contradict it.
     """
 
     share: Figure  # by the answers
@@ -288,17 +290,21 @@ class AnswerDoubts:
         centre: LogOddsMap,
     ) -> AnswerDoubts:
         """The doubts about the answers of ``sample``; ``centre`` is the map without answers."""
-        log_odds = centre.log_odds(sample.z)[None]
+        log_odds = centre.log_odds(sample.z)
         opposite = replace(sample, positive=~sample.positive)
-        gain = opposite.log_likelihood(log_odds) - sample.log_likelihood(log_odds)
+        gain = _gain(opposite, sample, log_odds[None])
+        gain_of_order = _gain(opposite, sample, log_odds + _SHIFTS[:, None])
         apart = share.low > without_answers.high or share.high < without_answers.low
+        exchanged = gain_of_order > _REVERSED
+        if apart and gain > _REVERSED and gain_of_order > -1:
+            exchanged = True
         return cls(
             share=share,
             without_answers=without_answers,
             n_positive=int(sample.positive.sum()),
             n=len(sample.z),
             contradicted=apart,
-            exchanged=len(sample.z) >= _FEWEST_REVERSED and float(gain[0]) > _REVERSED,
+            exchanged=exchanged and len(sample.z) >= _FEWEST_REVERSED,
         )
 
     @property
@@ -310,6 +316,12 @@ class AnswerDoubts:
     def unsupported(self) -> bool:
         """Whether labels should not follow the answers."""
         return self.exchanged or (self.of_one_kind and self.contradicted)
+
+
+def _gain(opposite: DesignedSample, sample: DesignedSample, log_odds: FloatArray) -> float:
+    """Log of the factor by which opposite answers are more probable, each at its best line."""
+    largest = opposite.log_likelihood(log_odds).max() - sample.log_likelihood(log_odds).max()
+    return float(largest)
 
 
 def warn_of_doubtful_answers(doubts: AnswerDoubts) -> None:

@@ -12,8 +12,8 @@ import numpy as np
 
 from drpu._arrays import BoolArray, FloatArray, IntArray, Rows, as_numpy
 from drpu._checks import check_choice, check_fraction, check_integer, check_real
-from drpu._floats import default_errors_in
-from drpu._shown import in_notebook
+from drpu._output import in_notebook
+from drpu._process import default_errors_in
 from drpu.audits.evaluation import (
     Answers,
     Strata,
@@ -42,7 +42,7 @@ from drpu.state.fitted import FittedRatio
 from drpu.state.labels import Classes, listed, read_answers
 from drpu.state.reference import Reference
 from drpu.state.rows import Batch
-from drpu.tables.frames import collected, is_frame, read_frame, warn_of_order
+from drpu.tables.frames import as_records, collected, is_frame, read_frame, warn_of_order
 from drpu.tables.values import is_missing_cell
 
 
@@ -193,7 +193,7 @@ class Audit:
         audit : Audit
         """
         error_rate = check_error_rate(error_rate)
-        rows = collected(rows)
+        rows = collected(as_records(rows))
         warn_of_order(rows, rows="rows", labels=labels)
         answers = tuple(listed(labels))
         array = None if hasattr(rows, "columns") or hasattr(rows, "tocsr") else np.atleast_1d(rows)

@@ -11,7 +11,7 @@ import numpy as np
 
 from drpu._arrays import BoolArray, FloatArray, IntArray, Rows
 from drpu._checks import check_numbers, one_line
-from drpu._floats import default_errors
+from drpu._process import default_errors
 from drpu._results import TableColumns, TableResult, figure_columns
 from drpu._samples import Sample, SamplePair, indexable, is_sparse
 from drpu.audits.combine import half_an_answer, share_as_prior

@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from drpu import audits, decisions, models, periods, priors
+from drpu import audits, classifier, decisions, models, periods, priors
 from drpu._arrays import BoolArray, FloatArray, Rows
 from drpu._checks import (
     SCENARIO_CHOICES,
@@ -82,9 +82,9 @@ if TYPE_CHECKING:  # modules that a fit does not need
     from drpu.audits.evaluation import Evaluation, FairnessTest
     from drpu.audits.labelling import Sensitivity
     from drpu.audits.plan import Audit, AuditPlan, GroupPlans
-    from drpu.classifier.records import AdaptedRecord, DRPURecord
+    from drpu.classifier.pipelines import AdaptedRecord, DRPURecord
+    from drpu.decisions.budget import Budget
     from drpu.decisions.contributions import Reasons
-    from drpu.decisions.gain import Budget
     from drpu.decisions.performance import Performance
     from drpu.periods.groups import GroupPriors
     from drpu.periods.read import Reading, Shift
@@ -589,12 +589,10 @@ class RatioClassifier(PUClassifier):
         >>> clf.adapt_by(data.test, by=months).names
         ['june', 'may']
         """
-        from drpu.classifier.groups import GroupOptions, adapt_by_group
-
         check_choice("shift", shift, periods.SHIFTS)
-        options = GroupOptions(check_fraction("level", level), audit, budget, shift)
+        options = classifier.GroupOptions(check_fraction("level", level), audit, budget, shift)
         warn_of_order(X, y=y)
-        return adapt_by_group(self, X, y, by, options)
+        return classifier.adapt_by_group(self, X, y, by, options)
 
     def _at_reading(self, reading: Reading) -> AdaptedClassifier:
         """The classifier for rows that were read."""
@@ -721,9 +719,10 @@ class RatioClassifier(PUClassifier):
             ``plans.rows`` are the positions of the rows to label, and ``plans.answer(labels)`` the
             audits that :meth:`adapt_by` accepts.
         """
-        from drpu.classifier.groups import plan_by_group
-
-        return plan_by_group(self, X, by, n=n, width=width, level=level, random_state=random_state)
+        if n is not None:
+            n = check_integer("n", n, low=1)
+        request = audits.PlanRequest.of(n, width, "auto", level)
+        return classifier.plan_by_group(self, X, by, request, check_random_state(random_state))
 
     def evaluate(
         self,
@@ -795,12 +794,10 @@ class RatioClassifier(PUClassifier):
         found : dict of Evaluation
             Groups without answers are left out.
         """
-        from drpu.classifier.groups import evaluate_by_group
-
         warn_of_order(X, y=y)
         if y is not None:
             y = audits.true_labels(y, self.classes_, blank=blank)
-        return evaluate_by_group(self, X, y, by, audit, level=level)
+        return classifier.evaluate_by_group(self, X, y, by, audit, level=level)
 
     # -- explanations --------------------------------------------------------------------------
 
@@ -1023,10 +1020,8 @@ class AdaptedClassifier(RatioClassifier):
 
     def record(self) -> AdaptedRecord:
         """What a file keeps of the classifier."""
-        from drpu.classifier.records import AdaptedRecord
-
         reference = None if self._reference.map is None else self._reference
-        return AdaptedRecord(self.fitted_, reference, self._reading, self._point)
+        return classifier.AdaptedRecord(self.fitted_, reference, self._reading, self._point)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The prior and the cost."""
@@ -1523,13 +1518,11 @@ class DRPUClassifier(RatioClassifier):
 
     def record(self) -> DRPURecord:
         """What a file keeps of the fitted classifier."""
-        from drpu.classifier.records import DRPURecord
-
         fitted = self.fitted_
         prior = self._used.prior
         if callable(prior):  # a prior by the user's own function is kept as a value
             prior = fitted.prior
-        return DRPURecord(fitted, parameters_of(self._used, prior=prior))
+        return classifier.DRPURecord(fitted, parameters_of(self._used, prior=prior))
 
 
 def _with_importances(fitted: FittedRatio, training: TrainingSet) -> FittedRatio:

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from drpu._arrays import BoolArray, IntArray, Rows
-from drpu._checks import check_integer, check_random_state
 from drpu.audits.answers_file import read_audit
 from drpu.audits.combine import evaluate_parts, resolve_audit
 from drpu.audits.evaluation import Evaluation
@@ -127,24 +126,19 @@ def plan_by_group(
     classifier: RatioClassifier,
     X: Rows,
     by: Any,
-    *,
-    n: Any,
-    width: Any,
-    level: float,
-    random_state: Any,
+    request: PlanRequest,
+    rng: np.random.RandomState,
 ) -> GroupPlans:
     """Plans of audits in each group; see ``plan_audit_by``."""
     groups, batch = read_members(classifier, X, by)
-    rng = check_random_state(random_state)
-    if n is not None:
-        n = check_integer("n", n, low=1)
     plans = GroupPlans()
     for k, name in enumerate(groups.names):
         rows = groups.rows(k)
-        most = None if n is None else min(n, len(rows))  # a small group is answered as a whole
-        request = PlanRequest.of(most, width, "auto", level)
+        of_group = request
+        if request.n is not None:  # a small group is answered as a whole
+            of_group = replace(request, n=min(request.n, len(rows)))
         part = batch.part(classifier.fitted_, rows)
-        plan = plan_audit(classifier.fitted_, classifier.reference_, part, request, rng)
+        plan = plan_audit(classifier.fitted_, classifier.reference_, part, of_group, rng)
         plans[name] = replace(plan, rows=rows[plan.rows])
     return plans
 

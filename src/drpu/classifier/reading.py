@@ -18,7 +18,7 @@ from drpu._checks import LARGEST, check_numbers, check_weights, unit_weights
 from drpu._samples import Sample, SamplePair, n_rows, stack_rows
 from drpu.exceptions import DataError, DataTypeError, LabelError, ParameterError, ScenarioWarning
 from drpu.models.crossfit import Known
-from drpu.models.learner import Accepts, Function, RatioLearner, as_rows, check_pixels, check_shape
+from drpu.models.learner import Accepts, Function, as_rows, check_pixels, check_shape
 from drpu.priors.estimate import PriorEstimate
 from drpu.priors.tails import ScoreTails
 from drpu.state.fitted import FittedRatio
@@ -64,14 +64,14 @@ class FitArguments:
     audits: Any = None
 
 
-def read_training(estimator: Any, model: RatioLearner, arguments: FitArguments) -> TrainingSet:
+def read_training(estimator: Any, model: Accepts, arguments: FitArguments) -> TrainingSet:
     """Everything that ``fit`` reads from its arguments, checked and encoded once.
 
     ``estimator`` has the parameters ``scenario``, ``pos_label``, ``negative_label`` and
     ``label_delay``, and gets the attributes that scikit-learn defines for columns.
     """
     models.refuse_frame(arguments.X)
-    X = collected(arguments.X)
+    X = collected(as_records(arguments.X))
     weight = arguments.sample_weight
     groups = arguments.groups
     warn_of_order(X, y=arguments.y, sample_weight=weight, groups=groups)
@@ -80,11 +80,11 @@ def read_training(estimator: Any, model: RatioLearner, arguments: FitArguments) 
     y, negative, classes = split_negatives(
         arguments.y, estimator.negative_label, estimator.pos_label
     )
-    pair, read_classes = split_pu(estimator, X, y, weight, model=model, groups=groups)
+    whole, labelled, read_classes = _read_table(estimator, model, X, y, weight, groups)
+    pair = SamplePair(_part(whole, labelled), _part(whole, ~labelled))
     if classes is None:
         classes = read_classes
     scenario = scenario_of_table(estimator.scenario, pair, periods=periods is not None)
-    labelled, _ = read_labels(y, estimator.pos_label, warn=False)
     if weight is not None:
         weight = check_numbers("sample_weight", weight)
     plan = _plan_periods(periods, labelled, estimator.label_delay)
@@ -153,7 +153,7 @@ class _KnownRows:
 
 def _read_known(
     estimator: Any,
-    model: RatioLearner,
+    model: Accepts,
     audits: Any,
     labels: _FitLabels,
     pair: SamplePair,
@@ -180,7 +180,7 @@ def _read_known(
 
 def read_samples(
     estimator: Any,
-    model: RatioLearner,
+    model: Accepts,
     positive: Any,
     unlabeled: Any,
     negative: Any = None,
@@ -188,8 +188,10 @@ def read_samples(
     weights: tuple[Any, Any] = (None, None),
 ) -> TrainingSet:
     """The same for samples that were passed separately; ``weights`` are those of the first two."""
-    pair, classes = pair_pu(estimator, positive, unlabeled, *weights, model=model)
-    scenario = scenario_of_samples(estimator.scenario)
+    pair = _pair_samples(estimator, model, positive, unlabeled, weights)
+    scenario = estimator.scenario
+    if scenario == "auto":
+        scenario = "case-control"
     known = None
     if negative is not None:
         rows = check_rows(
@@ -209,7 +211,7 @@ def read_samples(
         known=known,
         population=_population(pair, scenario, label_count, estimator.label_delay),
         columns=_training_columns(estimator, pair, scenario, None),
-        labels=Labels.of(classes),
+        labels=Labels.of(np.array([0, 1])),
     )
 
 
@@ -262,10 +264,10 @@ def columns_of_ranges(estimator: Any, ranges: models.Ranges | None) -> TrainingC
     return TrainingColumns.of(estimator, profiles=tuple(profiles))
 
 
-def split_pu(
-    estimator: Any, X: Any, y: Any, sample_weight: Any, *, model: Accepts, groups: Any = None
-) -> tuple[SamplePair, Classes]:
-    """Positive and unlabeled samples from rows and labels, and the two labels.
+def _read_table(
+    estimator: Any, model: Accepts, X: Any, y: Any, sample_weight: Any, groups: Any
+) -> tuple[Sample, BoolArray, Classes]:
+    """All rows, which of them are labelled positive, and the two labels.
 
     The estimator stores the columns. Weights are scaled to mean 1, so that their scale has no
     effect.
@@ -277,34 +279,30 @@ def split_pu(
         )
     _forget(estimator)
     X = check_rows(estimator, X, model=model, reset=True)
-    positive, classes = read_labels(y, getattr(estimator, "pos_label", None))
+    positive, classes = read_labels(y, estimator.pos_label)
     check_same_rows(n_rows(X), len(positive))
     warn_of_more_positives(int(positive.sum()), int((~positive).sum()))
     weight = None
     if sample_weight is not None:
         weight = unit_weights(check_weights("sample_weight", sample_weight, n_rows(X)))
     codes = None if groups is None else read_groups("groups", groups, n_rows(X))
-    whole = Sample(X, weight, codes)
-    return SamplePair(_part(whole, positive), _part(whole, ~positive)), classes
+    return Sample(X, weight, codes), positive, classes
 
 
-def pair_pu(
-    estimator: Any,
-    positive: Any,
-    unlabeled: Any,
-    positive_weight: Any,
-    unlabeled_weight: Any,
-    *,
-    model: Accepts,
-) -> tuple[SamplePair, Classes]:
-    """Positive and unlabeled samples that were passed separately; labels are 1 and 0.
+def _pair_samples(
+    estimator: Any, model: Accepts, positive: Any, unlabeled: Any, sample_weights: tuple[Any, Any]
+) -> SamplePair:
+    """Positive and unlabeled samples that were passed separately.
 
     The weights of each sample are scaled to mean 1, so they do not change the fraction of labelled
     rows.
     """
     _forget(estimator)
+    positive_weight, unlabeled_weight = sample_weights
     warn_of_order(positive, rows="positive", positive_weight=positive_weight)
     warn_of_order(unlabeled, rows="unlabeled", unlabeled_weight=unlabeled_weight)
+    positive = as_records(positive)
+    unlabeled = as_records(unlabeled)
     if is_frame(positive) and is_frame(unlabeled):
         positive, unlabeled = read_tables(estimator, [positive, unlabeled], model=model, reset=True)
     else:
@@ -320,7 +318,7 @@ def pair_pu(
         weights = np.concatenate([of_positive, of_unlabeled])
     whole = Sample(stack_rows(positive, unlabeled), weights)  # the same array type for both
     first = np.arange(len(whole)) < n_positive
-    return SamplePair(_part(whole, first), _part(whole, ~first)), np.array([0, 1])
+    return SamplePair(_part(whole, first), _part(whole, ~first))
 
 
 def _mean_one_weights(name: str, weight: Any, n: int) -> FloatArray:
@@ -378,11 +376,6 @@ def scenario_of_table(scenario: str, pair: SamplePair, *, periods: bool = False)
     return "case-control"
 
 
-def scenario_of_samples(scenario: str) -> str:
-    """How two samples that were passed separately were collected: "auto" is case-control."""
-    return "case-control" if scenario == "auto" else scenario
-
-
 def read_groups(name: str, groups: Any, n: int) -> IntArray:
     """Group numbers from values of any type, one per row."""
     try:
@@ -427,8 +420,8 @@ def check_rows(
         return X
     models.refuse_frame(X, name)
     table = None if reset else getattr(estimator, "table_", None)
+    X = as_records(X)
     if not reset:
-        X = as_records(X)
         _refuse_records_without_names(estimator, X)
     if is_frame(X) and (reset or table is not None or model.accepts_frames):
         return read_tables(estimator, [X], model=model, reset=reset)[0]

@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, is_dataclass
 from typing import Any, TextIO
 
+from drpu._output import printable
 from drpu._progress import say_above
-from drpu._shown import printable
 from drpu.exceptions import DRPUError, DRPUWarning, ExtraColumnsWarning
 from drpu.report.texts import (
     ONLY_PRIOR,

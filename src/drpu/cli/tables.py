@@ -25,8 +25,7 @@ from typing import Any
 import numpy as np
 
 from drpu._checks import LARGEST, require
-from drpu._output import check_output, output_file
-from drpu._shown import printable
+from drpu._output import check_output, output_file, printable
 from drpu.cli.show import listed, plain
 from drpu.exceptions import DataError, DataTypeError, MissingExtraError, ParameterError
 from drpu.tables.values import NULL_WORDS

@@ -32,7 +32,7 @@ from drpu.state.reference import (
 )
 
 if TYPE_CHECKING:
-    from drpu.decisions.gain import Gain
+    from drpu.decisions.budget import Gain
     from drpu.decisions.performance import Decision, Performance
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from drpu._codec import kind_of
-from drpu._floats import default_errors
 from drpu._output import write_output
+from drpu._process import default_errors
 from drpu.decisions.budget import AtBudget
 from drpu.decisions.point import AtPrior
 from drpu.exceptions import ArtifactError, DataTypeError, ParameterError

@@ -22,8 +22,8 @@ from sklearn.pipeline import Pipeline
 from drpu._arrays import FloatArray
 from drpu._checks import check_flag, check_integer
 from drpu._codec import decode, encode
-from drpu._floats import default_errors
 from drpu._output import output_file
+from drpu._process import default_errors
 from drpu.classifier.drpu import RatioClassifier
 from drpu.exceptions import ArtifactError, MissingExtraError
 from drpu.files.archive import MAX_BYTES, SCHEMA, Archive, open_archive, read_bytes, write_archive
@@ -44,7 +44,7 @@ KIND_MODULES = (
     "drpu.periods.read",
     "drpu.decisions.budget",
     "drpu.decisions.point",
-    "drpu.classifier.records",
+    "drpu.classifier.pipelines",
     "drpu.state.fitted",
     "drpu.classifier.pipelines",
     "drpu.state.record",

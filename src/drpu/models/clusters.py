@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator
 from drpu import models
 from drpu._arrays import BoolArray, FloatArray, IntArray
 from drpu._checks import check_integer, check_random_state, check_real
-from drpu._floats import DefaultErrors
+from drpu._process import DefaultErrors
 from drpu._progress import part, progress
 from drpu.exceptions import DataError, DataTypeError, LabelError, ParameterError
 from drpu.models.crossfit import Folds, resolve_holdout

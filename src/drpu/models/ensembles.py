@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from drpu._arrays import FloatArray, IntArray, Rows
 from drpu._codec import NotKept, Number
-from drpu._fork import threads_here
+from drpu._process import threads_here
 from drpu.models.learner import Function, Scorer, within_limits
 from drpu.models.trees import Trees, joined_booster, tree_rows, tree_threads
 

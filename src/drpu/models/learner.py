@@ -18,7 +18,7 @@ from sklearn.utils import check_array
 from drpu._arrays import FloatArray, Rows, as_numpy
 from drpu._checks import check_size, check_weights, one_line, refuse_mask, unit_weights
 from drpu._codec import Kept
-from drpu._floats import DefaultErrors
+from drpu._process import DefaultErrors
 from drpu._samples import Sample, SamplePair, without_repeats
 from drpu.exceptions import (
     ArtifactError,

@@ -58,7 +58,6 @@ _SHARED_PARTS = (
     "drpu.models.features",
     "drpu.models.registry",
     "drpu.models.trees",
-    "drpu.networks.generative",
 )
 
 LEARNERS = {model.name: model for model in MODELS}  # by the name of the class, for files

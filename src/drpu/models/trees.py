@@ -39,7 +39,6 @@ _BIN_SETTINGS = (
     "feature_pre_filter",
     "num_threads",
     "verbosity",
-    "force_col_wise",
     "max_cat_to_onehot",
     "data_random_seed",
 )

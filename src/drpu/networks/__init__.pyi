@@ -1,5 +1,6 @@
 # The door of the package: the names that other packages use.
 
+from . import modules as modules
 from .adversarial import load_generator as load_generator
 from .adversarial import train_generators as train_generators
 from .fit import fit_score as fit_score

@@ -15,8 +15,7 @@ from drpu._arrays import FloatArray
 from drpu._progress import progress, progress_bar
 from drpu._samples import Sample, SamplePair
 from drpu.networks.device import pick_device, private_random
-from drpu.networks.function import Weights
-from drpu.networks.generative import IMAGE, ClassGenerators, Game
+from drpu.networks.function import IMAGE, ClassGenerators, Game, Weights
 from drpu.networks.modules import load_weights
 
 SLOPE = 0.2

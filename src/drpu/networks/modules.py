@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
 from drpu._arrays import FloatArray, Rows
-from drpu._fork import torch_threads_here
+from drpu._process import torch_threads_here
 from drpu.exceptions import ArtifactError, DataError, ParameterError
 from drpu.models.features import CLIP
 from drpu.models.graphs import Graph, onnx_log_softplus

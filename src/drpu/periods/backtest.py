@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-import narwhals as nw
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 
@@ -27,7 +26,7 @@ from drpu.state.history import Backtest, LabelCount, PastPeriod
 from drpu.state.population import count_labels
 from drpu.state.reference import Reference
 from drpu.state.rows import BacktestPlan, RawRows, TrainingSet
-from drpu.tables.frames import is_frame
+from drpu.tables.frames import RecordFrame, is_frame, read_frame
 from drpu.tables.values import NULL_WORDS, by_month, flat_values, is_missing_cell
 
 FEWEST_PERIODS = 2  # fewer past periods that can be used say nothing
@@ -44,10 +43,14 @@ def split_periods(X: Any, periods: Any) -> tuple[Any, Any]:
         raise ParameterError(
             f"periods must have one value per row if X is no table, got {periods!r}."
         )
-    table = nw.from_native(X, eager_only=True)
-    if periods not in table.columns:
+    table = read_frame(X)
+    if periods not in table.names:
         raise DataError(f"periods must be a column of X, or one value per row, got {periods!r}.")
-    return table.drop(periods).to_native(), table[periods].to_native()
+    rows = table.without([periods])
+    column = table.column(table.names.index(periods))
+    if isinstance(rows, RecordFrame):
+        return rows, column.to_list()
+    return rows.columns.to_native(), column.to_native()
 
 
 def plan_periods(periods: Any, labelled: BoolArray, label_delay: int) -> BacktestPlan:

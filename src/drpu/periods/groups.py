@@ -348,6 +348,11 @@ def group_values(columns: TrainingColumns, X: Any, by: Any) -> tuple[np.ndarray[
         warn_of_order(X, by=by)
         return flat_values("by", by), X
     refuse_frame(X)
+    X = as_records(X)
+    drops = columns.names is not None and by not in columns.names
+    if isinstance(X, RecordFrame) and by in X.names:
+        values = np.array(X.columns[by].to_list(), dtype=object)
+        return values, X.without([by]) if drops else X
     table = nw.from_native(collected(X), eager_only=True, pass_through=True)
     names = table.columns if isinstance(table, nw.DataFrame) else []
     if by not in names:
@@ -356,7 +361,7 @@ def group_values(columns: TrainingColumns, X: Any, by: Any) -> tuple[np.ndarray[
             f"by must be a column of X, or one value per row, got {by!r}; X has {name_list}."
         )
     values = flat_values("by", table[by].to_native())
-    if columns.names is not None and by not in columns.names:
+    if drops:
         table = table.drop(by)
     return values, table.to_native()
 
@@ -370,9 +375,6 @@ def split_period(columns: TrainingColumns, X: Any) -> tuple[np.ndarray[Any, Any]
     X = collected(X)
     if columns.period not in read_frame(X).names:
         return None, X
-    if isinstance(X, RecordFrame):
-        periods = np.array(X.columns[columns.period].to_list(), dtype=object)
-        return periods, X.without([columns.period])
     return group_values(columns, X, columns.period)
 
 

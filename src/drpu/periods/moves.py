@@ -66,13 +66,13 @@ class Pooled:
     """Values for a table without a past, to which a table with a short past is shrunk.
 
     ``python -m benchmarks.months --choose`` computes them from tables with a calendar, and
-    ``python -m benchmarks.months --weigh`` computes ``unseen`` and ``noticed`` from these and from
-    tables moved by resampling.
+    ``python -m benchmarks.months --weigh`` computes ``unseen`` from these and from tables moved by
+    resampling.
 
     ``spread``: Standard deviation of the move of the prior that a reading misses, over periods.
     ``doubt``: Log of the factor by which assuming pure prior shift must explain the past better.
-    ``unseen``: Moves of the mean probability by other changes, over usual moves of the prior.
-    ``noticed``: Number of rows with which the tests find half of the other changes.
+    ``unseen``: Usual move of the mean probability by other changes of the smallest share of rows
+    that the tests notice, divided by this share; usual moves of the prior are the unit.
     ``rate_drift``: Standard deviation of the log of the labelling rate from period to period. It
     cannot be learnt from labels alone; it keeps a large number of labels from being taken as
     exact.
@@ -83,8 +83,7 @@ class Pooled:
     spread: float = 0.5
     spread_weight: float = 3.0  # number of past periods with the weight of the pooled spread
     doubt: float = 1.0
-    unseen: float = 0.3
-    noticed: float = 300.0
+    unseen: float = 1.1
     rate_drift: float = 0.05
 
 
@@ -376,6 +375,9 @@ class Evidence:
     ``explained``: Share of the variance of the classes in training that the probabilities explain.
     ``tested``: Whether there were enough rows to test that scores are a mixture of both classes.
     ``p_value``: Of this test; 1 without it.
+    ``detectable``: Share of the rows that must change for this test to notice it; 1 without it.
+    ``growth_error``: Standard error of the growth of the negatives since training.
+    ``possible``: Probability that the training prior is large enough for this growth.
     """
 
     train: PriorEstimate  # prior of the training population
@@ -389,6 +391,9 @@ class Evidence:
     explained: float = 1.0
     tested: bool = True
     p_value: float = 1.0
+    detectable: float = 1.0
+    growth_error: float = 0.0
+    possible: float = 1.0
 
     def weight_of_prior_shift(
         self,
@@ -402,20 +407,21 @@ class Evidence:
 
         It is 0 if a test rejects it. Otherwise the odds are
 
-        .. math:: \frac{J^2}{s^2 + e^2} \Bigl(1 + \frac{n}{n_0}\Bigr) B(p),
+        .. math:: \frac{B(p)\, q}{(c\, d / J)^2 + e^2}.
 
-        which is the product of what each kind of evidence says. A usual move of the prior moves
-        the mean probability by the explained share J, and other changes move it by s, with the
-        standard error e. The tests find other changes more often the larger the number n of rows
-        is. :math:`B(p) = -e\, p \log p` is the smallest Bayes factor of the p-value of the
-        test. Past periods and labels that arrived multiply the odds by the ratio of their
-        likelihoods; ``steady`` is the reading if P(positive | x) stayed.
+        A usual move of the prior moves the mean probability by the explained share J. The tests
+        notice other changes of a share d of the rows, and smaller ones, which they do not notice,
+        move the mean probability by c d. e is the standard error of the growth of the negatives by
+        the number of rows, and q the probability that the training prior is large enough for it:
+        no prior of new rows is negative. :math:`B(p) = -e\, p \log p` is the smallest Bayes factor
+        of the p-value of the test. Past periods and labels that arrived multiply the odds by the
+        ratio of their likelihoods; ``steady`` is the reading if P(positive | x) stayed.
         """
         if self.moved != "prior" or self.explained < _LEAST_SHARE:
             return 0.0
-        other_moves = (pooled.unseen**2 + self.mean_error**2) / self.explained**2
-        unnoticed = 1 / (1 + self.rows / pooled.noticed)
-        doubt = other_moves * unnoticed / max(_least_bayes_factor(self.p_value), 1e-12)
+        unnoticed = pooled.unseen * self.detectable / self.explained
+        support = _least_bayes_factor(self.p_value) * self.possible
+        doubt = (unnoticed**2 + self.growth_error**2) / max(support, 1e-12)
         log_odds = -math.log(max(doubt, 1e-300))
         if backtest is not None:
             log_odds += _log_likelihood_of_past(backtest)

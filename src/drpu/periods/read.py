@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, TypeAlias
 
 import numpy as np
+from scipy.special import ndtr
 
 from drpu._arrays import FloatArray
 from drpu._codec import POSITIVE, Items, NotKept, Number, kept
@@ -43,7 +44,7 @@ from drpu.periods.shift_tests import (
 from drpu.priors.constants import FEW_ANSWERS
 from drpu.priors.estimate import PriorEstimate, warn_if_not_identified
 from drpu.priors.figures import Figure
-from drpu.priors.matching import carried_prior
+from drpu.priors.matching import carried_prior, match_samples
 from drpu.priors.methods import prior_from_tails
 from drpu.priors.tails import ScoreTails
 from drpu.state.fitted import FittedRatio
@@ -172,8 +173,29 @@ def compared(
     n_columns = tested_columns(fitted.columns.profiles, counts.columns)
     tested = Tested(test.degrees, n_columns, test.detectable)
     evidence = evidence_of(fitted, reference, counts, adapted, moved)
-    evidence = replace(evidence, tested=tested.anything, p_value=test.p_value)
+    growth_error, possible = _growth_support(reference, counts)
+    evidence = replace(
+        evidence,
+        tested=tested.anything,
+        p_value=test.p_value,
+        detectable=test.detectable,
+        growth_error=growth_error,
+        possible=possible,
+    )
     return ComparedRows(test, columns, tested, evidence)
+
+
+def _growth_support(reference: Reference, counts: ScoreTails) -> tuple[float, float]:
+    """Standard error of the growth of the negatives, and the probability that it is possible.
+
+    A growth of lambda needs a prior of the reference rows of at least 1 - 1 / lambda, up to noise.
+    """
+    match = match_samples(counts, reference.tails)
+    if match is None:  # the scores do not separate the classes
+        return math.inf, 0.0
+    prior = np.minimum(reference.prior.possible_values, 1 - 1e-9)
+    room = 1 / (1 - prior) - match.value
+    return match.spread, float(np.mean(ndtr(room / max(match.spread, 1e-12))))
 
 
 def _with_findings(rows: ComparedRows, parts: Sequence[Reading]) -> ComparedRows:

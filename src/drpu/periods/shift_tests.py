@@ -550,8 +550,18 @@ def _common_growth(
 def _pooled_cells(unlabeled: FloatArray, new: FloatArray) -> IntArray:
     """First cell of each range with enough rows of both samples.
 
-    Small cells are merged with a neighbour.
+    Small cells are merged with the next one, or with the one before if that leaves a single range:
+    rows of which all lie above those of training fill only the last cell.
     """
+    start = _merged_cells(unlabeled, new)
+    if len(start) > 1:
+        return start
+    from_last = _merged_cells(unlabeled[::-1], new[::-1])
+    return np.append(0, len(new) - from_last[:0:-1])
+
+
+def _merged_cells(unlabeled: FloatArray, new: FloatArray) -> IntArray:
+    """First cell of each range, where small cells are merged with the next one."""
     start = [0]
     rows = np.zeros(2)
     for k, cell_rows in enumerate(zip(unlabeled, new, strict=True)):

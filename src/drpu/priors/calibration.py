@@ -17,7 +17,7 @@ from drpu import priors
 from drpu._arrays import FloatArray
 from drpu._checks import check_fraction, check_numbers, check_prior, check_scores
 from drpu._codec import Array, Number, kept
-from drpu._floats import default_errors
+from drpu._process import default_errors
 from drpu.exceptions import DataError
 from drpu.priors.tails import ScoreTails
 

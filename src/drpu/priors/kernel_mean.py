@@ -16,7 +16,7 @@ from scipy.linalg import cho_factor, cho_solve, eigh
 
 from drpu._arrays import FloatArray, IntArray, Rows, as_numpy
 from drpu._checks import check_choice, check_integer
-from drpu._floats import default_errors_in
+from drpu._process import default_errors_in
 from drpu._samples import is_sparse
 from drpu.exceptions import DataError, DataTypeError, PriorBoundaryWarning
 from drpu.priors.estimate import PriorEstimate

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import expit, logit
 
 from drpu._checks import check_choice, check_fraction, check_prior, check_scores
-from drpu._floats import default_errors
+from drpu._process import default_errors
 from drpu.exceptions import DataError, DataTypeError, ParameterError
 from drpu.priors.central import central_prior, later_limits
 from drpu.priors.estimate import KNOWN, PriorEstimate, as_prior, warn_if_not_identified

@@ -14,8 +14,7 @@ from drpu import priors
 from drpu._arrays import FloatArray, IntArray
 from drpu._checks import check_integer, check_scores, check_weights
 from drpu._codec import Array, As, Number, Whole, kept
-from drpu._floats import default_errors_in
-from drpu._fork import ObjectLock
+from drpu._process import ObjectLock, default_errors_in
 from drpu.exceptions import DataError
 
 if TYPE_CHECKING:

@@ -28,11 +28,10 @@ from typing import Any, Self
 import numpy as np
 
 from drpu._arrays import FloatArray, IntArray, Rows
-from drpu._shown import json_for_script
+from drpu._output import json_for_script
 from drpu.classifier.groups import GroupOutputs
 from drpu.classifier.reading import read_batch
-from drpu.decisions.budget import budget_depth
-from drpu.decisions.gain import Budget, Gain, negative_survival
+from drpu.decisions.budget import Budget, Gain, budget_depth, negative_survival
 from drpu.decisions.performance import Performance, PreparedCounts, decision_rates, expect
 from drpu.decisions.point import decision_above, decision_at, map_curves, trained_point
 from drpu.exceptions import (

@@ -17,8 +17,7 @@ from xml.etree import ElementTree
 from drpu import __version__, plots
 from drpu._arrays import Rows
 from drpu._checks import require
-from drpu._output import write_output
-from drpu._shown import page_policy
+from drpu._output import page_policy, write_output
 from drpu.decisions.point import decision_above
 from drpu.report import texts
 from drpu.report.data import NewRows, ReportData, collect, whatif_json

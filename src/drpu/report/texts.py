@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from drpu.priors.constants import FEW_ANSWERS
 
 if TYPE_CHECKING:
-    from drpu.decisions.gain import Budget
+    from drpu.decisions.budget import Budget
     from drpu.periods.groups import GroupPrior
     from drpu.priors.estimate import PriorEstimate
     from drpu.priors.figures import Figure

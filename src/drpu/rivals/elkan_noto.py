@@ -15,8 +15,8 @@ from drpu.models.crossfit import cross_fit, resolve_holdout
 from drpu.models.estimators import ClassifierRatio
 from drpu.models.registry import refuse_learnt
 from drpu.priors.estimate import PriorEstimate
-from drpu.rivals.priors import off_the_edge
-from drpu.rivals.rival import PosteriorRival
+from drpu.rivals.rival import PosteriorRival, off_the_edge
+from drpu.state.rows import TrainingSet
 
 FOLDS = 5  # largest number of folds
 
@@ -94,13 +94,14 @@ class ElkanNotoClassifier(PosteriorRival):
             return ClassifierRatio(self.classifier)
         return ClassifierRatio(ExtraTreesClassifier(n_estimators=100, min_samples_leaf=2))
 
-    def _learn(self, pair: SamplePair, rng: np.random.RandomState) -> None:
+    def _learn(self, training: TrainingSet, rng: np.random.RandomState) -> None:
+        pair = training.pair
         model = self._intake().set_params(random_state=int(rng.randint(2**31 - 1)))
         self._log_odds = pair.log_odds()
         if self._is_special_prior():
             self.prior_ = self._prior_of_mean(model, pair, rng)
         else:
-            self.prior_ = self._risk_priors(pair, rng).prior
+            self.prior_ = self._training_prior(training, rng)
         share = pair.labelled_fraction
         prior = self.prior_.value
         if self.scenario_ == "single-sample":

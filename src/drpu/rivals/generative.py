@@ -25,9 +25,10 @@ from drpu.exceptions import DataError, ParameterError
 from drpu.models.learner import Accepts, ScoreLearner
 from drpu.models.registry import resolve_score
 from drpu.models.risks import LOSSES, ShiftedRisk, sigmoid
-from drpu.networks.generative import ClassGenerators, Game
+from drpu.networks.function import ClassGenerators, Game
 from drpu.priors.estimate import PriorEstimate
 from drpu.rivals.rival import ScoredRival, open_prior
+from drpu.state.rows import TrainingSet
 
 # steps="auto": fewer steps for few rows, to avoid overfitting
 MOST_STEPS = 2000
@@ -171,16 +172,15 @@ class GenPUClassifier(ScoredRival):
     def _intake(self) -> Generators:
         return Generators()
 
-    def _learn(self, pair: SamplePair, rng: np.random.RandomState) -> None:
-        priors = self._risk_priors(pair, rng)
+    def _learn(self, training: TrainingSet, rng: np.random.RandomState) -> None:
+        self.prior_ = self._training_prior(training, rng)
         self.generators_ = ClassGenerators.learn(
-            pair,
-            prior=priors.unlabeled_prior,
-            game=self._game(len(pair)),
+            training.pair,
+            prior=training.population.unlabeled_prior(self.prior_).value,
+            game=self._game(len(training.pair)),
             seed=int(rng.randint(2**31 - 1)),
         )
-        self.prior_ = priors.prior
-        prior = priors.prior
+        prior = self.prior_
         if self.test_prior is not None:
             prior = open_prior("test_prior", self.test_prior)
         self._train(prior, rng)

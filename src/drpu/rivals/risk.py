@@ -10,7 +10,8 @@ from sklearn.utils.metaestimators import available_if
 
 from drpu._arrays import FloatArray, Rows, softplus
 from drpu._checks import check_integer, check_random_state, check_real
-from drpu._samples import Sample, SamplePair
+from drpu._samples import Sample
+from drpu.classifier.fitting import KERNEL_MEANS, flat_sample, kernel_mean_prior
 from drpu.classifier.reading import check_rows
 from drpu.exceptions import ParameterError
 from drpu.models.learner import ScoreLearner
@@ -19,9 +20,15 @@ from drpu.models.risks import ShiftedRisk, VariationalRisk, get_loss
 from drpu.models.scores import LinearScore, fit_margin
 from drpu.networks.learner import NetworkScore
 from drpu.priors.estimate import PriorEstimate, as_prior
-from drpu.rivals.priors import RiskPriors, shifted_prior
-from drpu.rivals.rival import PosteriorRival, ScoredRival, open_prior
-from drpu.state.labels import Classes
+from drpu.priors.methods import prior_from_tails
+from drpu.rivals.rival import (
+    PosteriorRival,
+    ScoredRival,
+    off_the_edge,
+    open_prior,
+    score_tails,
+)
+from drpu.state.rows import TrainingSet
 
 # Training options of the default network of nnPU and PUa. The correction already prevents the
 # overfitting that early stopping is for, the unbiased risk on a few hundred held-out positives is
@@ -62,21 +69,19 @@ class _RiskClassifier(ScoredRival):
         posterior = posterior_of(scores)
         return np.column_stack([1 - posterior, posterior])
 
-    def _learn(self, pair: SamplePair, rng: np.random.RandomState) -> None:
-        priors = self._risk_priors(pair, rng)
-        self._minimise(priors, priors.prior.value, pair, rng)
+    def _learn(self, training: TrainingSet, rng: np.random.RandomState) -> None:
+        self.prior_ = self._training_prior(training, rng)
+        self._minimise(self.prior_.value, training, rng)
 
-    def _minimise(
-        self, priors: RiskPriors, target: float, pair: SamplePair, rng: np.random.RandomState
-    ) -> None:
+    def _minimise(self, target: float, training: TrainingSet, rng: np.random.RandomState) -> None:
         """Fit the score for rows whose prior is ``target``."""
         loss = get_loss(self.loss)
         cost = 0.5
         if loss.posterior is None:  # otherwise the cost is a threshold on the posterior
             cost = self.cost
-        objective = ShiftedRisk(priors.unlabeled_prior, target, loss, cost, **self._correction())
-        self.model_ = self._seeded(rng).fit_score(pair, objective)
-        self.prior_ = priors.prior
+        unlabeled_prior = training.population.unlabeled_prior(self.prior_).value
+        objective = ShiftedRisk(unlabeled_prior, target, loss, cost, **self._correction())
+        self.model_ = self._seeded(rng).fit_score(training.pair, objective)
 
     def _correction(self) -> dict[str, Any]:
         """Parameters of the non-negative correction."""
@@ -278,8 +283,7 @@ class PUaClassifier(NNPUClassifier):
         self : PUaClassifier
         """
         self._check_one_prior(X_test)
-        pair, classes = self._read_table(X, y, sample_weight)
-        return self._fit_for(X_test, pair, classes)
+        return self._fit_for(X_test, self._read_table(X, y, sample_weight))
 
     def fit_pu(
         self,
@@ -292,26 +296,40 @@ class PUaClassifier(NNPUClassifier):
     ) -> Self:
         """Fit the classifier to a positive and an unlabeled sample, for the prior of other rows."""
         self._check_one_prior(X_test)
-        samples = self._read_samples(positive, unlabeled, positive_weight, unlabeled_weight)
-        return self._fit_for(X_test, *samples)
+        weights = (positive_weight, unlabeled_weight)
+        return self._fit_for(X_test, self._read_samples(positive, unlabeled, weights))
 
-    def _fit_for(self, X_test: Rows | None, pair: SamplePair, classes: Classes) -> Self:
+    def _fit_for(self, X_test: Rows | None, training: TrainingSet) -> Self:
         """Fit to checked rows, for the prior of ``X_test`` or for ``test_prior``."""
         self._keep_parameters()
+        self.scenario_ = training.population.scenario
         rng = check_random_state(self.random_state)
-        priors = self._risk_priors(pair, rng)
+        self.prior_ = self._training_prior(training, rng)
         if X_test is not None:
             rows = check_rows(
-                self, X_test, model=self._intake(), name="X_test", like=pair.unlabeled.rows
+                self, X_test, model=self._intake(), name="X_test", like=training.pair.unlabeled.rows
             )
-            self.test_prior_ = shifted_prior(self.prior, priors, pair, Sample(rows), rng)
+            self.test_prior_ = self._prior_of(Sample(rows), training, rng)
         elif self.test_prior is not None:
             self.test_prior_ = as_prior("test_prior", self.test_prior)
         else:
-            self.test_prior_ = priors.prior
-        self._minimise(priors, self.test_prior_.value, pair, rng)
-        self.classes_ = classes
+            self.test_prior_ = self.prior_
+        self._minimise(self.test_prior_.value, training, rng)
+        self.classes_ = training.labels.classes()
         return self
+
+    def _prior_of(
+        self, test: Sample, training: TrainingSet, rng: np.random.RandomState
+    ) -> PriorEstimate:
+        """Prior of unlabeled test rows, by kernel means or else by matching scores."""
+        if isinstance(self.prior, str) and self.prior in KERNEL_MEANS:
+            positive = training.pair.positive
+            return off_the_edge(kernel_mean_prior(self.prior, positive, test, rng))
+        model, tails = score_tails(training.pair, rng)
+        scores = model.fold_scores(flat_sample(test).rows)
+        counts = tails.empty(copies=scores.shape[1]).update(scores.ravel())
+        train_prior = training.population.unlabeled_prior(self.prior_)
+        return off_the_edge(prior_from_tails(counts, reference=tails, train_prior=train_prior))
 
     def _check_one_prior(self, X_test: Rows | None) -> None:
         if X_test is not None and self.test_prior is not None:
@@ -401,19 +419,18 @@ class PULDClassifier(ScoredRival):
             )
         return model
 
-    def _learn(self, pair: SamplePair, rng: np.random.RandomState) -> None:
-        priors = self._risk_priors(pair, rng)
+    def _learn(self, training: TrainingSet, rng: np.random.RandomState) -> None:
+        self.prior_ = self._training_prior(training, rng)
         model = self._seeded(rng)
         assert isinstance(model, LinearScore)
         self.model_ = fit_margin(
             model,
-            pair,
-            prior=priors.unlabeled_prior,
+            training.pair,
+            prior=training.population.unlabeled_prior(self.prior_).value,
             strengths=(self.positive_strength, self.unlabeled_strength),
             rounds=self.rounds,
             cost=self.cost,
         )
-        self.prior_ = priors.prior
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -506,8 +523,9 @@ class VPUClassifier(PosteriorRival, ScoredRival):
             )
         return model
 
-    def _learn(self, pair: SamplePair, rng: np.random.RandomState) -> None:
-        share = self._labelled_fraction(pair)
+    def _learn(self, training: TrainingSet, rng: np.random.RandomState) -> None:
+        pair = training.pair
+        share = training.population.labelled_fraction
         objective = VariationalRisk(share, self.mixup, self.concentration)
         self.model_ = self._seeded(rng).fit_score(pair, objective)
         positive = self._values(pair.positive, share)
@@ -518,7 +536,7 @@ class VPUClassifier(PosteriorRival, ScoredRival):
             mean = min(_mean_posterior(population, self.log_scale_), 1.0)
             self.prior_ = PriorEstimate(mean, 0.0, 1.0, 0.95, "vpu")
         else:
-            self.prior_ = self._risk_priors(pair, rng).prior
+            self.prior_ = self._training_prior(training, rng)
             self.log_scale_ = _scale_at(self.prior_.value, population)
 
     def _values(self, sample: Sample, share: float) -> _Values:

@@ -1,15 +1,16 @@
-"""PURival: what the other PU methods share, and what a file keeps of them."""
+"""PURival: what the other PU methods share, their priors, and what a file keeps of them."""
 
 from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from types import NoneType
 from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
+from scipy import sparse
 from sklearn.exceptions import NotFittedError
 
 from drpu._arrays import FloatArray, Rows
@@ -23,22 +24,25 @@ from drpu._checks import (
 )
 from drpu._codec import Text, kept
 from drpu._samples import SamplePair
-from drpu.classifier.fitting import check_prior_parameter
-from drpu.classifier.reading import (
-    check_rows,
-    pair_pu,
-    scenario_of_samples,
-    scenario_of_table,
-    split_pu,
+from drpu.classifier.fitting import (
+    KERNEL_MEANS,
+    check_prior_parameter,
+    flat_sample,
+    kernel_mean_prior,
 )
-from drpu.exceptions import DataError, PriorError
+from drpu.classifier.reading import FitArguments, check_rows, read_samples, read_training
+from drpu.exceptions import DataError, PriorBoundaryWarning, PriorError
+from drpu.models.crossfit import Folds, cross_fit, resolve_holdout, tails_of
+from drpu.models.fourier import FourierRatio
+from drpu.models.kernel import KernelRatio
 from drpu.models.learner import Function, ScoreLearner
 from drpu.models.registry import resolve_score
-from drpu.networks.generative import ClassGenerators
+from drpu.networks.function import ClassGenerators
 from drpu.priors.estimate import PriorEstimate, as_prior
-from drpu.rivals.priors import RiskPriors, estimate_priors
-from drpu.state.labels import Classes, Labels
-from drpu.state.population import Columns
+from drpu.priors.methods import prior_from_tails
+from drpu.priors.tails import ScoreTails
+from drpu.state.labels import Labels
+from drpu.state.population import Columns, with_labelled
 from drpu.state.record import (
     Parameter,
     PUClassifier,
@@ -47,7 +51,9 @@ from drpu.state.record import (
     read_parameters,
     try_rows,
 )
-from drpu.tables.frames import warn_of_order
+from drpu.state.rows import TrainingSet
+
+LEAST_WEIGHT = 0.01  # an estimate closer to 0 or 1 would give one class almost none
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -69,6 +75,8 @@ class PURival(Parameters, PUClassifier):
     """
 
     _special_prior: ClassVar[Any] = ()  # a value of ``prior`` that only this method has
+    negative_label: ClassVar[None] = None  # known negatives are not used,
+    label_delay: ClassVar[int] = 0  # and there are no periods
 
     prior_: PriorEstimate
     model_: Function
@@ -91,7 +99,7 @@ class PURival(Parameters, PUClassifier):
         -------
         self : classifier
         """
-        return self._fit(*self._read_table(X, y, sample_weight))
+        return self._fit(self._read_table(X, y, sample_weight))
 
     def fit_pu(
         self,
@@ -106,8 +114,8 @@ class PURival(Parameters, PUClassifier):
         The samples were drawn separately, unless ``scenario="single-sample"`` says that both are
         parts of one sample; then ``unlabeled`` contains the unlabeled rows only.
         """
-        samples = self._read_samples(positive, unlabeled, positive_weight, unlabeled_weight)
-        return self._fit(*samples)
+        weights = (positive_weight, unlabeled_weight)
+        return self._fit(self._read_samples(positive, unlabeled, weights))
 
     def predict(self, X: Rows) -> np.ndarray[Any, Any]:
         """Label of each row, in the coding of the training labels; a tie is negative."""
@@ -119,43 +127,47 @@ class PURival(Parameters, PUClassifier):
         """Score of each row: above 0 for positive predictions."""
 
     @abstractmethod
-    def _learn(self, pair: SamplePair, rng: np.random.RandomState) -> None:
+    def _learn(self, training: TrainingSet, rng: np.random.RandomState) -> None:
         """Fit to checked rows."""
 
-    def _read_table(self, X: Rows, y: Any, sample_weight: Any) -> tuple[SamplePair, Classes]:
-        """The checked rows of a table, and the two labels."""
+    def _read_table(self, X: Rows, y: Any, sample_weight: Any) -> TrainingSet:
+        """The checked rows of a table."""
         self._check_parameters()
-        warn_of_order(X, y=y, sample_weight=sample_weight)
-        pair, classes = split_pu(self, X, y, sample_weight, model=self._intake())
-        self.scenario_ = scenario_of_table(self.scenario, pair)
-        return pair, classes
+        return read_training(self, self._intake(), FitArguments(X, y, sample_weight))
 
     def _read_samples(
-        self, positive: Rows, unlabeled: Rows, positive_weight: Any, unlabeled_weight: Any
-    ) -> tuple[SamplePair, Classes]:
-        """The checked rows of two samples, and the labels 0 and 1."""
+        self, positive: Rows, unlabeled: Rows, weights: tuple[Any, Any]
+    ) -> TrainingSet:
+        """The checked rows of two samples."""
         self._check_parameters()
-        model = self._intake()
-        pair, classes = pair_pu(
-            self, positive, unlabeled, positive_weight, unlabeled_weight, model=model
-        )
-        self.scenario_ = scenario_of_samples(self.scenario)
-        return pair, classes
+        return read_samples(self, self._intake(), positive, unlabeled, weights=weights)
 
-    def _fit(self, pair: SamplePair, classes: Classes) -> Self:
+    def _fit(self, training: TrainingSet) -> Self:
         self._keep_parameters()
-        self._learn(pair, check_random_state(self.random_state))
-        self.classes_ = classes
+        self.scenario_ = training.population.scenario
+        self._learn(training, check_random_state(self.random_state))
+        self.classes_ = training.labels.classes()
         return self
 
-    def _risk_priors(self, pair: SamplePair, rng: np.random.RandomState) -> RiskPriors:
-        """Priors of the training data."""
-        return estimate_priors(self.prior, pair, self._labelled_fraction(pair), rng)
-
-    def _labelled_fraction(self, pair: SamplePair) -> float:
-        if self.scenario_ == "single-sample":
-            return pair.labelled_fraction
-        return 0.0
+    def _training_prior(self, training: TrainingSet, rng: np.random.RandomState) -> PriorEstimate:
+        """Prior of the training population, given or estimated according to ``prior``."""
+        fraction = training.population.labelled_fraction
+        if not isinstance(self.prior, str):
+            known = as_prior("prior", self.prior)
+            if not fraction < known.value < 1:
+                raise PriorError(
+                    f"prior must lie strictly between {fraction:.4g} and 1, got {known.value!r}: "
+                    "the lower limit is the fraction of labelled positives, and both classes must "
+                    "be present."
+                )
+            return known
+        if self.prior in KERNEL_MEANS:
+            pair = training.pair
+            estimate = kernel_mean_prior(self.prior, pair.positive, pair.unlabeled, rng)
+        else:
+            _, tails = score_tails(training.pair, rng)
+            estimate = prior_from_tails(tails, method=self.prior, labelled_share=fraction or None)
+        return with_labelled(off_the_edge(estimate), fraction)
 
     def _scores(self, X: Rows) -> FloatArray:
         self._check_fitted()
@@ -285,6 +297,31 @@ class RivalRecord(Record):
 
     def trial(self, classifier: PURival) -> FloatArray | None:  # noqa: D102
         return try_rows(classifier.model_)
+
+
+def score_tails(pair: SamplePair, rng: np.random.RandomState) -> tuple[Folds, ScoreTails]:
+    """A cross-fitted smooth density ratio, and the tails of its held-out scores."""
+    pair = SamplePair(flat_sample(pair.positive), flat_sample(pair.unlabeled))
+    kind = KernelRatio if sparse.issparse(pair.positive.rows) else FourierRatio
+    model, held = cross_fit(
+        kind(random_state=int(rng.randint(2**31 - 1))),
+        pair,
+        holdout=resolve_holdout("auto", len(pair.positive), len(pair.unlabeled)),
+        random_state=rng,
+    )
+    return model, tails_of(held)
+
+
+def off_the_edge(prior: PriorEstimate) -> PriorEstimate:
+    """The estimate, moved off 0 and 1 with a warning if a class would get almost no weight."""
+    if LEAST_WEIGHT <= prior.value <= 1 - LEAST_WEIGHT:
+        return prior
+    value = min(max(prior.value, LEAST_WEIGHT), 1 - LEAST_WEIGHT)
+    PriorBoundaryWarning.issue(
+        f"the prior is estimated as {prior.value:.3f}, which gives one class no weight: {value:g} "
+        "is used. Check the labels, or pass the prior if you know it."
+    )
+    return replace(prior, value=value, low=min(prior.low, value), high=max(prior.high, value))
 
 
 def open_prior(name: str, prior: float | PriorEstimate) -> PriorEstimate:

@@ -13,7 +13,7 @@ import numpy as np
 
 from drpu._arrays import FloatArray
 from drpu._checks import check_integer, check_numbers, require
-from drpu._floats import default_errors
+from drpu._process import default_errors
 from drpu._progress import progress, progress_bar
 from drpu._samples import indexable, is_sparse
 from drpu.classifier.drpu import RatioClassifier

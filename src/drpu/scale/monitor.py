@@ -15,9 +15,8 @@ from scipy.special import betaln
 from drpu._arrays import FloatArray, Rows
 from drpu._checks import check_fraction, check_integer
 from drpu._codec import POSITIVE, Array, Number, Whole, decode, encode, kept
-from drpu._floats import default_errors_in
-from drpu._fork import ObjectLock
 from drpu._output import output_file
+from drpu._process import ObjectLock, default_errors_in
 from drpu.classifier.drpu import AdaptedClassifier, RatioClassifier
 from drpu.classifier.reading import check_counts
 from drpu.decisions.point import Hypothesis

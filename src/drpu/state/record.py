@@ -20,7 +20,7 @@ from sklearn.utils import Tags
 from drpu._arrays import FloatArray
 from drpu._checks import check_weights
 from drpu._codec import Kept, Text, kept, kind_of
-from drpu._floats import DefaultErrors
+from drpu._process import DefaultErrors
 from drpu.exceptions import DataTypeError
 from drpu.models.crossfit import Folds
 from drpu.models.learner import Function

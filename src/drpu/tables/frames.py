@@ -107,6 +107,19 @@ class RecordFrame(Frame):
     def __len__(self) -> int:
         return len(self.column(0))
 
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of rows and columns."""
+        return len(self), len(self.columns)
+
+    def take(self, index: Any) -> RecordFrame:
+        """The rows at ``index``."""
+        rows = np.arange(len(self))[index].tolist()
+        columns = {}
+        for name, column in self.columns.items():
+            columns[name] = RecordColumn(name, [column.values[row] for row in rows])
+        return RecordFrame(columns)
+
     def column(self, position: int) -> Any:
         """One column, by position."""
         return self.columns[self.names[position]]
@@ -257,6 +270,8 @@ def collected(X: Any) -> Any:
 
 def take_frame(X: Any, index: Any) -> Any:
     """The rows of a data frame at ``index`` (integers, a mask or a slice), in the same library."""
+    if isinstance(X, RecordFrame):
+        return X.take(index)
     if isinstance(index, np.ndarray) and index.dtype == bool:
         index = np.flatnonzero(index)
     return nw.from_native(X, eager_only=True)[index].to_native()

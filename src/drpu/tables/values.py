@@ -458,11 +458,9 @@ class Cells:
         """Counts of values in the cells."""
         if self.codes is not None:
             return np.bincount(self._cells_of(values, self.codes), minlength=self.n)
-        # a comparison with each of the few limits is several times faster than a search for each
-        # value
-        below = [np.count_nonzero(values < edge) for edge in self.edges]
-        present = len(values) - np.count_nonzero(np.isnan(values))
-        return np.diff([0, *below, present, len(values)]).astype(np.int64)
+        # limits in sorted values are several times faster than a search for each value
+        below = np.searchsorted(np.sort(values), [*self.edges, np.nan])  # missing values come last
+        return np.diff([0, *below, len(values)]).astype(np.int64)
 
     def _cells_of(self, values: FloatArray, cell_of_code: IntArray) -> IntArray:
         """The cell of each code of a category; codes that training did not have are rare."""

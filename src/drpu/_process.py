@@ -1,0 +1,110 @@
+"""The state of a process: floating-point errors in public calls, threads and locks after a fork.
+
+Formulas of this package divide by zero and underflow where the result is the right limit. With
+``np.seterr(all="raise")``, as some programs set it, each of these would be an error. So public
+calls have NumPy's default state, whatever the caller has set.
+
+LightGBM and torch compute with the threads of OpenMP. These do not exist in a forked child, and
+work that is given to them there never ends. So a child uses one thread. A new process
+(``multiprocessing.get_context("spawn")``) can use all of them.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Callable
+from functools import wraps
+from inspect import isfunction
+from typing import Any, ParamSpec, TypeVar
+
+import numpy as np
+
+P = ParamSpec("P")
+T = TypeVar("T")
+C = TypeVar("C", bound=type)
+
+_ALSO_PUBLIC = ("__call__", "_repr_html_")
+
+
+def default_errors(function: Callable[P, T]) -> Callable[P, T]:
+    """The function, called with NumPy's default handling of floating-point errors."""
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        with np.errstate(divide="warn", over="warn", under="ignore", invalid="warn"):
+            return function(*args, **kwargs)
+
+    call.__dict__["has_default_errors"] = True
+    return call
+
+
+def default_errors_in(cls: C) -> C:
+    """The class, whose own public methods are called with :func:`default_errors`."""
+    for name, value in list(vars(cls).items()):
+        is_public = not name.startswith("_") or name in _ALSO_PUBLIC
+        if is_public and isfunction(value) and not hasattr(value, "has_default_errors"):
+            setattr(cls, name, default_errors(value))
+    return cls
+
+
+class DefaultErrors:
+    """Base of classes whose public methods, and those of subclasses, have the default state."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        default_errors_in(cls)
+
+
+# -- forked processes ------------------------------------------------------------------------
+
+_STATE = {"forked": False, "torch": False}  # whether torch has been told to use one thread
+
+
+def _after_fork() -> None:
+    _STATE["forked"] = True
+    _STATE["torch"] = False
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+def threads_here(threads: int) -> int:
+    """``threads``, or one in a forked process."""
+    if _STATE["forked"]:
+        return 1
+    return threads
+
+
+def torch_threads_here() -> None:
+    """Let torch use one thread in a forked process; call this before it computes."""
+    if _STATE["forked"] and not _STATE["torch"] and "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(1)
+        _STATE["torch"] = True
+
+
+class ObjectLock:
+    """The lock of one object; in a forked child it is free, whoever held it in the parent.
+
+    A deep copy of the object, or what is read from a pickle, has a lock of its own.
+    """
+
+    def __init__(self) -> None:
+        self._renew()
+
+    def _renew(self) -> None:
+        self._process = os.getpid()
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> None:
+        if self._process != os.getpid():
+            self._renew()
+        self._lock.acquire()
+
+    def __exit__(self, *error: object) -> None:
+        self._lock.release()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ObjectLock, ()
