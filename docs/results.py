@@ -47,14 +47,19 @@ def _age(source: dict[str, Any]) -> str:
     if not commit:
         return ""
     later = _changes_since(commit)
-    if not later:
+    if later is None:
+        return f", at commit {commit}, which is not in this history"
+    if later == 0:
         return f", at commit {commit}"
     return f", at commit {commit}; the library has changed since ({later} commits)"
 
 
-def _changes_since(commit: str) -> int:
-    """Number of later commits that changed the library."""
-    return int(_git("rev-list", "--count", f"{commit.rstrip('+')}..HEAD", "--", "src/drpu") or 0)
+def _changes_since(commit: str) -> int | None:
+    """Number of later commits that changed the library; None if the history does not have the commit."""
+    count = _git("rev-list", "--count", f"{commit.rstrip('+')}..HEAD", "--", "src/drpu")
+    if not count:
+        return None
+    return int(count)
 
 
 def _git(*arguments: str) -> str:
@@ -72,7 +77,10 @@ def result_files() -> str:
     for path in sorted(RESULTS.glob("*.json")):
         source = _read(path.stem)
         commit = source["commit"] or "unknown"
-        lines.append(f"| {path.stem} | `{source['command']}` | {commit} | {_changes_since(commit)} |")
+        later = _changes_since(commit)
+        if later is None:
+            later = "unknown"
+        lines.append(f"| {path.stem} | `{source['command']}` | {commit} | {later} |")
     return "\n".join(lines) + "\n"
 
 

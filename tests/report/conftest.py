@@ -25,28 +25,33 @@ def browser():
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright drives the browser")
     with playwright.sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        tab = browser.new_context(offline=True, accept_downloads=True).new_page()
-        tab.complaints = []
-        tab.on("console", lambda message: tab.complaints.append(message.text))
-        tab.on("pageerror", lambda error: tab.complaints.append(str(error)))
-        yield tab
+        yield browser
         browser.close()
 
 
 @pytest.fixture
 def open_page(browser, tmp_path):
-    """Open a page in the one tab of the browser, which collects its console messages."""
+    """Open a page in one tab, which collects its console messages.
+
+    Each test has a profile of its own: what an earlier one kept in the storage of the browser may still be on
+    its way to the disk when the next page reads it.
+    """
+    profile = browser.new_context(offline=True, accept_downloads=True)
+    tab = profile.new_page()
+    tab.complaints = []
+    tab.on("console", lambda message: tab.complaints.append(message.text))
+    tab.on("pageerror", lambda error: tab.complaints.append(str(error)))
+    tab.emulate_media(media="screen", color_scheme="light")
 
     def open_page(html):
         path = tmp_path / "page.html"
         path.write_text(html, encoding="utf-8")
-        browser.complaints.clear()
-        browser.emulate_media(media="screen", color_scheme="light")
-        browser.set_viewport_size({"width": 1280, "height": 720})
-        browser.goto(path.as_uri())
-        return browser
+        tab.complaints.clear()
+        tab.goto(path.as_uri())
+        return tab
 
-    return open_page
+    yield open_page
+    profile.close()
 
 
 @pytest.fixture(scope="session")

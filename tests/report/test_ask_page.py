@@ -33,10 +33,7 @@ def make_page(plan, data, goal=3, answers=None, **texts):
 
 @pytest.fixture
 def tab(open_page, plan, data):
-    tab = open_page(make_page(plan, data))
-    tab.evaluate("localStorage.clear()")
-    tab.reload()
-    return tab
+    return open_page(make_page(plan, data))
 
 
 def saved(tab, path):
@@ -128,7 +125,7 @@ def test_titles_names_and_commands_are_escaped(plan, data, hostile):
     assert len(re.findall(r"<script", page)) == 2
 
 
-def test_answers_of_a_file_are_there_at_the_start(open_page, plan, data, tab):
+def test_answers_of_a_file_are_there_at_the_start(open_page, plan, data):
     tab = open_page(make_page(plan, data, answers={0: True, 2: False}))
     assert tab.inner_text("#progress") == "2 of 3 answers, 1 skipped"
     assert f"(row {plan.rows[3]})" in tab.inner_text("#where")
@@ -158,7 +155,6 @@ def test_a_page_in_a_notebook_works_inside_its_frame(open_page, plan, data, tmp_
         frame.locator("#save").click()
     download.value.save_as(tmp_path / "answers.csv")
     assert plan.answer(pd.read_csv(tmp_path / "answers.csv")).n == 1
-    tab.evaluate("localStorage.clear()")
 
 
 def test_the_page_loads_and_sends_nothing(plan, data):
