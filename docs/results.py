@@ -765,6 +765,21 @@ def central_limits() -> str:
     return _table(["largest expected error", "identified", *TOLD_APART], lines, source)
 
 
+def central_too_high() -> str:
+    """How often readings are far above the truth, and how much wider intervals are that allow for it."""
+    source = _read("central")
+    lines = []
+    for part in source["too_high"]:
+        line = [f"{part['from']:g} to {part['to']:g}", str(part["fits"]), str(part["tables"])]
+        line += [_figure(part[key], ".1%") for key in ("too_high", "assumed")]
+        line += [_figure(part[key], ".3f") for key in ("width_without", "width")]
+        line += [_figure(part[key], ".0%") for key in ("holds_without", "holds")]
+        lines.append(line)
+    head = ["Youden index", "samples", "tables", "reading more than 0.10 too high", "share assumed"]
+    head += ["width without it", "width", "interval holds without it", "interval holds"]
+    return _table(head, lines, source)
+
+
 def central_puicl() -> str:
     """Accuracy in the protocol of PUICL."""
     source = _read("central")
@@ -932,6 +947,7 @@ TABLES = {
     "central_apart": central_apart,
     "central_limits": central_limits,
     "central_puicl": central_puicl,
+    "central_too_high": central_too_high,
     "halves": halves,
     "few": few,
     "expected": expected,

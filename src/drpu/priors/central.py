@@ -33,6 +33,7 @@ were chosen by leaving out one table after the other (``python -m benchmarks.cen
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -52,6 +53,7 @@ _STEP = 0.05
 _LOG_ODDS = np.linspace(-7.0, 7.0, 281)  # every step
 _RHO = expit(_LOG_ODDS)
 _SEPARABILITY = (np.arange(80) + 0.5) / 80  # values of 2 A_pn - 1
+_SQRT_2_PI = math.sqrt(2 * math.pi)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +169,7 @@ def _log_reading(evidence: Evidence) -> FloatArray:
     share, width = constants.UPPER_BOUND_ONLY
     # At full separation a small part stays, so that its logarithm is finite.
     upper_bound_only = share * max(1 - evidence.separation, 1e-3) ** 2
-    right = np.log1p(-upper_bound_only) - deviation**2 / 2 - np.log(spread)
+    right = np.log1p(-upper_bound_only) - deviation**2 / 2 - np.log(spread * _SQRT_2_PI)
     below = np.log(upper_bound_only) + log_ndtr(-deviation) - np.log(width)
     return np.asarray(np.logaddexp(right, below))
 

@@ -9,24 +9,24 @@ from __future__ import annotations
 # -- python -m benchmarks.central --choose -----------------------------------------------------
 
 # Beta distributions of usual priors of a population, by how its rows were collected.
-USUAL_PRIORS_CASE_CONTROL = (0.6, 0.8)
-USUAL_PRIORS_SINGLE_SAMPLE = (0.4, 1.0)
+USUAL_PRIORS_CASE_CONTROL = (0.6, 0.4)
+USUAL_PRIORS_SINGLE_SAMPLE = (0.4, 0.6)
 # Standard deviation of the log-odds of a reading: without a signal, the exponent of 1 - separation
 # with which it decreases, and a multiple of 1 / sqrt(positives).
-READING_SPREAD = (4.0, 2.5, 0.5)
+READING_SPREAD = (2.75, 2.25, 0.35)
 # Share of tables without a signal in which the reading is an upper bound only, and the width of the
-# log-odds below it that are then equally likely.
-UPPER_BOUND_ONLY = (0.2, 3.4)
+# log-odds below it that are then equally likely. The share decreases with (1 - separation)**2.
+UPPER_BOUND_ONLY = (0.7, 3.4)
 # Beta distribution of 2 A - 1 with the area A under the ROC curve of positives against negatives,
 # and the noise of the area of positives against unlabeled rows: a multiple of 1 / sqrt(positives).
-USUAL_SEPARABILITY = (2.5, 1.0)
+USUAL_SEPARABILITY = (3.0, 1.0)
 AREA_NOISE = 0.5
 # Share of tables whose columns say nothing about the classes.
 USELESS_COLUMNS = 0.02
 # A prior is identified if its expected error and its chance of being off by more are below these.
 EXPECTED_ERROR = 0.05
 FAR_OFF = 0.10
-CHANCE_OF_FAR_OFF = 0.10
+CHANCE_OF_FAR_OFF = 0.08
 # Between these slopes of the plateau, half of its weight moves to the tails ...
 STEEP_SLOPES = (2.0, 4.0)
 # ... and between these Youden indices it moves back.
