@@ -167,7 +167,7 @@ def too_high(pool: list[Known]) -> list[Figures]:
     """
     separation = np.array([known.evidence.separation for known in pool])
     excess = np.array([known.evidence.reading - known.fit.unlabeled_prior for known in pool])
-    rows = estimates(pool, {})
+    rows = estimates(pool, in_use())
     share, width = constants.UPPER_BOUND_ONLY
     without = estimates(pool, {"UPPER_BOUND_ONLY": (1e-6, width)})
     lines = []
