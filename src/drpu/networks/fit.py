@@ -23,13 +23,13 @@ from drpu._samples import Sample, SamplePair
 from drpu.exceptions import ParameterError
 from drpu.models.features import Scaling
 from drpu.models.risks import (
+    GENERATORS,
     Generator,
     PUObjective,
     Risk,
     ShiftedRisk,
     VariationalRisk,
     bregman_risk,
-    get_generator,
     mixup_penalty,
     nonnegative_bregman_risk,
 )
@@ -231,7 +231,7 @@ def ratio_aim(options: Options, networks: Sequence[Network]) -> Aim:
     device, _ = options.place
     alphas = [network.alpha for network in networks]
     alpha = torch.tensor(alphas, dtype=torch.float64, device=device)
-    objective = RatioObjective(get_generator(options.generator), options.head, alpha)
+    objective = RatioObjective(GENERATORS[options.generator], options.head, alpha)
     return Aim(on_outputs(objective.risk), objective.criterion)
 
 
