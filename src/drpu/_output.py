@@ -10,8 +10,6 @@ Both guarantee the following.
 * Only regular files are written. A folder, device, pipe or socket is refused. A symbolic link
   is followed: the file that it points to is replaced, and the link stays.
 * An existing target keeps its permissions, and its owner if the system allows this.
-* Temporary files that killed writers left in the same folder are removed. A running writer
-  holds a lock on its temporary file, so no writer removes the file of another.
 
 Texts that are shown on a terminal or inside a self-contained page are made safe at the end of the
 module. It imports no numerical library, so the command line can use it at once.
@@ -27,7 +25,6 @@ import errno
 import hashlib
 import json
 import os
-import re
 import secrets
 import stat
 import sys
@@ -38,15 +35,8 @@ from typing import IO, Any
 
 from drpu.exceptions import DataTypeError, OutputError
 
-try:
-    import fcntl
-except ImportError:  # Windows, where an open file cannot be removed: no lock is needed
-    fcntl = None  # type: ignore[assignment]
-
 StrPath = str | os.PathLike[str]
 
-# ".NAME.PID.RANDOM.drpu-part": hidden, named after its target, and not a name that users choose.
-_TEMPORARY = re.compile(r"^\..+\.\d+\.[0-9a-f]{16}\.drpu-part$")
 _KINDS = {
     "d": "a folder",
     "c": "a character device",
@@ -122,7 +112,6 @@ def output_file(path: StrPath) -> Iterator[IO[bytes]]:
     b'1,2,3'
     """
     target = check_output(path)
-    _clear_stale(target.parent)
     temporary, file = _open_temporary(target)
     try:
         with file:
@@ -160,51 +149,12 @@ def _same_file(target: Path, existing: os.stat_result | None, source: StrPath) -
 
 
 def _open_temporary(target: Path) -> tuple[Path, IO[bytes]]:
-    """A new file beside ``target``, locked for as long as it is open."""
+    """A new file beside ``target``: hidden, and with a name that users do not choose."""
     mode = 0o600 if target.exists() else 0o666  # the umask applies to the second
-    while True:
-        name = f".{target.name[:_NAME_PART]}.{os.getpid()}.{secrets.token_hex(8)}.drpu-part"
-        temporary = target.with_name(name)
-        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-        file = os.fdopen(os.open(temporary, flags, mode), "w+b")
-        if fcntl is None:
-            return temporary, file
-        # Another writer may have seen the file before it was locked and removed it: then try again.
-        # If the file system has no locks, no temporary file is ever removed.
-        with suppress(OSError):
-            fcntl.flock(file, fcntl.LOCK_EX)
-        if temporary.exists():
-            return temporary, file
-        file.close()
-
-
-def _clear_stale(folder: Path) -> None:
-    """Remove the temporary files that no running writer has locked."""
-    try:
-        with os.scandir(folder) as entries:
-            names = [entry.path for entry in entries if _is_ours(entry)]
-    except OSError:  # a folder that can be written but not listed
-        return
-    for name in names:
-        with suppress(OSError):  # locked, or removed by another process in the meantime
-            if fcntl is None:
-                os.unlink(name)
-                continue
-            with open(name, "rb") as file:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                os.unlink(name)
-
-
-def _is_ours(entry: os.DirEntry[str]) -> bool:
-    """Whether an entry of a folder is a temporary file of this user."""
-    if not _TEMPORARY.match(entry.name):
-        return False
-    try:
-        status = entry.stat(follow_symlinks=False)
-    except OSError:
-        return False
-    of_this_user = os.name == "nt" or status.st_uid == os.geteuid()
-    return stat.S_ISREG(status.st_mode) and of_this_user
+    name = f".{target.name[:_NAME_PART]}.{os.getpid()}.{secrets.token_hex(8)}.drpu-part"
+    temporary = target.with_name(name)
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    return temporary, os.fdopen(os.open(temporary, flags, mode), "w+b")
 
 
 def _take_permissions(descriptor: int, target: Path) -> None:

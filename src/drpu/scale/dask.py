@@ -465,12 +465,11 @@ class Part:
     @classmethod
     def join(cls, pieces: list[Part]) -> Part:
         """One part of the pieces from all partitions."""
-        weights = [piece.weight for piece in pieces if piece.weight is not None]
+        weight = None
+        if pieces[0].weight is not None:
+            weight = _joined(pieces, "weight")
         return cls(
-            np.concatenate([piece.rows for piece in pieces]),
-            np.concatenate([piece.positive for piece in pieces]),
-            np.concatenate([piece.fold for piece in pieces]),
-            np.concatenate(weights) if weights else None,
+            _joined(pieces, "rows"), _joined(pieces, "positive"), _joined(pieces, "fold"), weight
         )
 
     def take(self, chosen: Any) -> Part:
@@ -540,6 +539,11 @@ class Part:
         unlabeled = count_columns(cells, self.rows[~self.positive])
         positive = count_columns(cells, self.rows[self.positive])
         return np.stack([unlabeled, positive])
+
+
+def _joined(pieces: list[Part], name: str) -> Any:
+    """A field of all pieces as one array."""
+    return np.concatenate([getattr(piece, name) for piece in pieces])
 
 
 # -- LightGBM ----------------------------------------------------------------------------

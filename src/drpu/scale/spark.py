@@ -210,8 +210,11 @@ def _zoned_columns(classifier: RatioClassifier) -> list[str]:
     """Names of the columns whose training dates had a time zone."""
     if classifier.table_ is None:
         return []
-    dates = [column for column in classifier.table_.columns if isinstance(column, DateColumn)]
-    return [column.name for column in dates if column.zoned]
+    names = []
+    for column in classifier.table_.columns:
+        if isinstance(column, DateColumn) and column.zoned:
+            names.append(column.name)
+    return names
 
 
 def _is_classic(frame: Any) -> bool:
