@@ -369,14 +369,12 @@ class _DaskRows:
         flags = []
         weights = []
         for block in blocks:
-            part = block.part
-            n = block.n
-            chunk = dask.delayed(Part.training_rows)(part, without)
-            rows.append(array.from_delayed(chunk, (n, self.table.width), dtype=block.dtype))
-            chunk = dask.delayed(Part.training_flags)(part, without)
-            flags.append(array.from_delayed(chunk, (n,), dtype=np.float64))
-            chunk = dask.delayed(Part.training_weights)(part, without, mass)
-            weights.append(array.from_delayed(chunk, (n,), dtype=np.float64))
+            training = dask.delayed(Part.training, nout=3)(block.part, without, mass)
+            of_rows, of_flags, of_weights = training
+            shape = (block.n, self.table.width)
+            rows.append(array.from_delayed(of_rows, shape, dtype=block.dtype))
+            flags.append(array.from_delayed(of_flags, (block.n,), dtype=np.float64))
+            weights.append(array.from_delayed(of_weights, (block.n,), dtype=np.float64))
         return array.concatenate(rows), array.concatenate(flags), array.concatenate(weights)
 
     def positive_scores(
@@ -490,22 +488,19 @@ class Part:
         mass = np.bincount(cell, weights=self.weight, minlength=size).reshape(-1, 2)
         return counts.astype(np.int64), mass.astype(np.float64)
 
-    def training_rows(self, without: int) -> FloatArray:
-        """The rows that are not in a fold."""
-        return np.asarray(self.rows[self.fold != without])
+    def training(
+        self, without: int, mass: tuple[float, float]
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Rows that are not in a fold, flags of positives, and weights.
 
-    def training_flags(self, without: int) -> FloatArray:
-        """1 for the positives among them."""
-        return np.asarray(self.positive[self.fold != without], dtype=np.float64)
-
-    def training_weights(self, without: int, mass: tuple[float, float]) -> FloatArray:
-        """Their weights, scaled so that positive and unlabeled rows have equal totals."""
+        The weights give positive and unlabeled rows equal totals.
+        """
         training = self.take(self.fold != without)
         unlabeled_mass, positive_mass = mass
         weight = np.where(training.positive, positive_mass, unlabeled_mass)
-        if training.weight is None:
-            return weight
-        return weight * training.weight
+        if training.weight is not None:
+            weight = weight * training.weight
+        return training.rows, training.positive.astype(np.float64), weight
 
     def positive_scores(
         self, function: BoostedFunction, fold: int, share: float, seed: int

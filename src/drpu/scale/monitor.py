@@ -500,13 +500,11 @@ class PriorMonitor:
 
     def _pushed(self, batch: Batch) -> tuple[deque[Batch], ScoreTails]:
         """Batches and counts of the window with one more batch; the monitor is not changed."""
-        if self.window is None:  # no batch is dropped: one object holds all counts
-            labels = _labels((*self._batches, batch))
-            return deque([Batch(self.tails + batch.counts, labels)]), self.tails + batch.counts
         batches = deque([*self._batches, batch])
+        if self.window is None:  # no batch is dropped: one object holds all counts
+            tails = self.tails + batch.counts
+            return deque([Batch(tails.copy(), _labels(batches))]), tails
         n_rows = sum(part.counts.n for part in batches)
-        if n_rows - batches[0].counts.n < self.window:
-            return batches, self.tails + batch.counts
         while n_rows - batches[0].counts.n >= self.window:
             n_rows -= batches.popleft().counts.n
         tails = batch.counts.empty()
