@@ -68,30 +68,32 @@ def _log1p(x: Array) -> Array:
     return namespace(x).log1p(x)
 
 
+def _identity(x: Array) -> Array:
+    return x
+
+
+def _half_square(t: Array) -> Array:
+    return t * t / 2
+
+
+def _half_square_of_log(z: Array) -> Array:
+    return _exp(2 * z) / 2
+
+
+def _log_share(t: Array) -> Array:
+    return _log(t) - _log1p(t)
+
+
+def _log_share_of_log(z: Array) -> Array:
+    return -softplus(-z)
+
+
 # f(t) = t^2 / 2, strongly convex, which the excess-risk bound requires
-LEAST_SQUARES = Generator(
-    "lsif",
-    slope=lambda t: t,
-    conjugate=lambda t: t * t / 2,
-    slope_of_log=_exp,
-    conjugate_of_log=lambda z: _exp(2 * z) / 2,
-)
+LEAST_SQUARES = Generator("lsif", _identity, _half_square, _exp, _half_square_of_log)
 # f(t) = t log t - t, the unnormalised Kullback-Leibler divergence
-KULLBACK_LEIBLER = Generator(
-    "ukl",
-    slope=_log,
-    conjugate=lambda t: t,
-    slope_of_log=lambda z: z,
-    conjugate_of_log=_exp,
-)
+KULLBACK_LEIBLER = Generator("ukl", _log, _identity, _identity, _exp)
 # f(t) = t log t - (1 + t) log(1 + t), the logistic loss of positives against unlabeled rows
-LOGISTIC = Generator(
-    "bkl",
-    slope=lambda t: _log(t) - _log1p(t),
-    conjugate=_log1p,
-    slope_of_log=lambda z: -softplus(-z),
-    conjugate_of_log=softplus,
-)
+LOGISTIC = Generator("bkl", _log_share, _log1p, _log_share_of_log, softplus)
 GENERATORS = {
     generator.name: generator for generator in (LEAST_SQUARES, KULLBACK_LEIBLER, LOGISTIC)
 }

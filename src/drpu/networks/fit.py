@@ -476,9 +476,9 @@ def _pool(
     if scaling is not None:
         rows = scaling.softly_clipped(rows)
     tensor = as_tensor(rows)
-    dtype_of_rows = torch.uint8 if tensor.dtype == torch.uint8 else dtype
-    tensor = tensor.to(device=device, dtype=dtype_of_rows)
-    return Pool(tensor, _pool_weight(sample, chosen, place), dtype)
+    if tensor.dtype != torch.uint8:
+        tensor = tensor.to(device=device, dtype=dtype)
+    return Pool(tensor.to(device), _pool_weight(sample, chosen, place), dtype)
 
 
 def _pool_weight(sample: Sample, chosen: IntArray, place: Place) -> Tensor | None:

@@ -317,7 +317,10 @@ def _lambda_of(cell: float) -> float:
 
 def _features(name: str, rows: Rows) -> Any:
     """``rows`` as a finite float64 matrix; sparse rows stay sparse."""
-    X: Any = rows.tocsr().astype(np.float64) if is_sparse(rows) else check_numbers(name, rows)
+    if is_sparse(rows):
+        X: Any = rows.tocsr().astype(np.float64)
+    else:
+        X = check_numbers(name, rows)
     if X.ndim != 2:
         raise DataError(
             f"{name} must have two dimensions, got shape {X.shape}: "

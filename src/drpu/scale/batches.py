@@ -72,10 +72,11 @@ class BatchReader:
         if self.columns is not None:
             names = list(self.columns)
         elif self._has_names:
-            # one that training left out, such as an identifier, may be absent
-            left_out = () if self.classifier.table_ is None else self.classifier.table_.left_out
-            of_training = map(str, self.classifier.feature_names_in_)
-            names = [name for name in of_training if name in available or name not in left_out]
+            names = [str(name) for name in self.classifier.feature_names_in_]
+            if self.classifier.table_ is not None:
+                # one that training left out, such as an identifier, may be absent
+                absent = set(self.classifier.table_.left_out).difference(available)
+                names = [name for name in names if name not in absent]
         else:
             names = [name for name in available if name != self.weight]
         for name in self._with_weight(names):

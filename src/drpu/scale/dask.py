@@ -14,6 +14,7 @@ import numpy as np
 
 from drpu._arrays import BoolArray, FloatArray, IntArray
 from drpu._checks import check_integer, require
+from drpu._samples import at_rows
 from drpu.classifier.drpu import RatioClassifier
 from drpu.exceptions import ClusterError, DataTypeError, ParameterError
 from drpu.models.boosted import BoostedFunction
@@ -472,7 +473,7 @@ class Part:
 
     def take(self, chosen: Any) -> Part:
         """Some of the rows."""
-        weight = None if self.weight is None else self.weight[chosen]
+        weight = at_rows(self.weight, chosen)
         return Part(self.rows[chosen], self.positive[chosen], self.fold[chosen], weight)
 
     def dtype(self) -> np.dtype[Any]:

@@ -230,8 +230,9 @@ def read_labels(y: Any, pos_label: Any = None, *, warn: bool = True) -> tuple[Bo
         raise LabelError(
             f"pos_label must be one of the labels {values.tolist()}, got {pos_label!r}."
         )
-    positive = values[1] if pos_label is None else pos_label
-    rest = values[0] if positive == values[1] else values[1]
+    rest, positive = values
+    if pos_label is not None and pos_label != positive:
+        rest, positive = positive, rest
     flags = np.asarray(labels == positive)
     classes = _storable(np.array([rest, positive], dtype=values.dtype))
     if warn and pos_label is None:
