@@ -27,7 +27,7 @@ from benchmarks._results import command_line, write_results
 from drpu import NetworkRatio
 from drpu._arrays import FloatArray, Rows
 from drpu._samples import Sample, SamplePair
-from drpu.models.risks import Risk, ShiftedRisk, nonnegative_bregman_risk
+from drpu.models.risks import LOGISTIC, Risk, ShiftedRisk, nonnegative_bregman_risk
 from drpu.networks.learner import NetworkScore
 from paper.image_sets import load_image_set
 
@@ -70,7 +70,7 @@ def samples(columns: int, rows: int) -> tuple[Rows, Rows, str]:
 
 
 def ratio_risk(positive: Tensor, unlabeled: Tensor) -> Risk:
-    return nonnegative_bregman_risk(positive, unlabeled, alpha=ALPHA, generator="bkl", log=True)
+    return nonnegative_bregman_risk(positive, unlabeled, alpha=ALPHA, generator=LOGISTIC, log=True)
 
 
 def score_risk(positive: Tensor, unlabeled: Tensor) -> Risk:

@@ -46,6 +46,13 @@ def stack_rows(*parts: Rows) -> Rows:
     return np.concatenate(parts)
 
 
+def at_rows(values: Any, index: Any) -> Any:
+    """The values of the rows at ``index``; None if there are none."""
+    if values is None:
+        return None
+    return values[index]
+
+
 @dataclass(frozen=True, slots=True)
 class Sample:
     """Rows, their weights and the groups that they belong to.
@@ -81,10 +88,12 @@ class Sample:
 
     def take(self, index: Any) -> Sample:
         """The rows at ``index`` with their weights, groups and places."""
-        weight = None if self.weight is None else self.weight[index]
-        groups = None if self.groups is None else self.groups[index]
-        place = None if self.place is None else self.place[index]
-        return Sample(self.rows[index], weight, groups, place)
+        return Sample(
+            self.rows[index],
+            at_rows(self.weight, index),
+            at_rows(self.groups, index),
+            at_rows(self.place, index),
+        )
 
     def placed(self) -> Sample:
         """The same sample as the larger one to which places refer."""

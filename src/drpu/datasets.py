@@ -18,6 +18,7 @@ from drpu._process import default_errors
 from drpu.exceptions import DataError, DataTypeError, LabelError, ParameterError
 from drpu.priors.calibration import ratio_posterior
 from drpu.tables.frames import is_frame, take_frame, warn_of_order
+from drpu.tables.values import is_missing
 
 
 @dataclass(frozen=True, slots=True)
@@ -479,18 +480,14 @@ def _positives(X: Rows, y: Any, pos_label: Any) -> BoolArray:
         raise DataError(f"y must hold one label per row, shape ({rows},), got {labels.shape}.")
     if rows == 0:
         raise DataError("X must hold at least one row, got none.")
-    try:
-        missing = any(label != label for label in labels.tolist())
-    except TypeError:  # comparing pandas.NA gives neither True nor False
-        missing = True
-    if missing:
+    values = labels.tolist()
+    if any(value is not None and is_missing(value) for value in values):
         raise LabelError("y must not hold NaN: all true labels are needed to make PU data.")
-    values = list(dict.fromkeys(labels.tolist()))
-    positive_labels = _positive_labels(values, pos_label)
-    return np.array([label in positive_labels for label in labels.tolist()], dtype=bool)
+    positive_labels = _positive_labels(set(values), pos_label)
+    return np.array([label in positive_labels for label in values], dtype=bool)
 
 
-def _positive_labels(values: list[Any], pos_label: Any) -> set[Any]:
+def _positive_labels(values: set[Any], pos_label: Any) -> set[Any]:
     """The labels that count as positive."""
     if pos_label is None:
         if len(values) != 2:
@@ -503,13 +500,10 @@ def _positive_labels(values: list[Any], pos_label: Any) -> set[Any]:
             raise LabelError(
                 f"the labels of y cannot be sorted, so pass pos_label: {error}"
             ) from error
-    if isinstance(pos_label, (list, tuple, set, frozenset, range, np.ndarray)):
-        positive_labels = set(np.asarray(list(pos_label)).tolist())
-    elif isinstance(pos_label, np.generic):
-        positive_labels = {pos_label.item()}
-    else:
-        positive_labels = {pos_label}
-    if not positive_labels or not positive_labels <= set(values):
+    if isinstance(pos_label, (set, frozenset, range)):
+        pos_label = list(pos_label)
+    positive_labels = set(np.atleast_1d(np.asarray(pos_label)).tolist())
+    if not positive_labels or not positive_labels <= values:
         raise LabelError(f"pos_label must be among the labels of y, got {pos_label!r}.")
     return positive_labels
 

@@ -72,6 +72,14 @@ def level_ratios(fitted: FittedRatio) -> FloatArray:
     return np.exp(fitted.level_log_ratios() - tie_break(fitted.prior.value))
 
 
+def _counts_of(classifier: Any, X: Rows | None) -> ScoreTails | None:
+    """Counts of new rows, if there are any."""
+    if X is None:
+        return None
+    counts: ScoreTails = classifier.count(X)
+    return counts
+
+
 def prepared_counts(fitted: FittedRatio) -> PreparedCounts:
     """Counts of a fitted classifier, for the rates of many thresholds."""
     labelled = None if fitted.calibration is None else fitted.population.labelled_fraction
@@ -339,7 +347,7 @@ class ScoreDisplay(Display):
     def from_classifier(cls, classifier: Any, X: Rows | None = None, *, ax: Any = None) -> Self:
         """Distributions of the training counts of a classifier and, if given, of new rows."""
         fitted = fitted_of(classifier)
-        new = None if X is None else classifier.count(X)
+        new = _counts_of(classifier, X)
         threshold = decision_above(fitted, classifier.threshold_).score
         return cls.from_counts(fitted.tails, new, threshold=threshold).plot(ax)
 
@@ -649,7 +657,7 @@ def _values_of(performances: Sequence[Performance], figure: str) -> FloatArray:
 
 def _gain_of(classifier: Any, X: Rows | None) -> Gain:
     fitted = fitted_of(classifier)
-    counts = None if X is None else classifier.count(X)
+    counts = _counts_of(classifier, X)
     gain: Gain = classifier.point_.gain(fitted, classifier.reference_, counts)
     return gain
 

@@ -16,7 +16,6 @@ from drpu.models.risks import (
     ShiftedRisk,
     VariationalRisk,
     bregman_risk,
-    get_generator,
     get_loss,
     mixup_penalty,
     nonnegative_bregman_risk,
@@ -126,14 +125,6 @@ def test_the_gradient_by_scores_is_the_finite_difference(loss, side, corrected, 
     check_gradient(objective, p, u, w)
 
 
-@pytest.mark.parametrize("share", [0.0, 0.3])
-@pytest.mark.parametrize("weighted", [True, False])
-def test_the_gradient_of_the_variational_risk_is_the_finite_difference(share, weighted):
-    p, u = branch_scores("above")
-    w = (np.array([1.0, 2.0, 0.5]), np.array([0.1, 1.0, 3.0, 1.0])) if weighted else (None, None)
-    check_gradient(VariationalRisk(share), p, u, w)
-
-
 def check_gradient(objective, p, u, w):
     value, by_p, by_u = objective.gradient(p, u, *w)
     assert_allclose(value, objective.risk(p, u, *w).value, rtol=1e-12)
@@ -181,11 +172,10 @@ def test_the_variational_risk_is_least_at_the_true_posterior(prior):
 
     def risk(g):
         scores = np.append(g, 30.0)
-        value, by_p, by_u = objective.gradient(scores, scores, IN_POSITIVE, p_all)
-        return value, (by_p + by_u)[:-1]
+        return objective.criterion(scores, scores, IN_POSITIVE, p_all)
 
-    best = minimize(risk, np.zeros(4), jac=True, tol=1e-12).x
-    assert_allclose(1 / (1 + np.exp(-best)), posterior[:-1], atol=1e-5)
+    best = minimize(risk, np.zeros(4), tol=1e-9).x
+    assert_allclose(1 / (1 + np.exp(-best)), posterior[:-1], atol=1e-4)
 
 
 def test_a_factor_of_the_posterior_changes_no_variational_risk():
@@ -225,9 +215,7 @@ def test_risks_are_finite_at_extreme_scores(loss):
 def test_the_variational_risk_is_finite_at_extreme_scores(share):
     for p, u in ((-800.0, 800.0), (800.0, -800.0), (-1e5, -1e5)):
         p, u = np.full(3, p), np.full(4, u)
-        value, by_p, by_u = VariationalRisk(share).gradient(p, u, None, None)
-        assert np.isfinite([value, *by_p, *by_u]).all()
-        assert_allclose(value, VariationalRisk(share).criterion(p, u), rtol=1e-12, atol=1e-10)
+        assert np.isfinite(VariationalRisk(share).criterion(p, u))
     assert np.isfinite(mixup_penalty(np.array([-1e5, 1e5]), np.array([1e5, -1e5]), np.array([0.0, 1.0])))
 
 
@@ -237,10 +225,13 @@ def test_numpy_and_torch_agree_on_stacks(loss):
     p, u = rng.normal(0, 3, (4, 6)), rng.normal(0, 3, (4, 9))
     w = rng.random((4, 6)), rng.random((4, 9))
     tensors = [torch.tensor(x) for x in (p, u, *w)]
-    for objective in (ShiftedRisk(0.4, 0.2, get_loss(loss), corrected=True), VariationalRisk(0.1)):
-        for ours, theirs in zip(objective.risk(p, u, *w), objective.risk(*tensors), strict=True):
-            assert ours.shape == (4,)
-            assert_allclose(theirs.numpy(), ours, rtol=1e-12, atol=1e-12)
+    shifted = ShiftedRisk(0.4, 0.2, get_loss(loss), corrected=True)
+    pairs = [*zip(shifted.risk(p, u, *w), shifted.risk(*tensors), strict=True)]
+    variational = VariationalRisk(0.1)
+    pairs.append((variational.criterion(p, u, *w), variational.criterion(*tensors)))
+    for ours, theirs in pairs:
+        assert ours.shape == (4,)
+        assert_allclose(theirs.numpy(), ours, rtol=1e-12, atol=1e-12)
 
 
 # -- losses ---------------------------------------------------------------------------------
@@ -291,33 +282,31 @@ def parts(f, positive, unlabeled, alpha):
 # -- generators --------------------------------------------------------------------
 
 
-def test_the_three_generators_have_their_formulas():
-    assert_allclose(get_generator("lsif").value(T), T**2 / 2)
-    assert_allclose(get_generator("ukl").value(T), T * np.log(T) - T)
-    assert_allclose(get_generator("bkl").value(T), T * np.log(T) - (1 + T) * np.log(1 + T), rtol=1e-9)
+VALUES = {
+    "lsif": lambda t: t**2 / 2,
+    "ukl": lambda t: t * np.log(t) - t,
+    "bkl": lambda t: t * np.log(t) - (1 + t) * np.log(1 + t),
+}
 
 
 @every_generator
 def test_conjugate_is_t_times_slope_minus_value(f):
-    assert_allclose(f.conjugate(T), T * f.slope(T) - f.value(T), rtol=1e-9, atol=1e-12 * T.max())
+    value = VALUES[f.name](T)
+    assert_allclose(f.conjugate(T), T * f.slope(T) - value, rtol=1e-9, atol=1e-12 * T.max())
+    assert f.conjugate(np.zeros(2)).tolist() == [0.0, 0.0]
 
 
 @every_generator
 def test_values_are_convex_and_their_slope_is_the_derivative(f):
     h = 1e-5 * T
-    assert_allclose((f.value(T + h) - f.value(T - h)) / (2 * h), f.slope(T), rtol=1e-5, atol=1e-6)
+    value = VALUES[f.name]
+    assert_allclose((value(T + h) - value(T - h)) / (2 * h), f.slope(T), rtol=1e-5, atol=1e-6)
     assert (np.diff(f.slope(T)) > 0).all()  # convex
-
-
-@every_generator
-def test_value_and_conjugate_are_defined_at_zero(f):
-    assert f.value(np.zeros(2)).tolist() == [0.0, 0.0]
-    assert f.conjugate(np.zeros(2)).tolist() == [0.0, 0.0]
 
 
 @pytest.mark.parametrize("kind", [np.asarray, torch.tensor])
 def test_extreme_log_ratios_stay_finite_and_exact_under_the_logistic_generator(kind):
-    f = get_generator("bkl")
+    f = GENERATORS["bkl"]
     z = np.array([-1e4, -745.0, 745.0, 1e4])
     assert_allclose(np.asarray(f.slope_of_log(kind(z))), [-1e4, -745.0, 0, 0], atol=1e-300)
     assert_allclose(np.asarray(f.conjugate_of_log(kind(z))), [0, 0, 745.0, 1e4], atol=1e-300)
@@ -325,28 +314,8 @@ def test_extreme_log_ratios_stay_finite_and_exact_under_the_logistic_generator(k
 
 def test_gradients_stay_finite_at_extreme_log_ratios():
     z = torch.tensor([-1e4, -745.0, 0.0, 745.0, 1e4], dtype=torch.float64, requires_grad=True)
-    bregman_risk(z, z, generator="bkl", log=True).backward()
+    bregman_risk(z, z, generator=GENERATORS["bkl"], log=True).backward()
     assert torch.isfinite(z.grad).all()
-
-
-@pytest.mark.parametrize("wrong", ["kl", 3, None])
-def test_an_unknown_generator_is_refused_by_name(wrong):
-    with pytest.raises(
-        ParameterError, match=rf"generator must be one of 'lsif', 'ukl', 'bkl', got {wrong!r}"
-    ):
-        bregman_risk(POSITIVE, UNLABELED, generator=wrong)
-
-
-def test_a_generator_of_the_users_own_can_be_used():
-    class Doubled(type(GENERATORS["lsif"])):
-        def slope(self, t):
-            return 2 * t
-
-        def conjugate(self, t):
-            return t * t
-
-    twice = bregman_risk(POSITIVE, UNLABELED, generator=Doubled())
-    assert_allclose(twice, 2 * bregman_risk(POSITIVE, UNLABELED))
 
 
 # -- risks -------------------------------------------------------------------------
@@ -361,7 +330,7 @@ def test_the_uncorrected_risk_of_lsif_is_half_the_square_minus_the_mean(positive
 def test_the_uncorrected_risk_of_bkl_is_the_logistic_loss():
     p, u = Z[30:40], Z[10:45]
     expected = np.log1p(np.exp(-p)).mean() + np.log1p(np.exp(u)).mean()
-    assert_allclose(bregman_risk(p, u, generator="bkl", log=True), expected, rtol=1e-12)
+    assert_allclose(bregman_risk(p, u, generator=GENERATORS["bkl"], log=True), expected, rtol=1e-12)
 
 
 @every_generator
@@ -463,6 +432,6 @@ def test_log_and_plain_risks_agree(f, alpha):
 
 def test_a_step_on_the_device_keeps_the_type_it_was_given():
     p, u = (torch.tensor(x, dtype=torch.float32) for x in (POSITIVE, UNLABELED))
-    for generator in GENERATORS:
+    for generator in GENERATORS.values():
         risk = nonnegative_bregman_risk(p, u, alpha=0.3, generator=generator)
         assert risk.value.dtype == risk.objective.dtype == torch.float32

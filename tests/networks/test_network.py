@@ -11,7 +11,7 @@ from sklearn.base import clone
 from torch import nn
 
 from drpu.exceptions import DataError, DataTypeError, ParameterError
-from drpu.models.risks import bregman_risk
+from drpu.models.risks import LOGISTIC, bregman_risk
 from drpu.networks.fit import FALLBACK_ALPHA
 from drpu.networks.function import NetworkFunction
 from drpu.networks.learner import NetworkRatio
@@ -66,9 +66,9 @@ def test_learns_the_ratio_of_two_gaussians():
     assert np.corrcoef(truth[near], scores[near])[0, 1] > 0.97
 
     def risk(of):
-        return bregman_risk(of(test_positive), of(test_unlabeled), generator="bkl", log=True)
+        return bregman_risk(of(test_positive), of(test_unlabeled), generator=LOGISTIC, log=True)
 
-    flat = bregman_risk(np.zeros(1), np.zeros(1), generator="bkl", log=True)
+    flat = bregman_risk(np.zeros(1), np.zeros(1), generator=LOGISTIC, log=True)
     assert risk(model.log_ratio) - risk(true_log_ratio) < 0.1 * (flat - risk(true_log_ratio))
 
 
@@ -133,7 +133,7 @@ def test_batches_grow_with_the_rows(n, batch_size):
 def test_holdout_rows_given_choose_the_epoch():
     held = gaussians(50, 100, seed=3)
     model = light(epochs=8).fit_ratio(POSITIVE, UNLABELED, holdout=held)
-    risk = bregman_risk(model.log_ratio(held[0]), model.log_ratio(held[1]), generator="bkl", log=True)
+    risk = bregman_risk(model.log_ratio(held[0]), model.log_ratio(held[1]), generator=LOGISTIC, log=True)
     assert_allclose(model.history["holdout_risk"][model.best_epoch - 1], risk, rtol=1e-5)
     assert model.best_epoch == model.history["holdout_risk"].argmin() + 1
 

@@ -12,7 +12,7 @@ from torch import nn
 
 from drpu.exceptions import ParameterError
 from drpu.models.features import Scaling
-from drpu.models.risks import get_generator
+from drpu.models.risks import GENERATORS
 from drpu.networks.device import (
     pick_device,
     precision,
@@ -69,7 +69,7 @@ def pool(rows: np.ndarray) -> Pool:
 
 def objective_of(generator: str, head: str, alpha: float, n: int = 1) -> RatioObjective:
     strengths = torch.full((n,), alpha, dtype=torch.float64)
-    return RatioObjective(get_generator(generator), head, strengths)
+    return RatioObjective(GENERATORS[generator], head, strengths)
 
 
 def training(stack: Stack, *, alpha=0.2, generator="bkl", head="exp", holdout=False, seeds=None, **changes):

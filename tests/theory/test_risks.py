@@ -15,10 +15,11 @@ from worlds import (
     priors,
     shift_constant,
     strongly_convex,
+    value,
     worlds,
 )
 
-from drpu.models.risks import GENERATORS, bregman_risk, get_generator, nonnegative_bregman_risk
+from drpu.models.risks import GENERATORS, bregman_risk, nonnegative_bregman_risk
 from drpu.priors.calibration import ratio_posterior, ratio_threshold
 
 # -- Section 3: risks ---------------------------------------------------------------
@@ -29,9 +30,9 @@ from drpu.priors.calibration import ratio_posterior, ratio_threshold
 def test_differences_of_risks_are_divergences_and_the_true_ratio_is_best(f, drawn):
     world, rng = drawn
     r = world.ratios(rng)
-    at_truth = -(world.mixture() * f.value(world.ratio)).sum()
+    at_truth = -(world.mixture() * value(f, world.ratio)).sum()
     gap = world.objective(f, r) - at_truth
-    size = 1 + np.abs(world.mixture() * f.value(r)).sum(-1)
+    size = 1 + np.abs(world.mixture() * value(f, r)).sum(-1)
     assert (gap >= -ROUNDING * size).all()
     assert_allclose(gap, world.divergence(f, r), rtol=1e-9, atol=1e-11 * size.max())
     assert_allclose(world.objective(f, world.ratio), at_truth, rtol=1e-9, atol=1e-9)
@@ -136,7 +137,7 @@ def test_other_generators_carry_the_bound_where_ratios_are_bounded(name, curvatu
     most = 1 / world.prior
     pi, r = world.prior, np.minimum(world.ratios(rng), most)
     excess = world.risk(pi * r > cost, pi, cost) - world.bayes_risk(pi, cost)
-    divergence = np.maximum(world.divergence(get_generator(name), r), 0)
+    divergence = np.maximum(world.divergence(GENERATORS[name], r), 0)
     # A divergence near 0 is a difference of terms of order 1: its root has half the digits.
     assert np.all(excess <= pi * np.sqrt(2 / curvature(most) * (divergence + 1e-14)))
 

@@ -19,7 +19,7 @@ from drpu.models.choices import BOOSTED, Growth
 from drpu.models.ensembles import TreeFunction
 from drpu.models.graphs import Graph
 from drpu.models.learner import RatioLearner
-from drpu.models.risks import bregman_risk
+from drpu.models.risks import LOGISTIC, bregman_risk
 from drpu.models.splits import TrainAndHeld, hold_out
 from drpu.models.trees import (
     MOST_TREES,
@@ -294,7 +294,7 @@ def _held_out_risk(
         value = bregman_risk(
             log_ratio[:n_positive],
             log_ratio[n_positive:],
-            generator="bkl",
+            generator=LOGISTIC,
             log=True,
             positive_weight=held.positive.weight,
             unlabeled_weight=held.unlabeled.weight,

@@ -18,7 +18,7 @@ from drpu.models.choices import KERNEL
 from drpu.models.features import MIN_ROWS, Basis, Kind, Scaling, blocks, make_basis, median_distance
 from drpu.models.graphs import Graph
 from drpu.models.learner import Function, RatioLearner
-from drpu.models.risks import get_generator
+from drpu.models.risks import LEAST_SQUARES
 from drpu.models.splits import TrainAndHeld, hold_out
 
 FLOOR = 0.01  # ratios below it are continued by a tangent of the logarithm
@@ -243,9 +243,8 @@ class KernelRatio(RatioLearner):
             unit = moments.unit if self.ridge == "auto" else 1.0
             coef = moments.solve([unit * ridge for ridge in ridges])
             fits.append(_Fit(width, 1.0 - moments.mean @ coef, coef))
-        f = get_generator("lsif")
-        over_unlabeled = _means(basis, split.held.unlabeled, fits, f.conjugate)
-        over_positive = _means(basis, split.held.positive, fits, f.slope)
+        over_unlabeled = _means(basis, split.held.unlabeled, fits, LEAST_SQUARES.conjugate)
+        over_positive = _means(basis, split.held.positive, fits, LEAST_SQUARES.slope)
         return np.asarray(over_unlabeled - over_positive)
 
 

@@ -12,7 +12,6 @@ last axis, so a stack of models gives one value per model.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sized
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
@@ -23,6 +22,7 @@ from drpu._arrays import Array, FloatArray, namespace, softplus, weighted_mean
 from drpu._checks import check_choice
 
 Weight: TypeAlias = Array | None
+Term: TypeAlias = Callable[[Array], Array]
 # The risk, and its derivatives by the scores of both samples.
 Gradient: TypeAlias = tuple[float, FloatArray, FloatArray]
 
@@ -41,7 +41,8 @@ class Risk(NamedTuple):
 # -- Bregman divergences --------------------------------------------------------------------------
 
 
-class Generator(ABC):
+@dataclass(frozen=True, slots=True)
+class Generator:
     """A convex function f on [0, inf) with f*(0) = 0.
 
     There are versions for the ratio t and for its logarithm z, because computing ``log(exp(z))``
@@ -49,117 +50,60 @@ class Generator(ABC):
     """
 
     name: str
-
-    @abstractmethod
-    def value(self, t: Array) -> Array:
-        """The generator itself, f(t)."""
-
-    @abstractmethod
-    def slope(self, t: Array) -> Array:
-        """The derivative f'(t)."""
-
-    @abstractmethod
-    def conjugate(self, t: Array) -> Array:
-        """The term f*(t) = t f'(t) - f(t)."""
-
-    @abstractmethod
-    def slope_of_log(self, z: Array) -> Array:
-        """The derivative f'(exp(z))."""
-
-    @abstractmethod
-    def conjugate_of_log(self, z: Array) -> Array:
-        """The term f*(exp(z))."""
+    slope: Term  # f'(t)
+    conjugate: Term  # f*(t) = t f'(t) - f(t)
+    slope_of_log: Term  # f'(exp(z))
+    conjugate_of_log: Term  # f*(exp(z))
 
 
-class _LeastSquares(Generator):
-    """Least squares (LSIF): strongly convex, which the excess-risk bound requires."""
-
-    name = "lsif"
-
-    def value(self, t: Array) -> Array:
-        return t * t / 2
-
-    def slope(self, t: Array) -> Array:
-        return t
-
-    def conjugate(self, t: Array) -> Array:
-        return t * t / 2
-
-    def slope_of_log(self, z: Array) -> Array:
-        return namespace(z).exp(z)
-
-    def conjugate_of_log(self, z: Array) -> Array:
-        return namespace(z).exp(2 * z) / 2
+def _exp(x: Array) -> Array:
+    return namespace(x).exp(x)
 
 
-class _KullbackLeibler(Generator):
-    """The unnormalised Kullback-Leibler divergence."""
-
-    name = "ukl"
-
-    def value(self, t: Array) -> Array:
-        return _times_log(t) - t
-
-    def slope(self, t: Array) -> Array:
-        return namespace(t).log(t)
-
-    def conjugate(self, t: Array) -> Array:
-        return t
-
-    def slope_of_log(self, z: Array) -> Array:
-        return z
-
-    def conjugate_of_log(self, z: Array) -> Array:
-        return namespace(z).exp(z)
+def _log(x: Array) -> Array:
+    return namespace(x).log(x)
 
 
-class _Logistic(Generator):
-    """The logistic loss of positives against unlabeled rows."""
-
-    name = "bkl"
-
-    def value(self, t: Array) -> Array:
-        return _times_log(t) - (1 + t) * namespace(t).log1p(t)
-
-    def slope(self, t: Array) -> Array:
-        return namespace(t).log(t) - namespace(t).log1p(t)
-
-    def conjugate(self, t: Array) -> Array:
-        return namespace(t).log1p(t)
-
-    def slope_of_log(self, z: Array) -> Array:
-        return -softplus(-z)
-
-    def conjugate_of_log(self, z: Array) -> Array:
-        return softplus(z)
+def _log1p(x: Array) -> Array:
+    return namespace(x).log1p(x)
 
 
-def _times_log(ratio: Array) -> Array:
-    """Compute t log t, which is 0 at 0."""
-    xp = namespace(ratio)
-    positive = xp.where(ratio > 0, ratio, ratio * 0 + 1)
-    return xp.where(ratio > 0, ratio * xp.log(positive), ratio * 0)
+def _identity(x: Array) -> Array:
+    return x
 
 
-GENERATORS: dict[str, Generator] = {
-    "lsif": _LeastSquares(),
-    "ukl": _KullbackLeibler(),
-    "bkl": _Logistic(),
+def _half_square(t: Array) -> Array:
+    return t * t / 2
+
+
+def _half_square_of_log(z: Array) -> Array:
+    return _exp(2 * z) / 2
+
+
+def _log_share(t: Array) -> Array:
+    return _log(t) - _log1p(t)
+
+
+def _log_share_of_log(z: Array) -> Array:
+    return -softplus(-z)
+
+
+# f(t) = t^2 / 2, strongly convex, which the excess-risk bound requires
+LEAST_SQUARES = Generator("lsif", _identity, _half_square, _exp, _half_square_of_log)
+# f(t) = t log t - t, the unnormalised Kullback-Leibler divergence
+KULLBACK_LEIBLER = Generator("ukl", _log, _identity, _identity, _exp)
+# f(t) = t log t - (1 + t) log(1 + t), the logistic loss of positives against unlabeled rows
+LOGISTIC = Generator("bkl", _log_share, _log1p, _log_share_of_log, softplus)
+GENERATORS = {
+    generator.name: generator for generator in (LEAST_SQUARES, KULLBACK_LEIBLER, LOGISTIC)
 }
-
-
-def get_generator(generator: str | Generator) -> Generator:
-    """The generator called ``lsif``, ``ukl`` or ``bkl``, or the one given."""
-    if isinstance(generator, Generator):
-        return generator
-    return GENERATORS[check_choice("generator", generator, GENERATORS)]
 
 
 def bregman_risk(
     positive: Array,
     unlabeled: Array,
     *,
-    generator: str | Generator = "lsif",
+    generator: Generator = LEAST_SQUARES,
     log: bool = False,
     positive_weight: Array | None = None,
     unlabeled_weight: Array | None = None,
@@ -175,7 +119,7 @@ def nonnegative_bregman_risk(
     unlabeled: Array,
     *,
     alpha: float | Array,
-    generator: str | Generator = "lsif",
+    generator: Generator = LEAST_SQUARES,
     log: bool = False,
     positive_weight: Array | None = None,
     unlabeled_weight: Array | None = None,
@@ -199,11 +143,8 @@ def nonnegative_bregman_risk(
     return Risk(value, objective)
 
 
-def _terms(
-    generator: str | Generator, log: bool
-) -> tuple[Callable[[Array], Array], Callable[[Array], Array]]:
+def _terms(f: Generator, log: bool) -> tuple[Term, Term]:
     """The derivative and the conjugate of a generator, as functions of ratios or of log-ratios."""
-    f = get_generator(generator)
     if log:
         return f.slope_of_log, f.conjugate_of_log
     return f.slope, f.conjugate
@@ -220,85 +161,41 @@ def sigmoid(x: Array) -> Array:
     return xp.sigmoid(x)  # torch has a faster gradient
 
 
-class MarginLoss(ABC):
+@dataclass(frozen=True, slots=True)
+class MarginLoss:
     """A loss l(z) of the margin: z = g(x) for a positive row, -g(x) for a negative one."""
 
     name: str
+    value: Term  # l(z)
+    slope: Term  # the derivative l'(z)
+    level: Callable[[float], float]  # the optimal score where the probability equals the cost
     # The probability at which scores are optimal; None if scores do not determine it.
     posterior: Callable[[FloatArray], FloatArray] | None = None
 
-    @abstractmethod
-    def value(self, z: Array) -> Array:
-        """The loss l(z)."""
 
-    @abstractmethod
-    def slope(self, z: Array) -> Array:
-        """The derivative l'(z)."""
-
-    @abstractmethod
-    def level(self, cost: float) -> float:
-        """The optimal score where the probability equals the cost."""
-
-
-class _LogisticLoss(MarginLoss):
-    """Convex, and the score is the log-odds of the posterior."""
-
-    name = "logistic"
-
-    def value(self, z: Array) -> Array:
-        return softplus(-z)
-
-    def slope(self, z: Array) -> Array:
-        return -sigmoid(-z)
-
-    def level(self, cost: float) -> float:
-        return float(np.log(cost) - np.log1p(-cost))
-
-    def posterior(self, scores: FloatArray) -> FloatArray:
-        return np.asarray(sigmoid(scores))
-
-
-class _SquaredLoss(MarginLoss):
-    """Convex, has a closed form, and the score is 2 posterior - 1."""
-
-    name = "squared"
-
-    def value(self, z: Array) -> Array:
-        return (1 - z) * (1 - z) / 4
-
-    def slope(self, z: Array) -> Array:
-        return (z - 1) / 2
-
-    def level(self, cost: float) -> float:
-        return 2 * cost - 1
-
-    def posterior(self, scores: FloatArray) -> FloatArray:
-        return np.clip((1 + scores) / 2, 0, 1)
-
-
-class _SigmoidLoss(MarginLoss):
-    """Bounded and close to the error rate.
-
-    The optimal score depends only on whether the probability is above the cost, so there are no
-    probabilities.
-    """
-
-    name = "sigmoid"
-
-    def value(self, z: Array) -> Array:
-        return sigmoid(-z)
-
-    def slope(self, z: Array) -> Array:
-        return -sigmoid(z) * sigmoid(-z)
-
-    def level(self, cost: float) -> float:
-        return 0.0
-
-
-LOSSES: dict[str, MarginLoss] = {
-    "logistic": _LogisticLoss(),
-    "squared": _SquaredLoss(),
-    "sigmoid": _SigmoidLoss(),
+LOSSES = {
+    "logistic": MarginLoss(  # convex, and the score is the log-odds of the posterior
+        "logistic",
+        value=lambda z: softplus(-z),
+        slope=lambda z: -sigmoid(-z),
+        level=lambda cost: float(np.log(cost) - np.log1p(-cost)),
+        posterior=lambda scores: np.asarray(sigmoid(scores)),
+    ),
+    "squared": MarginLoss(  # convex, has a closed form, and the score is 2 posterior - 1
+        "squared",
+        value=lambda z: (1 - z) * (1 - z) / 4,
+        slope=lambda z: (z - 1) / 2,
+        level=lambda cost: 2 * cost - 1,
+        posterior=lambda scores: np.clip((1 + scores) / 2, 0, 1),
+    ),
+    # Bounded and close to the error rate. The optimal score depends only on whether the probability
+    # is above the cost, so there are no probabilities.
+    "sigmoid": MarginLoss(
+        "sigmoid",
+        value=lambda z: sigmoid(-z),
+        slope=lambda z: -sigmoid(z) * sigmoid(-z),
+        level=lambda cost: 0.0,
+    ),
 }
 
 
@@ -427,17 +324,10 @@ class VariationalRisk:
     mixup: float = 0.0
     concentration: float = 0.3
 
-    def risk(
-        self, positive: Array, unlabeled: Array, w_p: Weight = None, w_u: Weight = None
-    ) -> Risk:
-        """The risk of a training step, from scores and weights of both samples."""
-        value = self.criterion(positive, unlabeled, w_p, w_u)
-        return Risk(value, value)
-
     def criterion(
         self, positive: Array, unlabeled: Array, w_p: Weight = None, w_u: Weight = None
     ) -> Array:
-        """The same risk, for choosing among models on holdout rows; lower is better."""
+        """The risk, from scores and weights of both samples; lower is better."""
         log_p = -softplus(-positive)
         log_u = -softplus(-unlabeled)
         spread = _log_mean_exp(log_u, w_u)
@@ -445,28 +335,6 @@ class VariationalRisk:
             labelled = _log_mean_exp(log_p, w_p) + np.log(self.labelled_share)
             spread = namespace(spread).logaddexp(spread + np.log1p(-self.labelled_share), labelled)
         return spread - weighted_mean(log_p, w_p)
-
-    def gradient(
-        self, positive: FloatArray, unlabeled: FloatArray, w_p: Weight = None, w_u: Weight = None
-    ) -> Gradient:
-        """The risk and its derivatives, for optimisers that use all rows in every step."""
-        share_p = weight_shares(positive, w_p)
-        share_u = weight_shares(unlabeled, w_u)
-        log_p = -softplus(-positive)
-        log_u = -softplus(-unlabeled)
-        c = self.labelled_share
-        # The largest value that enters the sum is subtracted, for numerical stability.
-        top = log_u.max()
-        mass_p = np.zeros_like(share_p)
-        if c > 0:
-            top = max(log_p.max(), top)
-            mass_p = c * share_p * np.exp(log_p - top)
-        mass_u = (1 - c) * share_u * np.exp(log_u - top)
-        total = mass_p.sum() + mass_u.sum()
-        value = float(np.log(total) + top - share_p @ log_p)
-        by_positive = (mass_p / total - share_p) * sigmoid(-positive)
-        by_unlabeled = mass_u / total * sigmoid(-unlabeled)
-        return value, by_positive, by_unlabeled
 
 
 PUObjective: TypeAlias = ShiftedRisk | VariationalRisk

@@ -56,6 +56,7 @@ class LinearScore(ScoreLearner):
 
     def fit_score(self, pair: SamplePair, objective: PUObjective) -> LinearFunction:
         """The score that minimises the objective for checked samples."""
+        assert isinstance(objective, ShiftedRisk)  # VPU needs a network
         features, designs = self.designs(pair)
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
         ridge = self._choose_ridge(objective, designs, rng)
@@ -73,17 +74,16 @@ class LinearScore(ScoreLearner):
         return Scaling.of(unlabeled.rows, unlabeled.weight)
 
     def _choose_ridge(
-        self, objective: PUObjective, designs: Designs, rng: np.random.Generator
+        self, objective: ShiftedRisk, designs: Designs, rng: np.random.Generator
     ) -> float:
         if not isinstance(self.ridge, str):
             return check_real("ridge", self.ridge, low=1e-12)
         if self.ridge != "auto":
             raise ParameterError(f"ridge must be a positive number or 'auto', got {self.ridge!r}.")
         for rows in designs:
-            if len(rows) < FEWEST_TO_CHOOSE:
+            no_weight = rows.weight is not None and (rows.weight <= 0).any()
+            if len(rows) < FEWEST_TO_CHOOSE or no_weight:  # a fold could have no weight at all
                 return FALLBACK_RIDGE
-            if rows.weight is not None and (rows.weight <= 0).any():
-                return FALLBACK_RIDGE  # a fold could have no weight at all
         return choose_ridge(objective, designs, RIDGES, rng)
 
 
@@ -107,7 +107,7 @@ class KernelScore(LinearScore):
 
 
 def choose_ridge(
-    objective: PUObjective, designs: Designs, ridges: FloatArray, rng: np.random.Generator
+    objective: ShiftedRisk, designs: Designs, ridges: FloatArray, rng: np.random.Generator
 ) -> float:
     """The ridge with the lowest mean criterion on held-out rows, in five folds or one split."""
     positive, unlabeled = designs
@@ -136,7 +136,7 @@ def _splits(n: int, n_splits: int, rng: np.random.Generator) -> list[tuple[IntAr
 
 
 def _path(
-    objective: PUObjective, designs: Designs, ridges: Iterable[float], *, precision: float
+    objective: ShiftedRisk, designs: Designs, ridges: Iterable[float], *, precision: float
 ) -> Iterator[FloatArray]:
     """Coefficients, the intercept last, that minimise the objective plus ``ridge / 2 |w|^2``.
 
@@ -145,24 +145,24 @@ def _path(
     """
     positive = designs.positive
     start = np.zeros(positive.width + 1)
+    loss = objective.loss.name
     dense = positive.scaling is None and not is_sparse(positive.rows)
     for ridge in ridges:
-        match objective:
-            case ShiftedRisk(corrected=False) if objective.loss.name == "squared" and dense:
-                yield _solve(objective, designs, ridge)
-            case ShiftedRisk() if objective.loss.name == "sigmoid":
-                # The sigmoid loss is flat far from 0, where its gradient vanishes. Therefore
-                # only the solutions of the logistic loss serve as starting points.
-                convex = replace(objective, loss=LOSSES["logistic"])
-                start = _minimise(convex, designs, ridge, start, precision)
-                yield _minimise(objective, designs, ridge, start, precision)
-            case _:
-                start = _minimise(objective, designs, ridge, start, precision)
-                yield start
+        if loss == "squared" and dense and not objective.corrected:
+            yield _solve(objective, designs, ridge)
+        elif loss == "sigmoid":
+            # The sigmoid loss is flat far from 0, where its gradient vanishes. Therefore only the
+            # solutions of the logistic loss serve as starting points.
+            convex = replace(objective, loss=LOSSES["logistic"])
+            start = _minimise(convex, designs, ridge, start, precision)
+            yield _minimise(objective, designs, ridge, start, precision)
+        else:
+            start = _minimise(objective, designs, ridge, start, precision)
+            yield start
 
 
 def _minimise(
-    objective: PUObjective, designs: Designs, ridge: float, start: FloatArray, precision: float
+    objective: ShiftedRisk, designs: Designs, ridge: float, start: FloatArray, precision: float
 ) -> FloatArray:
     def value(w: FloatArray) -> tuple[float, FloatArray]:
         risk, by_positive, by_unlabeled = objective.gradient(

@@ -216,9 +216,14 @@ class _Perceptrons(nn.Module):
         self.weights = nn.ParameterList()
         self.biases = nn.ParameterList()
         for width, following in pairwise([*widths, 1]):
-            trio = [nn.Linear(width, following) for _ in range(3)]
-            self.weights.append(torch.stack([layer.weight.detach().T for layer in trio]))
-            self.biases.append(torch.stack([layer.bias.detach()[None] for layer in trio]))
+            weights = []
+            biases = []
+            for _ in range(3):
+                layer = nn.Linear(width, following)
+                weights.append(layer.weight.detach().T)
+                biases.append(layer.bias.detach()[None])
+            self.weights.append(torch.stack(weights))
+            self.biases.append(torch.stack(biases))
 
     def forward(self, rows: Tensor) -> Tensor:
         """Outputs of shape (lines, n).

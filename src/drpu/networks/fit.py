@@ -23,13 +23,13 @@ from drpu._samples import Sample, SamplePair
 from drpu.exceptions import ParameterError
 from drpu.models.features import Scaling
 from drpu.models.risks import (
+    GENERATORS,
     Generator,
     PUObjective,
     Risk,
     ShiftedRisk,
     VariationalRisk,
     bregman_risk,
-    get_generator,
     mixup_penalty,
     nonnegative_bregman_risk,
 )
@@ -162,6 +162,7 @@ FALLBACK_ALPHA = 0.3  # used if no rows can be held out to choose
 QUANTILES = 4096  # size of the table of Beta quantiles
 
 Objective: TypeAlias = Callable[[Tensor, Tensor, Tensor | None, Tensor | None], Risk]
+Place: TypeAlias = tuple[torch.device, torch.dtype]  # of the weights
 OnEpoch: TypeAlias = Callable[[Training, int], None]
 
 
@@ -231,7 +232,7 @@ def ratio_aim(options: Options, networks: Sequence[Network]) -> Aim:
     device, _ = options.place
     alphas = [network.alpha for network in networks]
     alpha = torch.tensor(alphas, dtype=torch.float64, device=device)
-    objective = RatioObjective(get_generator(options.generator), options.head, alpha)
+    objective = RatioObjective(GENERATORS[options.generator], options.head, alpha)
     return Aim(on_outputs(objective.risk), objective.criterion)
 
 
@@ -458,50 +459,33 @@ def weighty(sample: Sample) -> IntArray:
     return np.flatnonzero(sample.weight > 0)
 
 
-class _Loader:
-    """Puts rows on the device.
+def _pool(
+    sample: Sample,
+    chosen: IntArray,
+    place: tuple[torch.device, torch.dtype],
+    scaling: Scaling | None,
+) -> Pool:
+    """The chosen rows of a sample on the device, with their weights.
 
     Images of eight bits stay as they are, which needs a quarter of the memory.
     """
+    device, dtype = place
+    rows = sample.rows
+    if len(chosen) < len(sample):
+        rows = rows[chosen]
+    if scaling is not None:
+        rows = scaling.softly_clipped(rows)
+    tensor = as_tensor(rows)
+    if tensor.dtype != torch.uint8:
+        tensor = tensor.to(device=device, dtype=dtype)
+    return Pool(tensor.to(device), _pool_weight(sample, chosen, place), dtype)
 
-    def __init__(self, options: Options, scaling: Scaling | None) -> None:
-        self.device, self.dtype = options.place
-        self.scaling = scaling
 
-    def training_rows(self, rows: _ChosenRows) -> TrainingRows:
-        """The rows to train on; those of both samples are loaded once if they are the same."""
-        unlabeled = self._pool(rows.sample.unlabeled, rows.unlabeled)
-        if not rows.shared:
-            positive = self._pool(rows.sample.positive, rows.positive)
-            return TrainingRows(positive, unlabeled)
-        weight = self._weight(rows.sample.positive, rows.positive)
-        return TrainingRows(replace(unlabeled, weight=weight), unlabeled, shared=True)
-
-    def holdout_rows(self, rows: _ChosenRows) -> tuple[Pool, Pool] | None:
-        """The positive and the unlabeled holdout rows, or None."""
-        if rows.held is None:
-            return None
-        positive, unlabeled = rows.held
-        return (
-            self._pool(rows.holdout_sample.positive, positive),
-            self._pool(rows.holdout_sample.unlabeled, unlabeled),
-        )
-
-    def _pool(self, sample: Sample, chosen: IntArray) -> Pool:
-        rows = sample.rows
-        if len(chosen) < len(sample):
-            rows = rows[chosen]
-        if self.scaling is not None:
-            rows = self.scaling.softly_clipped(rows)
-        tensor = as_tensor(rows)
-        dtype = tensor.dtype if tensor.dtype == torch.uint8 else self.dtype
-        tensor = tensor.to(device=self.device, dtype=dtype)
-        return Pool(tensor, self._weight(sample, chosen), self.dtype)
-
-    def _weight(self, sample: Sample, chosen: IntArray) -> Tensor | None:
-        if sample.weight is None:
-            return None
-        return torch.as_tensor(sample.weight[chosen], dtype=self.dtype, device=self.device)
+def _pool_weight(sample: Sample, chosen: IntArray, place: Place) -> Tensor | None:
+    if sample.weight is None:
+        return None
+    device, dtype = place
+    return torch.as_tensor(sample.weight[chosen], dtype=dtype, device=device)
 
 
 # -- training --------------------------------------------------------------------------------------
@@ -519,15 +503,28 @@ def _train(
     scaling = None
     if options.network == "perceptron":
         scaling = Scaling.of(unlabeled.rows, unlabeled.weight)
-    loader = _Loader(options, scaling)
+    pool = partial(_pool, place=options.place, scaling=scaling)
+    unlabeled_pool = pool(unlabeled, rows.unlabeled)
+    if rows.shared:  # loaded once
+        weight = _pool_weight(rows.sample.positive, rows.positive, options.place)
+        positive_pool = replace(unlabeled_pool, weight=weight)
+    else:
+        positive_pool = pool(rows.sample.positive, rows.positive)
+    holdout = None
+    if rows.held is not None:
+        positive_held, unlabeled_held = rows.held
+        holdout = (
+            pool(rows.holdout_sample.positive, positive_held),
+            pool(rows.holdout_sample.unlabeled, unlabeled_held),
+        )
     steps = count_steps(rows.unlabeled.size, options.batch_size)
     training = Training(
         _starting_networks(options, networks, unlabeled.rows),
-        loader.training_rows(rows),
+        TrainingRows(positive_pool, unlabeled_pool, shared=rows.shared),
         aim,
         replace(options, epochs=options.enough_epochs(steps)),
         seeds=[network.seed for network in networks],
-        holdout=loader.holdout_rows(rows),
+        holdout=holdout,
     )
     if on_epoch is not None:
         training.on_epoch = partial(on_epoch, training)

@@ -413,9 +413,7 @@ def _onnx_image_layer(graph: Graph, layer: Any, x: str) -> str:
     if kind is nn.Conv2d:
         weight = graph.constant(_arrays(layer)["weight"], np.float32)
         return graph.op("Conv", x, weight, pads=[1, 1, 1, 1])
-    if kind is not nn.BatchNorm2d:
-        raise ArtifactError(f"a layer of kind {kind.__name__} cannot be exported to ONNX by drpu.")
-    scale, shift = _normalisation(layer)
+    scale, shift = _normalisation(layer)  # of a batch norm, the only other kind
     scaled = graph.op("Mul", x, graph.constant(scale[:, None, None], np.float32))
     return graph.op("Add", scaled, graph.constant(shift[:, None, None], np.float32))
 

@@ -285,17 +285,12 @@ def _views(learner: NetworkRatio) -> str | None:
     """The names of the changes over which scores are averaged."""
     if not check_flag("average_views", learner.average_views):
         return None
-    if not isinstance(learner.augment, str):
-        raise ParameterError(
-            f"average_views must be False with augment={learner.augment!r}: scores are averaged "
-            "over the kinds of changes that augment names."
-        )
     if len(fixed_views(learner.augment)) == 1:
         raise ParameterError(
             f"average_views must be False with augment={learner.augment!r}: scores can be averaged "
-            "over shift, crop, affine and flip."
+            "over the changes shift, crop, affine and flip, if augment names them."
         )
-    return learner.augment
+    return str(learner.augment)
 
 
 def _head(learner: NetworkRatio, generator: str) -> str:

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, eigh
 
-from drpu._arrays import FloatArray, IntArray, Rows, as_numpy
-from drpu._checks import check_choice, check_integer
+from drpu._arrays import FloatArray, IntArray, Rows
+from drpu._checks import check_choice, check_integer, check_numbers
 from drpu._process import default_errors_in
 from drpu._samples import is_sparse
-from drpu.exceptions import DataError, DataTypeError, PriorBoundaryWarning
+from drpu.exceptions import DataError, PriorBoundaryWarning
 from drpu.priors.estimate import PriorEstimate
 
 
@@ -317,13 +317,10 @@ def _lambda_of(cell: float) -> float:
 
 def _features(name: str, rows: Rows) -> Any:
     """``rows`` as a finite float64 matrix; sparse rows stay sparse."""
-    try:
-        if is_sparse(rows):
-            X: Any = rows.tocsr().astype(np.float64)
-        else:
-            X = np.asarray(as_numpy(rows), dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise DataTypeError(f"{name} must hold numbers: {error}") from error
+    if is_sparse(rows):
+        X: Any = rows.tocsr().astype(np.float64)
+    else:
+        X = check_numbers(name, rows)
     if X.ndim != 2:
         raise DataError(
             f"{name} must have two dimensions, got shape {X.shape}: "

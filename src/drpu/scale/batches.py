@@ -54,7 +54,7 @@ class BatchReader:
         names = self.features(column_names(batch))
         is_arrow = hasattr(batch, "num_rows")
         rows = batch.select(names) if is_arrow else batch[names]
-        if not self._has_names and getattr(self.classifier, "table_", None) is None:
+        if not self._has_names and self.classifier.table_ is None:
             rows = np.asarray(rows)  # training had no names, so these are dropped
         weights = None
         if self.weight is not None:
@@ -72,7 +72,11 @@ class BatchReader:
         if self.columns is not None:
             names = list(self.columns)
         elif self._has_names:
-            names = self._training_columns(available)
+            names = [str(name) for name in self.classifier.feature_names_in_]
+            if self.classifier.table_ is not None:
+                # one that training left out, such as an identifier, may be absent
+                absent = set(self.classifier.table_.left_out).difference(available)
+                names = [name for name in names if name not in absent]
         else:
             names = [name for name in available if name != self.weight]
         for name in self._with_weight(names):
@@ -103,18 +107,6 @@ class BatchReader:
     @property
     def _has_names(self) -> bool:
         return hasattr(self.classifier, "feature_names_in_")
-
-    def _training_columns(self, available: Sequence[str]) -> list[str]:
-        """The columns of training; one that it left out, such as an identifier, may be absent."""
-        optional: set[str] = set()
-        table = getattr(self.classifier, "table_", None)
-        if table is not None:
-            optional.update(table.left_out)
-        names = []
-        for name in self.classifier.feature_names_in_:
-            if name in available or name not in optional:
-                names.append(str(name))
-        return names
 
     def _with_weight(self, names: list[str]) -> list[str]:
         if self.weight is None:

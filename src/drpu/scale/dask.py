@@ -14,6 +14,7 @@ import numpy as np
 
 from drpu._arrays import BoolArray, FloatArray, IntArray
 from drpu._checks import check_integer, require
+from drpu._samples import at_rows
 from drpu.classifier.drpu import RatioClassifier
 from drpu.exceptions import ClusterError, DataTypeError, ParameterError
 from drpu.models.boosted import BoostedFunction
@@ -369,14 +370,12 @@ class _DaskRows:
         flags = []
         weights = []
         for block in blocks:
-            part = block.part
-            n = block.n
-            chunk = dask.delayed(Part.training_rows)(part, without)
-            rows.append(array.from_delayed(chunk, (n, self.table.width), dtype=block.dtype))
-            chunk = dask.delayed(Part.training_flags)(part, without)
-            flags.append(array.from_delayed(chunk, (n,), dtype=np.float64))
-            chunk = dask.delayed(Part.training_weights)(part, without, mass)
-            weights.append(array.from_delayed(chunk, (n,), dtype=np.float64))
+            training = dask.delayed(Part.training, nout=3)(block.part, without, mass)
+            of_rows, of_flags, of_weights = training
+            shape = (block.n, self.table.width)
+            rows.append(array.from_delayed(of_rows, shape, dtype=block.dtype))
+            flags.append(array.from_delayed(of_flags, (block.n,), dtype=np.float64))
+            weights.append(array.from_delayed(of_weights, (block.n,), dtype=np.float64))
         return array.concatenate(rows), array.concatenate(flags), array.concatenate(weights)
 
     def positive_scores(
@@ -465,17 +464,16 @@ class Part:
     @classmethod
     def join(cls, pieces: list[Part]) -> Part:
         """One part of the pieces from all partitions."""
-        weights = [piece.weight for piece in pieces if piece.weight is not None]
+        weight = None
+        if pieces[0].weight is not None:
+            weight = _joined(pieces, "weight")
         return cls(
-            np.concatenate([piece.rows for piece in pieces]),
-            np.concatenate([piece.positive for piece in pieces]),
-            np.concatenate([piece.fold for piece in pieces]),
-            np.concatenate(weights) if weights else None,
+            _joined(pieces, "rows"), _joined(pieces, "positive"), _joined(pieces, "fold"), weight
         )
 
     def take(self, chosen: Any) -> Part:
         """Some of the rows."""
-        weight = None if self.weight is None else self.weight[chosen]
+        weight = at_rows(self.weight, chosen)
         return Part(self.rows[chosen], self.positive[chosen], self.fold[chosen], weight)
 
     def dtype(self) -> np.dtype[Any]:
@@ -491,22 +489,19 @@ class Part:
         mass = np.bincount(cell, weights=self.weight, minlength=size).reshape(-1, 2)
         return counts.astype(np.int64), mass.astype(np.float64)
 
-    def training_rows(self, without: int) -> FloatArray:
-        """The rows that are not in a fold."""
-        return np.asarray(self.rows[self.fold != without])
+    def training(
+        self, without: int, mass: tuple[float, float]
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Rows that are not in a fold, flags of positives, and weights.
 
-    def training_flags(self, without: int) -> FloatArray:
-        """1 for the positives among them."""
-        return np.asarray(self.positive[self.fold != without], dtype=np.float64)
-
-    def training_weights(self, without: int, mass: tuple[float, float]) -> FloatArray:
-        """Their weights, scaled so that positive and unlabeled rows have equal totals."""
+        The weights give positive and unlabeled rows equal totals.
+        """
         training = self.take(self.fold != without)
         unlabeled_mass, positive_mass = mass
         weight = np.where(training.positive, positive_mass, unlabeled_mass)
-        if training.weight is None:
-            return weight
-        return weight * training.weight
+        if training.weight is not None:
+            weight = weight * training.weight
+        return training.rows, training.positive.astype(np.float64), weight
 
     def positive_scores(
         self, function: BoostedFunction, fold: int, share: float, seed: int
@@ -540,6 +535,11 @@ class Part:
         unlabeled = count_columns(cells, self.rows[~self.positive])
         positive = count_columns(cells, self.rows[self.positive])
         return np.stack([unlabeled, positive])
+
+
+def _joined(pieces: list[Part], name: str) -> Any:
+    """A field of all pieces as one array."""
+    return np.concatenate([getattr(piece, name) for piece in pieces])
 
 
 # -- LightGBM ----------------------------------------------------------------------------

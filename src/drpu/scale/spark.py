@@ -26,7 +26,7 @@ from drpu.models.boosted import BoostedFunction
 from drpu.models.clusters import MOST_LABELS, Counts, FrameFit, FrameLearner, Plan, feature_columns
 from drpu.models.trees import Trees, trees_from_xgboost
 from drpu.priors.tails import ScoreTails
-from drpu.scale.batches import OUTPUTS, BatchReader
+from drpu.scale.batches import OUTPUTS, BatchReader, BatchRows
 from drpu.tables.columns import DateColumn
 from drpu.tables.encoder import TableEncoder
 from drpu.tables.frames import read_frame
@@ -80,7 +80,7 @@ def count(
         reader = shared.value
         for batch in batches:
             if batch.num_rows:
-                part = reader.read(wall_clock(batch, _zoned_columns(reader.classifier)))
+                part = _read(reader, batch)
                 yield reader.classifier.count(part.rows, sample_weight=part.weight)
 
     with plain_errors():
@@ -105,7 +105,7 @@ def score(classifier: RatioClassifier, frame: Any, columns: Sequence[str] | None
         reader = shared.value
         for batch in batches:
             if batch.num_rows:
-                part = reader.read(wall_clock(batch, _zoned_columns(reader.classifier)))
+                part = _read(reader, batch)
                 outputs = reader.classifier._outputs(part.rows)
                 table = pa.Table.from_batches([batch])
                 for name, values in outputs.items():
@@ -206,12 +206,14 @@ def wall_clock(batch: Any, zoned: Sequence[str] = ()) -> Any:
     return pa.Table.from_arrays(columns, names=batch.schema.names)
 
 
-def _zoned_columns(classifier: RatioClassifier) -> list[str]:
-    """Names of the columns whose training dates had a time zone."""
-    if classifier.table_ is None:
-        return []
-    dates = [column for column in classifier.table_.columns if isinstance(column, DateColumn)]
-    return [column.name for column in dates if column.zoned]
+def _read(reader: BatchReader, batch: Any) -> BatchRows:
+    """The rows of a batch; dates keep a time zone in columns whose training dates had one."""
+    zoned = []
+    if reader.classifier.table_ is not None:
+        for column in reader.classifier.table_.columns:
+            if isinstance(column, DateColumn) and column.zoned:
+                zoned.append(column.name)
+    return reader.read(wall_clock(batch, zoned))
 
 
 def _is_classic(frame: Any) -> bool:

@@ -11,7 +11,7 @@ import numpy as np
 from drpu import priors
 from drpu._arrays import FloatArray, IntArray, Rows
 from drpu._codec import kept
-from drpu._samples import n_rows
+from drpu._samples import at_rows, n_rows
 from drpu.exceptions import DataError
 from drpu.models.crossfit import Folds
 from drpu.models.learner import LOG_LIMIT
@@ -129,8 +129,7 @@ class FittedRatio:
         for place, rows in _chunks(X):
             # scores of a model for labels are not needed
             scores = self.model.fold_scores(rows)
-            row_weight = None if weight is None else weight[place]
-            self.count_scores(scores, row_weight, tails, rows)
+            self.count_scores(scores, at_rows(weight, place), tails, rows)
         return tails
 
     def count_scores(

@@ -92,14 +92,17 @@ class Backtest(Kept, TableResult):
 
     def to_columns(self) -> TableColumns:
         """One row per period, with the move of its log-odds by the labels and as read from rows."""
-        return {
-            "period": [period.name for period in self.periods],
-            "rows": [period.rows for period in self.periods],
-            "labels": [period.labels for period in self.periods],
-            "seen": [period.seen for period in self.periods],
-            "read": [self.read_move(period.guarded, period.matched) for period in self.periods],
-            "used": [period.used for period in self.periods],
+        columns: TableColumns = {
+            name: [] for name in ("period", "rows", "labels", "seen", "read", "used")
         }
+        for period in self.periods:
+            columns["period"].append(period.name)
+            columns["rows"].append(period.rows)
+            columns["labels"].append(period.labels)
+            columns["seen"].append(period.seen)
+            columns["read"].append(self.read_move(period.guarded, period.matched))
+            columns["used"].append(period.used)
+        return columns
 
     def _title(self) -> str:
         moves = "moves of the log-odds seen by labels and read without them"

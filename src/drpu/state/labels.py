@@ -109,13 +109,17 @@ def labelled_flags(y: Any, classes: Classes) -> BoolArray:
 
     Labels are those of training or, if any is not, yes and no, 1 and 0, or true and false.
     """
-    rest, positive = classes.tolist()
+    own_labels = classes.tolist()
     values = listed(y, "y")
-    answered = ~np.array([is_missing_cell(value) for value in values], dtype=bool)
-    answers = [value for value in values if not is_missing_cell(value)]
     flags = np.zeros(len(values), dtype=bool)
-    if all(value in (rest, positive) for value in answers):
-        flags[answered] = [value == positive for value in answers]
+    answered = []
+    answers = []
+    for k, value in enumerate(values):
+        if not is_missing_cell(value):
+            answered.append(k)
+            answers.append(value)
+    if all(value in own_labels for value in answers):
+        flags[answered] = [value == own_labels[1] for value in answers]
     else:
         flags[answered] = _positive(answers, classes, "y")
     return flags
@@ -226,8 +230,9 @@ def read_labels(y: Any, pos_label: Any = None, *, warn: bool = True) -> tuple[Bo
         raise LabelError(
             f"pos_label must be one of the labels {values.tolist()}, got {pos_label!r}."
         )
-    positive = values[1] if pos_label is None else pos_label
-    rest = values[0] if positive == values[1] else values[1]
+    rest, positive = values
+    if pos_label is not None and pos_label != positive:
+        rest, positive = positive, rest
     flags = np.asarray(labels == positive)
     classes = _storable(np.array([rest, positive], dtype=values.dtype))
     if warn and pos_label is None:
@@ -286,25 +291,20 @@ def _different_labels(labels: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 def _storable(classes: Classes) -> Classes:
     """The two labels; raises if files cannot keep one of them."""
     for label in classes.tolist():
-        _check_storable(label)
+        if isinstance(label, str) and len(label) > LONGEST_LABEL:
+            rule = f"of at most {LONGEST_LABEL:,} characters"
+        elif isinstance(label, str) and any("\ud800" <= letter <= "\udfff" for letter in label):
+            rule = "that can be written as UTF-8"
+        elif isinstance(label, (int, float)) and abs(label) >= LARGEST_LABEL:
+            rule = "that are text or numbers below 2**63"
+        else:
+            continue
+        raise LabelError(
+            f"y must hold labels {rule}, got {label!a:.40}: use short names, or 1 and 0."
+        )
     if classes.dtype.itemsize > 4 * LONGEST_LABEL:  # an array of text may be wider than its labels
         return np.array(classes.tolist())
     return classes
-
-
-def _check_storable(label: Any) -> None:
-    if isinstance(label, str) and len(label) > LONGEST_LABEL:
-        rule = f"of at most {LONGEST_LABEL:,} characters"
-        label_list = f"one of {len(label):,}"
-    elif isinstance(label, str) and any("\ud800" <= letter <= "\udfff" for letter in label):
-        rule = "that can be written as UTF-8"
-        label_list = ascii(label)
-    elif isinstance(label, (int, float)) and abs(label) >= LARGEST_LABEL:
-        rule = "that are text or numbers below 2**63"
-        label_list = f"{label}"
-    else:
-        return
-    raise LabelError(f"y must hold labels {rule}, got {label_list}: use short names, or 1 and 0.")
 
 
 def _flat(y: Any, *, warn: bool = True) -> np.ndarray[Any, Any]:

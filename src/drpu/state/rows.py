@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from drpu._arrays import BoolArray, FloatArray, IntArray, Rows
-from drpu._samples import SamplePair, indexable
+from drpu._samples import SamplePair, at_rows, indexable
 from drpu.models.crossfit import Known
 from drpu.priors.estimate import PriorEstimate
 from drpu.priors.tails import ScoreTails
@@ -90,9 +90,8 @@ class RawRows:
             rows = take_frame(self.X, index)
         else:
             rows = indexable(self.X)[index]
-        weight = None if self.sample_weight is None else self.sample_weight[index]
-        groups = None if self.groups is None else self.groups[index]
-        return RawRows(rows, self.labelled[index], weight, groups)
+        weight = at_rows(self.sample_weight, index)
+        return RawRows(rows, self.labelled[index], weight, at_rows(self.groups, index))
 
 
 @dataclass(frozen=True, slots=True)
