@@ -132,8 +132,9 @@ def test_a_column_without_values_or_in_another_unit_is_named(run, folder, kind):
     for command in ("adapt", "prior", "predict"):
         _, _, err = run(f"{command} boosted.drpu empty.{kind}")
         assert f"empty.{kind}: [empty-columns] 'amount': no row has a value" in err
-    _, _, err = run(f"adapt boosted.drpu cents.{kind}")
+    code, out, err = run(f"adapt boosted.drpu cents.{kind} --json")
     assert "columns moved more than a new prior explains: 'amount'" in err
+    assert [column["name"] for column in answer((code, out, err))["moved_columns"]] == ["amount"]
     assert "empty-columns" not in run(f"adapt boosted.drpu plain.{kind}")[2]
 
 

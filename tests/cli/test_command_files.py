@@ -65,7 +65,7 @@ def test_every_encoding_gives_the_same_table(tmp_path, encoding):
         (b"a,fraud\n1,no\n2,yes\n", "--pos-label no or --pos-label yes"),
         (b"a,fraud\n1,1\n2,1\n", "--unlabeled"),
         (b'a,fraud\n"1,5",1\n"-12,25",0\nNA,0\n,0\n', "--decimal ,"),
-        (b"a,fraud\n1,1\n2\n", "line 3 has 1 values, and the header has 2"),
+        (b"a,fraud\n1,0\n2,1\n3,2\n", "two labels, got 3"),
         (b"", "Empty CSV file"),
     ],
 )
