@@ -263,7 +263,6 @@ weights = hnp.arrays(np.int64, 6, elements=st.integers(1, 5))
 
 RNG = np.random.default_rng(0)
 T = np.geomspace(1e-3, 1e3, 61)
-Z = np.linspace(-12, 12, 61)
 POSITIVE, UNLABELED = RNG.gamma(3, 0.6, 7), RNG.gamma(1, 1.0, 11)
 
 
