@@ -242,6 +242,7 @@ class Kind(StrEnum):
     ("kind", "expected"),
     [
         (lambda y: y.astype(np.longdouble), np.array([0.0, 1.0])),
+        (lambda y: np.where(y, 7.0, np.nan), np.array([0.0, 7.0])),
         (lambda y: pd.Series(y, dtype="Int64"), np.array([0, 1])),
         (lambda y: pd.Series(y == 1, dtype="boolean"), np.array([False, True])),
         (lambda y: np.array([np.bool_(flag) for flag in y], dtype=object), np.array([False, True])),
@@ -254,7 +255,8 @@ def test_labels_of_rarer_types_come_back_in_a_plain_one_also_from_a_file(toy, tm
     X, y = toy.X_y()
     clf = DRPUClassifier("kernel", holdout=0.3, scenario="case-control", random_state=0).fit(X, kind(y))
     save(clf, tmp_path / "labels.drpu")
-    for labels in (clf.classes_, load(tmp_path / "labels.drpu").predict(X)):
+    loaded = load(tmp_path / "labels.drpu")
+    for labels in (clf.classes_, loaded.classes_, loaded.predict(X)):
         assert labels.dtype == expected.dtype
         assert {(type(label), label) for label in labels.tolist()} == {
             (type(label), label) for label in expected.tolist()
