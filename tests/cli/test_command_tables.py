@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
-from cli_answers import answer
+from cli_answers import answer, refused
 
 from drpu import load, save
 from drpu.cli import main
@@ -133,15 +133,13 @@ def test_the_column_to_group_by_is_not_called_ignored(run, folder):
 
 
 def test_weights_in_words_are_refused(run):
-    code, out, err = run("fit claims.csv --label status --pos-label fraud --weight channel --out x.drpu")
-    assert (code, out) == (1, "")
-    assert err == "error: claims.csv: the column 'channel' of weights must hold numbers.\n"
+    words = "fit claims.csv --label status --pos-label fraud --weight channel --out x.drpu"
+    refused(run(words), "claims.csv: the column 'channel' of weights must hold numbers.\n")
 
 
 def test_months_are_those_of_a_column_of_dates(run):
-    code, out, err = run("prior claims.drpu june.csv --by month")
-    assert (code, out) == (1, "")
-    assert err == "error: june.csv: no column 'month'. Dates are grouped by month: --by opened.\n"
+    found = run("prior claims.drpu june.csv --by month")
+    refused(found, "june.csv: no column 'month'. Dates are grouped by month: --by opened.\n")
     found = answer(run("prior claims.drpu june.csv --by opened --json"))["found"]
     assert [item["data"] for item in found][:2] == ["opened=2026-01", "opened=2026-02"]
 
