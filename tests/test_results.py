@@ -93,33 +93,26 @@ def test_the_html_table_has_the_rows_of_the_frame_and_no_other_markup(result):
 
 
 @each_result
-def test_figures_are_rounded(result):
+def test_texts_begin_with_the_name_of_the_class_and_figures_are_rounded(result):
+    assert repr(result).startswith(type(result).__name__)
     for text in (repr(result), str(result), result._repr_html_()):
         digits = [word.rpartition(".")[2] for word in text.replace("<", " ").split() if "." in word]
         assert not [word for word in digits if len(word.rstrip("],;)%")) > 6], text
 
 
-@each_result
-def test_the_text_begins_with_the_name_of_the_class(result):
-    assert repr(result).startswith(type(result).__name__)
-
-
-@pytest.mark.parametrize(("name", "length"), [("suspects", 2), ("groups", 1), ("backtest", 2)])
-def test_lists_have_a_length(name, length):
-    assert len(RESULTS[name]) == length
-
-
-def test_a_backtest_is_iterated_by_period():
+def test_lists_have_a_length_and_can_be_divided():
+    assert {name: len(RESULTS[name]) for name in ("suspects", "groups", "backtest")} == {
+        "suspects": 2, "groups": 1, "backtest": 2
+    }  # fmt: skip
     assert list(RESULTS["backtest"]) == [PERIOD, PERIOD]
-
-
-def test_suspects_give_as_many_rows_as_are_asked_for():
     assert SUSPECTS.to_frame(n=1)["row"].tolist() == [7, 5]
 
 
-def test_small_numbers_are_not_rounded_to_zero_and_empty_cells_are_blank():
+def test_cells_are_short_blank_or_escaped():
     rows = {"name": ["a"], "p_value": [1.23e-9], "zero": [0.0], "none": [None], "flag": [True]}
     assert text_table("T", rows).splitlines()[-1].split() == ["a", "1e-09", "0.000", "yes"]
+    assert text_table("T", {"row": [], "value": []}).splitlines() == ["T", "row  value"]
+    assert "<b>" not in html_table("<b>T", {"<b>": ["<b>"], "<b>2": ["<b>"]})
 
 
 def test_long_tables_show_their_first_rows_and_the_number_of_others():
@@ -127,14 +120,6 @@ def test_long_tables_show_their_first_rows_and_the_number_of_others():
     assert text_table("T", columns).endswith("\nand 270 more")
     assert html_table("T", columns).count("<tr>") == MOST_SHOWN + 2
     assert "and 270 more" in html_table("T", columns)
-
-
-def test_an_empty_table_has_its_names():
-    assert text_table("T", {"row": [], "value": []}).splitlines() == ["T", "row  value"]
-
-
-def test_titles_and_names_of_columns_are_escaped():
-    assert "<b>" not in html_table("<b>T", {"<b>": ["<b>"], "<b>2": ["<b>"]})
 
 
 @each_result

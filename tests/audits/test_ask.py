@@ -103,24 +103,19 @@ def test_it_stops_when_the_interval_is_narrow_but_not_before_some_answers(short)
     assert conversation.n_answers == short.n  # no planned row is left
 
 
-def test_back_changes_an_answer_and_then_goes_on(short):
+@pytest.mark.parametrize(
+    ("replies", "answers", "skipped"),
+    [
+        (["y", "n", "y", "back", "back", "yes", "n"], {0: True, 1: True, 2: True, 3: False}, set()),
+        (["b", "b", "y"], {0: True}, set()),  # back from the first row stays there
+        (["y", "n", "b", "s"], {0: True}, {1}),
+    ],
+)
+def test_back_changes_an_answer_or_takes_it_back_and_then_goes_on(short, replies, answers, skipped):
     conversation = Conversation(short, Goal(4))
-    script = talk(conversation, "y", "n", "y", "back", "back", "yes", "n")
-    assert conversation.answers == {0: True, 1: True, 2: True, 3: False}
-    assert "  your answer was no" in script.said
-
-
-def test_back_from_the_first_row_stays_there(short):
-    conversation = Conversation(short)
-    talk(conversation, "b", "b", "y")
-    assert conversation.answers == {0: True}
-
-
-def test_an_answer_can_be_taken_back_by_skipping(short):
-    conversation = Conversation(short)
-    talk(conversation, "y", "n", "b", "s")
-    assert conversation.answers == {0: True}
-    assert conversation.skipped == {1}
+    script = talk(conversation, *replies)
+    assert (conversation.answers, conversation.skipped) == (answers, skipped)
+    assert ("  your answer was no" in script.said) == ("n" in replies[:2])
 
 
 def test_every_reply_is_saved_before_the_next_question(short):

@@ -5,7 +5,6 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from drpu import DRPUClassifier, make_gaussian_pu
-from drpu.exceptions import DataError
 from drpu.models.crossfit import Folds
 
 DATA = make_gaussian_pu(200, 600, prior=0.4, test_prior=0.15, n_test=500, separation=3, random_state=0)
@@ -33,29 +32,3 @@ def test_every_row_is_scored_once(clf, monkeypatch):
     monkeypatch.setattr(Folds, "fold_scores", lambda self, X: scored.append(len(X)) or once(self, X))
     clf.adapt_predict(DATA.test)
     assert sum(scored) == len(DATA.test)
-
-
-def test_single_rows_have_the_labels_of_a_batch(clf):
-    adapted, labels = clf.adapt_predict(DATA.test)
-    assert_array_equal([adapted.predict(row[None])[0] for row in DATA.test[:50]], labels[:50])
-
-
-def test_plain_arrays_are_still_checked(clf):
-    for bad in (np.nan, np.inf):
-        rows = DATA.test.copy()
-        rows[3, 0] = bad
-        with pytest.raises(DataError):
-            clf.predict(rows)
-    with pytest.raises(DataError):
-        clf.predict(DATA.test[:0])
-    with pytest.raises(DataError):
-        clf.predict(np.column_stack([DATA.test, DATA.test]))
-
-
-def test_threads_do_not_change_the_fit():
-    one, two = (
-        DRPUClassifier("boosted", holdout=3, random_state=0, n_jobs=n).fit_pu(DATA.positive, DATA.unlabeled)
-        for n in (1, 2)
-    )
-    assert one.prior_ == two.prior_
-    assert_array_equal(one.decision_function(DATA.test), two.decision_function(DATA.test))

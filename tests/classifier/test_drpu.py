@@ -91,13 +91,6 @@ def test_probabilities_are_a_distribution_under_the_current_prior(toy, fitted):
     assert_allclose(proba[:, 1], np.mean(shifted, axis=0), atol=1e-7)
 
 
-def test_a_row_is_positive_when_its_probability_exceeds_the_cost(toy, fitted):
-    adapted = fitted.at_prior(0.3).at_cost(0.8)
-    probability = adapted.predict_proba(toy.test)[:, 1]
-    clear = np.abs(probability - 0.8) > 1e-9
-    assert_array_equal(adapted.predict(toy.test)[clear], (probability > 0.8).astype(int)[clear])
-
-
 def test_rows_are_treated_alone(toy, fitted):
     together = fitted.predict_proba(toy.test[:50])
     alone = np.vstack([fitted.predict_proba(row[None]) for row in toy.test[:50]])

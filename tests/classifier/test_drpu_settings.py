@@ -10,6 +10,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
 
 from drpu import (
     BoostedRatio,
@@ -38,13 +39,16 @@ def test_the_same_seed_gives_the_same_classifier(toy):
     assert_array_equal(a.decision_function(X), b.decision_function(X))
 
 
-def test_parallel_folds_change_nothing(toy):
+@pytest.mark.parametrize("model", ["classifier", "boosted"])
+def test_parallel_folds_change_nothing(toy, model):
     X, y = toy.X_y()
     one, two = (
-        DRPUClassifier("classifier", scenario="case-control", random_state=0, n_jobs=n).fit(X, y)
+        DRPUClassifier(model, holdout=3, scenario="case-control", random_state=0, n_jobs=n).fit(X, y)
         for n in (1, 2)
     )
+    assert one.prior_ == two.prior_
     assert one.tails_ == two.tails_
+    assert_array_equal(one.decision_function(X), two.decision_function(X))
 
 
 @pytest.mark.parametrize(
@@ -102,7 +106,11 @@ def test_without_calibration_the_model_speaks_for_itself(toy):
         ),
         ({"model": "deep"}, "model must be one of 'auto'"),
         ({"model": KernelRatio}, r"write KernelRatio\(\)"),
-        ({"model": 3}, "model must be a name, a density ratio"),
+        ({"model": LogisticRegression}, r"write LogisticRegression\(\)"),
+        *(
+            ({"model": wrong}, "model must be a name, a density ratio")
+            for wrong in (3, None, LinearSVC(), StandardScaler(), len)
+        ),
         ({"holdout": 1}, "holdout must be at least 2, got 1"),
         ({"holdout": 0.0}, "holdout must lie strictly between 0 and 1"),
         ({"holdout": "half"}, "holdout must be 'auto'"),

@@ -7,7 +7,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_array_equal
 from sklearn.base import clone
 from sklearn.compose import make_column_transformer
 from sklearn.ensemble import HistGradientBoostingClassifier
@@ -119,14 +119,6 @@ def test_a_mixed_table_means_the_same_in_every_library(container, train, june):
     assert again.adapt(container(june[0])).prior_ == clf.adapt(june[0]).prior_
 
 
-def test_each_row_is_treated_alone(train, june):
-    clf = small().fit(*train)
-    whole = clf.predict_proba(june[0].iloc[:15])
-    assert_allclose(
-        np.concatenate([clf.predict_proba(june[0].iloc[[i]]) for i in range(15)]), whole, rtol=1e-12
-    )
-
-
 def test_samples_that_come_apart_are_read_together(train, june):
     X, y = train
     clf = small().fit(X, y)
@@ -156,15 +148,6 @@ def test_categories_need_the_table_that_they_came_in(train, june):
     clf = small().fit(*train)
     with pytest.raises(DataTypeError, match=r"table, not an array: training read 'ward', 'day'"):
         clf.predict(np.zeros((3, 4)))
-
-
-def test_gaps_of_numbers_and_categories_are_welcome_where_they_were(train, june):
-    X, y = train
-    gaps = X.assign(temperature=X["temperature"].mask(np.arange(len(X)) % 7 == 0))
-    clf = small("auto").fit(gaps, y)
-    assert np.isfinite(clf.predict_proba(june[0])).all()
-    with pytest.raises(DataError, match="NaN"):
-        small("kernel").fit(gaps, y)
 
 
 def test_a_level_that_is_a_column_of_codes_is_not_an_order(train):

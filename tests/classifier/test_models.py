@@ -1,13 +1,10 @@
 import numpy as np
 import pytest
 from sklearn.ensemble import RandomForestClassifier
-from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.svm import LinearSVC
 
 from drpu import NetworkRatio
-from drpu.exceptions import ParameterError
 from drpu.models.auto import AutoRatio
 from drpu.models.boosted import BoostedRatio
 from drpu.models.estimators import ClassifierRatio
@@ -30,10 +27,6 @@ def test_every_name_is_a_score(name):
     assert isinstance(resolve_score(name), ScoreLearner)
 
 
-def test_the_default_is_the_average():
-    assert isinstance(resolve_model("auto"), AutoRatio)
-
-
 def test_a_density_ratio_stands_for_itself_and_is_not_touched():
     model = KernelRatio("rows", n_centres=7)
     resolved = resolve_model(model)
@@ -50,36 +43,10 @@ def test_fits_leave_the_learner_as_it_is():
         assert set(vars(learner)) == before
 
 
-@pytest.mark.parametrize(
-    "classifier", [LogisticRegression(C=3), make_pipeline(StandardScaler(), RandomForestClassifier())]
-)
-def test_a_classifier_is_turned_into_a_density_ratio(classifier):
-    resolved = resolve_model(classifier)
-    assert isinstance(resolved, ClassifierRatio)
-    assert resolved.classifier is classifier
-
-
 def test_a_torch_module_is_turned_into_a_network():
     torch = pytest.importorskip("torch")
     module = torch.nn.Linear(2, 1)
     assert isinstance(resolve_model(module), NetworkRatio)
-
-
-def test_unknown_names_are_refused_with_the_known_ones():
-    with pytest.raises(ParameterError, match=r"model must be one of 'auto', .*'network', got 'forrest'"):
-        resolve_model("forrest")
-
-
-@pytest.mark.parametrize("cls", [KernelRatio, LogisticRegression])
-def test_classes_are_refused_with_the_way_out(cls):
-    with pytest.raises(ParameterError, match=rf"write {cls.__name__}\(\)"):
-        resolve_model(cls)
-
-
-@pytest.mark.parametrize("wrong", [None, 3, LinearSVC(), StandardScaler(), len])
-def test_what_is_no_model_is_refused(wrong):
-    with pytest.raises(ParameterError, match="model must be a name, a density ratio"):
-        resolve_model(wrong)
 
 
 # -- seeds ---------------------------------------------------------------------------------

@@ -132,15 +132,6 @@ def test_adapted_classifiers_have_the_scenario_of_the_fit(table):
     assert scenario_text(clf.fitted_).startswith("single-sample: ")
 
 
-@methods
-def test_parameters_that_change_after_a_fit_do_not_change_its_scenario(name, table):
-    clf = classifier(name).fit(table.X, table.y)
-    before = clf.decision_function(table.X)
-    clf.set_params(scenario="case-control")
-    assert clf.scenario_ == "single-sample"
-    assert_array_equal(clf.decision_function(table.X), before)
-
-
 def test_a_search_scores_the_population_of_the_scenario_that_was_chosen(table):
     scores = []
     for scenario in ("auto", "single-sample"):

@@ -156,8 +156,8 @@ def test_columns_are_found_by_name(toy, container):
     assert clf.adapt(swapped).prior_ == clf.adapt(container(toy.test)).prior_
     with pytest.warns(ExtraColumnsWarning, match="'more'"):
         assert_array_equal(clf.predict_proba(swapped.assign(more=1)), expected)
-    with pytest.raises(DataError, match="none called 'left'"):
-        clf.adapt(swapped.drop(columns="left"))
+    with pytest.raises(DataError, match=r"none called 'left'.*did you mean 'Left'"):
+        clf.adapt(swapped.rename(columns={"left": "Left"}))
 
 
 def test_tables_of_both_samples_are_compared_by_name(toy):
@@ -238,27 +238,25 @@ class Kind(StrEnum):
     FRAUD = "fraud"
 
 
-TEXTS = getattr(np.dtypes, "StringDType", lambda: object)()  # strings of any length, from NumPy 2 on
-
-
 @pytest.mark.parametrize(
     ("kind", "expected"),
     [
         (lambda y: y.astype(np.longdouble), np.array([0.0, 1.0])),
+        (lambda y: np.where(y, 7.0, np.nan), np.array([0.0, 7.0])),
         (lambda y: pd.Series(y, dtype="Int64"), np.array([0, 1])),
         (lambda y: pd.Series(y == 1, dtype="boolean"), np.array([False, True])),
         (lambda y: np.array([np.bool_(flag) for flag in y], dtype=object), np.array([False, True])),
         (lambda y: np.where(y, "p", "").astype(VARIABLE), np.array(["", "p"], dtype=object)),
         (lambda y: np.array(["p" if f else None for f in y], MISSING), np.array(["", "p"])),
         (lambda y: np.array([Kind.FRAUD if f else None for f in y], dtype=object), np.array(["", "fraud"])),
-        (lambda y: np.where(y, "fraud", "").astype(TEXTS), np.array(["", "fraud"], dtype=object)),
     ],
 )
 def test_labels_of_rarer_types_come_back_in_a_plain_one_also_from_a_file(toy, tmp_path, kind, expected):
     X, y = toy.X_y()
     clf = DRPUClassifier("kernel", holdout=0.3, scenario="case-control", random_state=0).fit(X, kind(y))
     save(clf, tmp_path / "labels.drpu")
-    for labels in (clf.classes_, load(tmp_path / "labels.drpu").predict(X)):
+    loaded = load(tmp_path / "labels.drpu")
+    for labels in (clf.classes_, loaded.classes_, loaded.predict(X)):
         assert labels.dtype == expected.dtype
         assert {(type(label), label) for label in labels.tolist()} == {
             (type(label), label) for label in expected.tolist()
@@ -431,6 +429,8 @@ def test_every_column_beside_the_rows_is_warned_of_by_its_name_once(single, name
             lambda X, y: (pd.DataFrame(X, columns=["a", "a"]), y),
             "'a' 2 times: give each column a name of its own",
         ),
+        (lambda X, y: ([["x", 1.0]] * 40, [0, 1] * 20), "pass X as a data frame"),
+        (lambda X, y: ({"left": [1.0] * 40}, [0, 1] * 20), "a dict is one row of X, but 'left' is a list"),
     ],
 )
 def test_data_that_cannot_be_used_are_refused_with_the_way_out(toy, change, words):
@@ -507,13 +507,6 @@ def test_metrics_of_scikit_learn_accept_predictions_after_missing_labels(toy):
     assert f1_score(labels, clf.predict(X), pos_label="yes") > 0
     assert roc_auc_score(labels, clf.predict_proba(X)[:, 1]) > 0.5
     assert sorted(clf.classes_) == clf.classes_.tolist()
-
-
-def test_labels_that_are_in_no_coding_are_refused(toy):
-    X, y = toy.X_y()
-    clf = light().fit(X, np.where(y == 1, "yes", None))
-    with pytest.raises(LabelError, match=r"yes and no, 1 and 0, .* got 'perhaps'"):
-        clf.score(X, np.where(y == 1, "yes", "perhaps"))
 
 
 @pytest.mark.parametrize(
@@ -614,13 +607,6 @@ def test_rows_with_missing_values_are_a_fact_and_no_warning(toy, kind):
     assert not notes[0].doubtful
 
 
-def test_missing_values_in_new_rows_are_filled(toy):
-    X, y = toy.X_y()
-    clf = DRPUClassifier(holdout=2, scenario="case-control", random_state=0).fit(X, y)
-    gap = np.array([[np.nan, 1.0]])
-    assert np.isfinite(clf.predict_proba(gap)).all()
-
-
 @pytest.mark.parametrize(
     ("X", "message"),
     [
@@ -628,22 +614,13 @@ def test_missing_values_in_new_rows_are_filled(toy):
         (np.zeros((3, 5)), "features"),
         (np.zeros(4), "2D array"),
         (np.array([["a", "b"]]), "convert"),
+        (np.full((2, 2), np.nan), "NaN"),
     ],
 )
 def test_rows_of_another_shape_are_refused_later_too(fitted, X, message):
     for method in (fitted.predict, fitted.adapt, fitted.at_prior(0.5).predict):
         with pytest.raises(DataError, match=message):
             method(X)
-
-
-def test_texts_in_an_array_are_refused_with_the_way_out():
-    with pytest.raises((DataError, DataTypeError), match="pass X as a data frame"):
-        light().fit([["x", 1.0]] * 40, [0, 1] * 20)
-
-
-def test_a_dict_of_columns_is_refused_with_the_way_out():
-    with pytest.raises(DataTypeError, match="a dict is one row of X, but 'left' is a list"):
-        light().fit({"left": [1.0] * 40, "right": ["x"] * 40}, [0, 1] * 20)
 
 
 def test_messages_do_not_list_the_data(toy):

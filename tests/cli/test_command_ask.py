@@ -99,27 +99,18 @@ def test_one_row_is_shown_at_a_time_with_its_columns_in_order(ask, folder):
     assert "probability" not in out  # the opinion of the classifier would lead the answer
 
 
-def test_columns_are_chosen_with_keep(ask, folder):
-    _, out, _ = ask(["y", "q"], "--keep note,id")
-    assert re.search(r"\n +note .*\n +id +\d+\npositive", out)
-    assert read(str(folder / "june-answers.csv")).names == [
-        "note",
-        "id",
-        "drpu_row",
-        "drpu_design",
-        "drpu_label",
-    ]
+@pytest.mark.parametrize(
+    ("option", "names"), [("--keep note,id", ["note", "id"]), ("--drop note", ["id", "b", "a"])]
+)
+def test_columns_are_chosen_with_keep_and_drop(ask, folder, option, names):
+    _, out, _ = ask(["y", "q"], option)
+    assert re.search("".join(rf"\n +{name} .*" for name in names) + "\npositive", out)
+    assert read(str(folder / "june-answers.csv")).names == [*names, "drpu_row", "drpu_design", "drpu_label"]
 
 
 def test_columns_that_are_shown_need_no_warning(run, folder, monkeypatch):
     monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
     assert run("ask toy.drpu june.csv")[2] == ""
-
-
-def test_dropped_columns_are_not_shown(ask, folder):
-    _, out, _ = ask(["y", "q"], "--drop note")
-    assert " note " not in out
-    assert read(str(folder / "june-answers.csv")).names[:3] == ["id", "b", "a"]
 
 
 def test_starting_again_goes_on_where_it_stopped(ask, folder):
@@ -151,19 +142,6 @@ def test_it_stops_when_the_interval_is_narrow(ask, folder):
     found = json.loads(out)
     assert found["width"] <= 0.2
     assert 10 <= found["answers"] < 100
-
-
-def test_every_answer_is_written_before_the_next_question(ask, folder, monkeypatch):
-    seen = []
-
-    class Looking(io.StringIO):
-        def readline(self, *arguments):
-            path = folder / "june-answers.csv"
-            seen.append(len(given(folder)) if path.exists() else None)
-            return super().readline(*arguments)
-
-    ask(["y", "n", "n"], stdin=Looking)
-    assert seen == [None, 1, 2, 3]
 
 
 def test_an_interruption_loses_nothing(ask, folder):
@@ -393,9 +371,3 @@ def test_the_page_goes_on_with_the_answers_of_a_file(ask, run, folder):
     ask(["y", "n", "s", "y", "q"])
     assert run("ask toy.drpu june.csv --page ask.html --quiet")[0] == 0
     assert plan_of(folder)["answers"][:5] == [True, False, None, True, None]
-
-
-def test_help_has_examples(run, folder):
-    code, out, _ = run("ask --help")
-    assert code == 0
-    assert "Examples:\n    drpu ask" in out

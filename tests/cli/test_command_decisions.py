@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pytest
-from cli_answers import answer
+from cli_answers import answer, refused
 from cli_folder import write_folder
 from numpy.testing import assert_allclose
 
@@ -147,15 +147,6 @@ def test_amounts_give_a_cost_and_a_bill(run):
     assert "expected bill" in out
 
 
-def test_expected_numbers_have_ranges(run):
-    result = answer(run("adapt toy.drpu june.csv --json"))
-    for figure in result["expected"].values():
-        assert figure["low"] <= figure["value"] <= figure["high"]
-    assert result["prior"]["identified"] in (True, False)
-    _, out, _ = run("adapt toy.drpu june.csv")
-    assert " to " in out.split("precision")[1]
-
-
 @pytest.mark.parametrize(
     ("line", "words"),
     [
@@ -173,11 +164,8 @@ def test_expected_numbers_have_ranges(run):
     ],
 )
 def test_decisions_that_mean_nothing_are_refused(run, folder, line, words):
-    code, out, err = run(line)
-    assert (code, out) == (1, "")
+    refused(run(line), words)
     assert not (folder / "x.html").exists()
-    assert words in err
-    assert err.count("\n") == 1
 
 
 @pytest.mark.usefixtures("undrawn")

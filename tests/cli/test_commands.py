@@ -12,7 +12,7 @@ import pyarrow.csv
 import pyarrow.feather
 import pyarrow.parquet
 import pytest
-from cli_answers import answer
+from cli_answers import answer, refused
 from cli_folder import write_folder
 from numpy.testing import assert_allclose
 from scipy import sparse
@@ -119,14 +119,6 @@ def test_a_folder_of_parquet_is_one_file(run, folder):
     assert found[0]["prior"] == whole["prior"]
 
 
-def test_columns_that_a_large_file_lacks_are_named_with_it(run, folder):
-    pa.parquet.write_table(pa.table({"a": [1.0]}), folder / "half.parquet")
-    code, _, err = run("adapt toy.drpu half.parquet")
-    assert code == 1
-    assert "half.parquet" in err
-    assert "'b'" in err
-
-
 @pytest.mark.usefixtures("few_trees")
 def test_explained_rows_name_the_columns_that_speak_most(run, folder):
     run("fit train.parquet --label y --drop id --model boosted --out boosted.drpu")
@@ -173,16 +165,12 @@ def test_a_pipe_carries_rows_in_and_answers_out(run, folder, monkeypatch):
 def test_a_file_without_rows_is_named(run, folder):
     (folder / "names.csv").write_text("a,b,y\n")
     for line in ("fit names.csv --label y --out x.drpu", "adapt toy.drpu names.csv"):
-        code, _, err = run(line)
-        assert code == 1
-        assert err == "error: names.csv: the file has the names of columns, but no rows.\n"
+        refused(run(line), "names.csv: the file has the names of columns, but no rows.\n")
 
 
 def test_an_empty_pipe_is_an_error(run, monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"")))
-    code, _, err = run("adapt toy.drpu -")
-    assert code == 1
-    assert err.startswith("error: the standard input cannot be read")
+    refused(run("adapt toy.drpu -"), "error: the standard input cannot be read")
 
 
 def test_priors_come_file_by_file_and_group_by_group(run):
@@ -193,15 +181,6 @@ def test_priors_come_file_by_file_and_group_by_group(run):
     lines = [line.split("\t") for line in out.splitlines()]
     assert [line[0] for line in lines] == ["data", "(training)", "june.csv", "june.arrow"]
     assert lines[2][1:] == lines[3][1:]
-
-
-@pytest.mark.usefixtures("undrawn")
-def test_the_page_is_written_with_and_without_new_rows(run, folder):
-    for words in ("report toy.drpu --out plain.html", "report toy.drpu june.csv --out june.html"):
-        code, out, _ = run(words)
-        assert code == 0
-        assert words.split()[-1] in out
-    assert (folder / "june.html").read_text().startswith("<!doctype html>")
 
 
 def test_sparse_archives_and_weights_are_read(run, folder):
@@ -217,15 +196,6 @@ def test_sparse_archives_and_weights_are_read(run, folder):
     words = "fit weighted.parquet --label y --weight w --drop id --model kernel --out weighted.drpu --json"
     weighted = answer(run(words))
     assert weighted["columns"] == ["a", "b"]
-
-
-def test_missing_labels_are_unlabeled_rows(run, folder):
-    table = pa.parquet.read_table(folder / "train.parquet")
-    labels = pa.array([1 if label else None for label in table["y"].to_pylist()])
-    gaps = table.drop_columns(["y", "id"]).append_column("y", labels)
-    pa.parquet.write_table(gaps, folder / "gaps.parquet")
-    result = answer(run("fit gaps.parquet --label y --model kernel --out gaps.drpu --json"))
-    assert (result["positives"], result["unlabeled"]) == (200, 600)
 
 
 def test_the_shell_can_complete_commands(run, monkeypatch):
@@ -277,12 +247,7 @@ def test_people_are_told_what_was_found(run):
     ],
 )
 def test_bad_data_is_one_line_and_exit_code_one(run, line, words):
-    code, out, err = run(line)
-    assert code == 1
-    assert out == ""
-    assert err.startswith("error: ")
-    assert words in err
-    assert err.count("\n") == 1
+    refused(run(line), words)
 
 
 @pytest.mark.parametrize(
@@ -346,22 +311,6 @@ def test_kept_columns_are_in_json_too(run):
     assert answer(run("predict toy.drpu june.csv --keep id --json"))["kept"] == {"id": [*range(500)]}
     found = answer(run("suspects toy.drpu train.csv --label y --drop id --n 3 --keep id --json"))
     assert found["kept"] == {"id": found["suspects"]["row"]}
-
-
-def test_free_text_is_accepted(run, folder):
-    lines = "".join(f"{k % 7},claim number {k} was late,{k % 3 == 0:d}\n" for k in range(60))
-    (folder / "text.csv").write_text("a,story,y\n" + lines)
-    code, _, _ = run("fit text.csv --label y --model boosted --out x.drpu")
-    assert code == 0
-    code, _, _ = run("predict x.drpu text.csv --out x.csv")
-    assert code == 0
-
-
-def test_more_than_two_labels_are_refused(run, folder):
-    (folder / "three.csv").write_text("a,y\n" + "1,0\n2,1\n3,2\n" * 20)
-    code, _, err = run("fit three.csv --label y --out x.drpu")
-    assert code == 1
-    assert "two labels, got 3" in err
 
 
 def test_a_traceback_comes_only_when_asked_for(run):

@@ -49,12 +49,6 @@ def test_no_row_is_drawn_twice_and_each_keeps_its_label(scenario, prior):
     assert np.array_equal(y_true, Y[sample.index])
 
 
-def test_with_nothing_asked_for_every_row_is_kept():
-    sample = make_pu(X, Y, random_state=0)
-    assert sorted(sample.index) == list(range(N))
-    assert sample.y.sum() == 60
-
-
 def test_case_control_keeps_the_prior_of_the_data_when_none_is_given():
     sample = make_pu(X, Y, labelled=0.5, scenario="case-control", random_state=0)
     assert sample.y.sum() == 100
@@ -63,6 +57,9 @@ def test_case_control_keeps_the_prior_of_the_data_when_none_is_given():
 
 
 def test_the_sample_is_as_large_as_the_rows_allow():
+    whole = make_pu(X, Y, random_state=0)
+    assert sorted(whole.index) == list(range(N))
+    assert whole.y.sum() == 60
     assert len(make_pu(X, Y, prior=0.5).y) == 400
     assert len(make_pu(X, Y, prior=1.0).y) == 200
     assert len(draw_at_prior(X, Y, 0.0)[1]) == 400

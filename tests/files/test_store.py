@@ -196,28 +196,6 @@ def test_another_process_saves_a_pipeline_and_finds_the_same_prior_and_labels(to
     assert json.loads(labels) == here.predict(toy.test).tolist()
 
 
-@pytest.mark.parametrize("labels", [("no", "yes"), (False, True), (-1, 1), (1.0, 2.0)])
-def test_labels_and_column_names_survive(toy, tmp_path, labels):
-    pandas = pytest.importorskip("pandas")
-    X, y = toy.X_y()
-    frame = pandas.DataFrame(X, columns=["a", "b", "c"])
-    clf = DRPUClassifier("classifier", pos_label=labels[1], random_state=0).fit(frame, np.array(labels)[y])
-    save(clf, tmp_path / "clf.drpu")
-    back = load(tmp_path / "clf.drpu", trusted=True)
-    assert back.predict(frame).dtype == clf.predict(frame).dtype
-    assert_array_equal(back.predict(frame), clf.predict(frame))
-    assert back.feature_names_in_.tolist() == ["a", "b", "c"]
-
-
-def test_a_users_module_needs_its_factory(toy, tmp_path):
-    clf = fit(toy, NetworkRatio(network, epochs=2))
-    save(clf, tmp_path / "net.drpu")
-    with pytest.raises(ArtifactError, match="module"):
-        load(tmp_path / "net.drpu")
-    back = load(tmp_path / "net.drpu", module=network)
-    assert_allclose(back.decision_function(toy.test), clf.decision_function(toy.test), rtol=1e-9)
-
-
 @pytest.mark.filterwarnings("ignore::drpu.exceptions.ShiftWarning")
 def test_adapted_and_loaded_classifiers_with_a_users_module_are_saved(toy, tmp_path):
     clf, rival = fit(toy, NetworkRatio(network, epochs=2)), VPUClassifier(NetworkRatio(network(), epochs=2))

@@ -76,16 +76,6 @@ def test_a_file_names_only_levels_of_at_least_five_rows(tmp_path):
         assert_array_equal(load(tmp_path / "few.drpu").ratio(own), clf.ratio(unseen))
 
 
-def test_missing_labels_survive(tmp_path):
-    rows = X[["temperature"]]
-    for label, classes in (("yes", ["", "yes"]), (7.0, [0, 7.0])):
-        gap = None if label == "yes" else np.nan
-        labels = pd.Series([label if y else gap for y in Y])
-        clf = DRPUClassifier("classifier", holdout=2, random_state=0).fit(rows, labels)
-        save(clf, tmp_path / "clf.drpu")
-        np.testing.assert_equal(load(tmp_path / "clf.drpu", trusted=True).classes_.tolist(), classes)
-
-
 @pytest.mark.parametrize("model", ["boosted", "kernel"])
 def test_a_graph_takes_the_columns_of_a_table(model, tmp_path):
     runtime = pytest.importorskip("onnxruntime", reason="part of the onnx extra")

@@ -107,12 +107,6 @@ def pairs() -> Any:
     return X, y, toy().test, {"groups": np.arange(len(y)) // 2}
 
 
-def copies() -> Any:
-    """Labelled positives occur twice; the copies are found and treated as groups."""
-    X, y = toy().X_y()
-    return np.r_[X, X[:60]], np.r_[y, y[:60]], toy().test, {}
-
-
 def coded(unlabeled: Any, positive: Any) -> Any:
     """Toy data with other labels."""
 
@@ -283,11 +277,6 @@ def learnt(model: Any, *, rows: Any = None) -> dict[str, Any]:
     """Scores of a learner."""
     positive, unlabeled, new = rows or (toy().positive, toy().unlabeled, toy().test)
     return {"alone": model.fit_ratio(positive, unlabeled).log_ratio(new)}
-
-
-def decision(clf: Any, X: Any) -> dict[str, Any]:
-    """Scores."""
-    return {"decision": clf.decision_function(X)}
 
 
 def by_group(clf: Any, X: Any) -> dict[str, Any]:

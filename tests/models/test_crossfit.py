@@ -149,21 +149,15 @@ def test_what_has_no_contributions_says_so(folded):
 # -- how to split --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("few", [1, FEWEST_TO_SPLIT - 1])
-def test_auto_splits_no_handful(few):
-    assert resolve_holdout("auto", few, 1000) == resolve_holdout("auto", 1000, few) == 0
-
-
 @pytest.mark.parametrize("n_positive", [FEWEST_TO_SPLIT, 50, MOST_TO_FOLD])
 @pytest.mark.parametrize("n_unlabeled", [FEWEST_TO_SPLIT, 10**6])
-def test_auto_folds_small_data(n_positive, n_unlabeled):
+def test_auto_folds_small_data_keeps_a_share_of_large_data_and_splits_no_handful(n_positive, n_unlabeled):
     folds = resolve_holdout("auto", n_positive, n_unlabeled)
     assert isinstance(folds, int)
     assert min(5, n_positive, n_unlabeled) <= folds <= min(n_positive, n_unlabeled)
-
-
-def test_auto_keeps_a_share_of_large_data():
     assert resolve_holdout("auto", MOST_TO_FOLD + 1, 10**6) == 0.2
+    for few in (1, FEWEST_TO_SPLIT - 1):
+        assert resolve_holdout("auto", few, 1000) == resolve_holdout("auto", 1000, few) == 0
 
 
 @pytest.mark.parametrize("holdout", [2, 5, 10, np.int64(3), 0.05, 0.5, 0.95, np.float64(0.3)])
@@ -186,24 +180,20 @@ def test_a_share_with_few_rows_on_one_side_is_a_warning(share, sizes, message):
 
 
 @pytest.mark.parametrize(
-    ("holdout", "message"),
+    ("holdout", "sizes", "message"),
     [
-        (1, "holdout must be at least 2"),
-        (11, "more folds than there are"),
-        (0.0, "strictly between 0 and 1"),
-        (np.nan, "holdout must be a number"),
-        (True, "holdout must be 'auto', a share"),
+        (1, (10, 20), "holdout must be at least 2"),
+        (11, (10, 20), "more folds than there are"),
+        (0.0, (10, 20), "strictly between 0 and 1"),
+        (np.nan, (10, 20), "holdout must be a number"),
+        (True, (10, 20), "holdout must be 'auto', a share"),
+        (0.2, (1, 100), "needs two positives and two unlabeled rows"),
+        (0.2, (100, 1), "needs two positives and two unlabeled rows"),
     ],
 )
-def test_what_is_no_split_is_refused(holdout, message):
+def test_what_is_no_split_is_refused(holdout, sizes, message):
     with pytest.raises(ParameterError, match=message):
-        resolve_holdout(holdout, 10, 20)
-
-
-@pytest.mark.parametrize("sizes", [(1, 100), (100, 1)])
-def test_a_share_of_one_row_cannot_be_kept_out(sizes):
-    with pytest.raises(ParameterError, match="needs two positives and two unlabeled rows"):
-        resolve_holdout(0.2, *sizes)
+        resolve_holdout(holdout, *sizes)
 
 
 def test_a_warning_of_every_fold_is_given_once():

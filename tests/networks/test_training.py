@@ -14,7 +14,6 @@ from drpu.exceptions import ParameterError
 from drpu.models.features import Scaling
 from drpu.models.risks import GENERATORS
 from drpu.networks.device import (
-    pick_device,
     precision,
     private_random,
 )
@@ -300,12 +299,6 @@ def test_scaling_ignores_still_columns_and_tames_outliers():
     assert_allclose(scaled[:3, 0], np.array([-1, 0, 1]) * np.sqrt(1.5) / np.sqrt(1 + 1.5 / 9), rtol=1e-6)
     assert_allclose(scaled[3, 0], 3.0)
     assert_array_equal(scaled[:, 1], 0)
-
-
-def test_a_device_that_is_not_there_is_an_error():
-    assert pick_device("cpu") == CPU
-    with pytest.raises(ParameterError, match="device must be 'auto' or a device"):
-        pick_device("abacus")
 
 
 def test_types_of_gpus_change_nothing_on_a_cpu():

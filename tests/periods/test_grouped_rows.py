@@ -179,13 +179,6 @@ def test_multiplying_all_weights_changes_nothing(toy, name):
     assert_allclose(thousand, once, rtol=1e-9, atol=1e-9)
 
 
-def test_weights_of_positives_do_not_change_the_labelled_fraction(toy):
-    clf = DRPUClassifier("classifier", scenario="single-sample", random_state=0)
-    plain = clf.fit_pu(toy.positive, toy.unlabeled).fitted_.population.labelled_fraction
-    weighted = clf.fit_pu(toy.positive, toy.unlabeled, positive_weight=np.linspace(1, 9, 150))
-    assert weighted.fitted_.population.labelled_fraction == pytest.approx(plain)
-
-
 def test_groups_of_any_kind_are_read(toy):
     X, y = toy.X_y()
     codes = np.arange(len(y)) // 4

@@ -172,12 +172,6 @@ def test_answers_that_are_all_positive_give_a_prior_of_at_most_one(separate, see
     assert separate.adapt(X, audit=plan.answer([1] * 20)).prior_.high == 1
 
 
-def test_saved_classifiers_adapt_from_answers(june, tmp_path):
-    X = rows(7, 2000, 0.3)[0]
-    save(june, tmp_path / "june.drpu")
-    assert load(tmp_path / "june.drpu").adapt(X).prior_ == june.adapt(X).prior_
-
-
 def test_expected_figures_follow_the_map(clf):
     # Rows changed besides the prior: figures that assume prior shift would be wrong. 400 answers about 3,000
     # rows; the limits are those of 95 %, so two of fifteen may be missed.

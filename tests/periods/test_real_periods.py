@@ -4,10 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn import config_context
-from sklearn.model_selection import GridSearchCV, KFold
 
-from drpu import Audit, DRPUClassifier, KernelRatio, load, ratio_risk_scorer, save
+from drpu import Audit, DRPUClassifier, KernelRatio, load, save
 from drpu.exceptions import (
     BacktestWarning,
     DataError,
@@ -184,18 +182,6 @@ def test_saved_and_loaded_classifiers_adapt_alike(stationary, tmp_path):
 # -- answers ---------------------------------------------------------------------------------------
 
 
-def test_periods_are_routed_like_groups(stationary):
-    _, frame, labels = stationary
-    X, month = frame[["a", "b", "c"]], frame["month"].to_numpy()
-    with config_context(enable_metadata_routing=True):
-        clf = DRPUClassifier("classifier", holdout=2, scenario="single-sample", random_state=0)
-        search = GridSearchCV(
-            clf.set_fit_request(periods=True), {"cost": [0.5]}, scoring=ratio_risk_scorer, cv=KFold(2)
-        )
-        search.fit(X, labels, periods=month)
-    assert len(search.best_estimator_.backtest_.periods) == 4
-
-
 @pytest.fixture(scope="module")
 def audited(clf):
     rng = np.random.default_rng(8)
@@ -216,13 +202,6 @@ def test_answers_set_the_mean_probability_near_the_prior(audited):
 
 def test_answers_about_rows_with_other_changes_leave_the_training_prior(audited, clf):
     assert audited[0].train_prior_ == clf.train_prior_
-
-
-def test_labels_of_the_map_are_where_its_probability_exceeds_the_cost(audited):
-    june, X, _ = audited
-    for cost in (0.2, 0.5, 0.8):
-        moved = june.at_cost(cost)
-        assert_array_equal(moved.predict(X) == 1, moved.predict_proba(X)[:, 1] > cost)
 
 
 def test_later_rows_start_from_the_map(audited, tmp_path):

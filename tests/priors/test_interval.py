@@ -41,12 +41,6 @@ def as_tuple(limits: Limits):
     return limits.low, limits.high, limits.recall, limits.separation
 
 
-def assert_legal(limits: Limits):
-    assert 0 <= limits.low <= limits.high <= 1
-    assert 0 < limits.recall <= 1
-    assert -1 <= limits.separation <= 1
-
-
 # -- laws over all inputs ----------------------------------------------------------------
 
 

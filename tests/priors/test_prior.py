@@ -105,14 +105,6 @@ def test_the_training_prior_is_read_from_the_reference_when_left_out(sample, ref
     assert found == estimate_prior(positive, new, method=method, reference=reference, train_prior=told)
 
 
-def test_a_known_training_prior_narrows_the_interval(sample, reference):
-    positive, _, new = sample
-    free = estimate_prior(positive, new, reference=reference)
-    known = estimate_prior(positive, new, reference=reference, train_prior=0.3)
-    assert known.low <= 0.6 <= known.high
-    assert known.high - known.low < free.high - free.low
-
-
 def test_a_callable_gets_the_tails_and_gives_its_name(sample):
     def share_above_two(tails):
         return float(tails.survival[np.searchsorted(tails.levels, 2.0)])
@@ -130,12 +122,6 @@ def test_values_are_clipped_into_their_limits(sample, value):
     prior = estimate_prior(sample[0], sample[2], method=lambda _: value)
     assert prior.value == (prior.low if value == 0 else prior.high)
     assert 0.5 < prior.low < prior.high < 0.7
-
-
-@pytest.mark.parametrize("wrong", [1.5, -0.1, np.nan, None])
-def test_a_callable_that_returns_no_prior_is_refused(sample, wrong):
-    with pytest.raises(PriorError, match="the value of method must"):
-        estimate_prior(sample[0], sample[2], method=lambda _: wrong)
 
 
 # -- laws of every method ----------------------------------------------------------------
@@ -208,62 +194,43 @@ def test_priors_and_limits_are_legal_whatever_is_counted(method, samples, level,
 # -- what is refused ---------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("method", ["blended", "efficient"])
-def test_methods_of_two_samples_need_the_reference(sample, method):
-    tails = ScoreTails(sample[0]).update(sample[2])
-    with pytest.raises(ParameterError, match=f"reference must be given for method='{method}'"):
-        tails.estimate(method, train_prior=0.3)
-
-
-@pytest.mark.parametrize("method", ["median", "", None, 3])
-def test_unknown_methods_are_refused_with_the_known_ones(sample, method):
-    with pytest.raises(ParameterError, match=r"method must be one of 'auto', 'adaptive'.*'efficient', got"):
-        estimate_prior(sample[0], sample[2], method=method)
-
-
-@pytest.mark.parametrize("level", [0, 1, 95, np.nan, "high"])
-def test_unlikely_levels_are_refused(sample, level):
-    with pytest.raises(ParameterError, match="level must"):
-        estimate_prior(sample[0], sample[2], level=level)
-
-
-def test_a_reference_over_other_positives_is_refused(sample):
-    other = ScoreTails(sample[0] + 1).update(sample[1])
-    with pytest.raises(DataError, match="reference must count over the same positive scores"):
-        estimate_prior(sample[0], sample[2], reference=other)
-
-
-@pytest.mark.parametrize("other", [[0.1, 0.2], 0.3, "tails"])
-def test_a_reference_that_is_no_tails_is_refused(sample, other):
-    with pytest.raises(DataTypeError, match=r"reference must be ScoreTails .*: make it with ScoreTails"):
-        estimate_prior(sample[0], sample[2], reference=other)
-
-
-@pytest.mark.parametrize("method", ["auto", *PROPORTIONS, lambda tails: 0.5])
-def test_a_training_prior_without_its_sample_is_refused(sample, method):
-    with pytest.raises(ParameterError, match="train_prior must be left out without reference"):
+@pytest.mark.parametrize("method", [*METHODS, lambda tails: 0.5])
+def test_a_training_prior_needs_its_sample(sample, method):
+    words = "train_prior must be left out without reference"
+    if method in ("blended", "efficient"):
+        words = f"reference must be given for method='{method}'"
+    with pytest.raises(ParameterError, match=words):
         estimate_prior(sample[0], sample[2], method=method, train_prior=0.3)
 
 
-def test_a_prior_that_is_not_identified_is_told_once():
-    scores = np.random.default_rng(0).normal(size=(3, 300))  # positives that look like all rows
-    reference = ScoreTails(scores[0] + 0.3).update(scores[1])
-    with pytest.warns(SeparationWarning) as caught:
-        estimate_prior(scores[0] + 0.3, scores[2], reference=reference)
-    assert len(caught) == 1
+REFUSED = [
+    (ParameterError, r"method must be one of 'auto', 'adaptive'.*, got", "method", ["median", "", None, 3]),
+    (PriorError, "the value of method must", "method", [lambda _: 1.5, lambda _: np.nan, lambda _: None]),
+    (ParameterError, "level must", "level", [0, 1, 95, np.nan, "high"]),
+    (PriorError, "^train_prior must", "train_prior", [1.2, "half", True]),
+    (
+        DataTypeError,
+        r"reference must be ScoreTails .*: make it with",
+        "reference",
+        [[0.1, 0.2], 0.3, "tails"],
+    ),
+    (DataError, "must count over the same positive scores", "reference", [ScoreTails([9.0]).update([0.0])]),
+]
 
 
-def test_an_empty_reference_is_refused(sample, reference):
+@pytest.mark.parametrize(
+    ("name", "wrong", "error", "words"),
+    [(name, wrong, error, words) for error, words, name, values in REFUSED for wrong in values],
+)
+def test_options_that_mean_nothing_are_refused(sample, reference, name, wrong, error, words):
+    with pytest.raises(error, match=words):
+        estimate_prior(sample[0], sample[2], **{"reference": reference, name: wrong})
+
+
+@pytest.mark.parametrize("train_prior", [None, 0.3])
+def test_an_empty_reference_is_refused(sample, reference, train_prior):
     with pytest.raises(DataError, match="empty"):
-        estimate_prior(sample[0], sample[2], reference=reference.empty())
-    with pytest.raises(DataError, match="empty"):
-        estimate_prior(sample[0], sample[2], reference=reference.empty(), train_prior=0.3)
-
-
-@pytest.mark.parametrize("wrong", [1.2, "half", True])
-def test_training_priors_are_checked(sample, reference, wrong):
-    with pytest.raises(PriorError, match=r"^train_prior must"):
-        estimate_prior(sample[0], sample[2], reference=reference, train_prior=wrong)
+        estimate_prior(sample[0], sample[2], reference=reference.empty(), train_prior=train_prior)
 
 
 @pytest.mark.parametrize(
@@ -284,25 +251,18 @@ def test_errors_name_the_scores_that_are_wrong(positive, unlabeled, error, messa
 
 
 @pytest.mark.parametrize("method", ["auto", "efficient"])
-def test_weak_scores_are_warned_of(method):
+def test_weak_scores_are_warned_of_once_and_identify_a_prior_with_a_known_training_prior(method):
     rng = np.random.default_rng(2)
     positive = rng.normal(0.5, 1, 500)
     reference = ScoreTails(positive).update(scores(rng, 2000, 0.3, 0.5))
-    with pytest.warns(SeparationWarning, match="not identified"):
-        prior = estimate_prior(positive, scores(rng, 2000, 0.6, 0.5), method=method, reference=reference)
-    assert not prior.identified
-
-
-@pytest.mark.parametrize("method", ["auto", "efficient"])
-def test_known_training_priors_identify_the_prior_of_weak_scores(method):
-    rng = np.random.default_rng(2)
-    positive = rng.normal(0.5, 1, 500)
-    reference = ScoreTails(positive).update(scores(rng, 2000, 0.3, 0.5))
+    later = scores(rng, 2000, 0.6, 0.5)
+    with pytest.warns(SeparationWarning, match="not identified") as caught:
+        assert not estimate_prior(positive, later, method=method, reference=reference).identified
+    assert len(caught) == 1
     for known in (0.3, PriorEstimate(0.3, 0.25, 0.35, 0.95, "audit")):
-        prior = estimate_prior(
-            positive, scores(rng, 2000, 0.6, 0.5), method=method, reference=reference, train_prior=known
-        )
-        assert prior.identified
+        assert estimate_prior(
+            positive, later, method=method, reference=reference, train_prior=known
+        ).identified
 
 
 def test_adapted_priors_are_as_identified_as_the_training_prior(sample, reference):
@@ -351,30 +311,27 @@ def test_limits_in_order_make_an_estimate(numbers, level):
     assert str(prior) == f"{value:.3f} [{low:.3f}, {high:.3f}] at {level:.0%}"
 
 
+DISORDER = [
+    (0.5, 0.6, 0.7),
+    (0.5, 0.3, 0.4),
+    (-0.1, -0.2, 0.5),
+    (1.1, 0.5, 1.2),
+    (0.5, np.nan, 1),
+    (np.nan, 0, 1),
+]
+
+
 @pytest.mark.parametrize(
-    ("value", "low", "high"),
-    [(0.5, 0.6, 0.7), (0.5, 0.3, 0.4), (-0.1, -0.2, 0.5), (1.1, 0.5, 1.2), (0.5, np.nan, 1), (np.nan, 0, 1)],
+    ("fields", "words"),
+    [
+        *(((*limits, 0.95, "paper"), "0 <= low <= value <= high <= 1") for limits in DISORDER),
+        *(((0.5, 0.4, 0.6, level, "paper"), "level must lie strictly") for level in (0, 1, -1, 95, np.nan)),
+        *(((0.5, 0.4, 0.6, 0.95, "auto", wrong), "identified") for wrong in (1, None, "yes", np.True_)),
+    ],
 )
-def test_limits_out_of_order_are_refused(value, low, high):
-    with pytest.raises(PriorError, match="0 <= low <= value <= high <= 1"):
-        PriorEstimate(value, low, high, 0.95, "paper")
-
-
-@pytest.mark.parametrize("level", [0, 1, -1, 95, np.nan])
-def test_levels_lie_strictly_inside(level):
-    with pytest.raises(PriorError, match="level must lie strictly between 0 and 1"):
-        PriorEstimate(0.5, 0.4, 0.6, level, "paper")
-
-
-@pytest.mark.parametrize("wrong", [1, None, "yes", np.True_])
-def test_identified_is_true_or_false_and_nothing_else(wrong):
-    with pytest.raises(PriorError, match="identified"):
-        PriorEstimate(0.5, 0.4, 0.6, 0.95, "auto", wrong)
-
-
-def test_priors_are_identified_by_default():
-    assert PriorEstimate(0.5, 0.4, 0.6, 0.95, "auto").identified
-    assert PriorEstimate.given(0.5).identified
+def test_fields_of_an_estimate_are_checked(fields, words):
+    with pytest.raises(PriorError, match=words):
+        PriorEstimate(*fields)
 
 
 def test_a_prior_that_is_not_identified_prints_its_upper_reading():

@@ -9,7 +9,6 @@ from drpu.priors.plateau import fit_plateau, normal_scores
 from drpu.priors.tails import ScoreTails, TailsRecord
 
 inner = st.floats(0.05, 0.95)
-grades = st.integers(-3, 3).map(float)
 SHIFTS = {"matching": matching, "efficient": efficient}
 
 

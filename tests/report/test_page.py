@@ -137,14 +137,6 @@ def test_few_positives_are_explained():
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_another_kind_of_shift_is_explained(classifier, data):
-    with pytest.warns(ShiftWarning):
-        page = render_report(classifier, 0.3 * data.test)
-    assert "Read with care" in page
-    assert "more than the prior has changed" in page
-
-
-@pytest.mark.usefixtures("undrawn")
 def test_columns_that_moved_are_named(data):
     X, y = data.X_y()
     clf = DRPUClassifier("classifier", random_state=0).fit(pd.DataFrame(X, columns=["<amount>", "km"]), y)

@@ -283,14 +283,6 @@ def test_labels_that_stay_as_trained_stay_so_at_other_costs(classifier, data):
         assert_same(ask.expect(known=0, cost=cost), june.at_cost(cost), EXACT)
 
 
-def test_amounts_are_a_cost(classifier, data):
-    costs = Costs(false_alarm=5, miss=200)
-    ask = Script.of(classifier, data.test, cost=costs)
-    june = classifier.adapt(data.test).at_cost(costs)
-    unit = 600 * (costs.false_alarm + costs.miss)
-    assert_allclose(unit * ask.expect(known=0)["figures"]["cost"][0], june.expected_bill(600).value)
-
-
 @pytest.fixture
 def tab(costly_page):
     return Script.of_page(costly_page)

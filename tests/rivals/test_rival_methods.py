@@ -130,6 +130,9 @@ def test_genpu_on_images_is_saved(model, shape, tmp_path):
     clf.fit_pu(rng.random((12, *shape)), rng.random((20, *shape)))
     save(clf, tmp_path / "images.drpu")
     rows, loaded = rng.random((9, *shape)), load(tmp_path / "images.drpu")
+    assert clf.generators_.sample(3, positive=True, seed=0).shape == (3, *shape)
+    with pytest.raises(DataError, match=r"rows of shape|features"):
+        clf.predict(rows[..., 1:])
     assert_array_equal(loaded.predict_proba(rows), clf.predict_proba(rows))
     assert_array_equal(
         loaded.at_prior(0.2, random_state=1).predict_proba(rows),
@@ -138,18 +141,6 @@ def test_genpu_on_images_is_saved(model, shape, tmp_path):
     other = clone(clf).fit_pu(rng.random((12, 2, 2)), rng.random((20, 2, 2)))
     with pytest.raises(DataError, match="the model must have 4 columns"):
         replace(other.record(), model=clf.model_)
-
-
-def test_genpu_generates_images_of_28_by_28():
-    rng = np.random.default_rng(0)
-    clf = GenPUClassifier(
-        "linear", steps=2, batch_size=4, n_generated=20, prior=0.5, scenario="case-control", random_state=0
-    )
-    clf.fit_pu(rng.random((12, 28, 28)), rng.random((20, 28, 28)))
-    assert clf.generators_.sample(3, positive=True, seed=0).shape == (3, 28, 28)
-    assert clf.predict(rng.random((4, 28, 28))).shape == (4,)
-    with pytest.raises(DataError, match="rows of shape"):
-        clf.predict(rng.random((4, 28, 27)))
 
 
 def test_puld_refuses_networks():
@@ -174,14 +165,6 @@ def test_elkan_noto_keeps_the_ranking_that_clipping_loses(toy):
 
 
 # -- models ----------------------------------------------------------------------------------------------
-
-
-def test_a_network_ratio_passes_its_options_on(toy):
-    clf = fitted(NNPUClassifier(NetworkRatio(hidden=(5,), epochs=3), scenario="case-control"), toy)
-    assert len(clf.model_.history["risk"]) == 3
-    assert clf.model_.widths == (5,)
-    with pytest.raises(ParameterError, match="alpha must be left at its default"):
-        fitted(NNPUClassifier(NetworkRatio(alpha=0.3), scenario="case-control"), toy)
 
 
 def test_networks_of_scores_and_of_ratios_have_the_same_defaults():

@@ -1,7 +1,6 @@
 """Laws of all other PU methods: validation, labels, priors, scenarios and probabilities."""
 
 import numpy as np
-import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
@@ -67,27 +66,16 @@ def test_a_missing_label_means_unlabeled(rival, toy):
 
 
 @rivals
-def test_frames_keep_their_columns_and_arrays_apart_agree(rival, toy):
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_frames_keep_their_columns_and_arrays_apart_agree(rival, toy, library):
+    frames = pytest.importorskip(library)
     X, y = toy.X_y()
-    frame = pd.DataFrame(X, columns=["a", "b"])
-    clf = clone(rival).set_params(random_state=0).fit(frame, y)
+    table, new = (frames.DataFrame({"a": rows[:, 0], "b": rows[:, 1]}) for rows in (X, toy.test))
+    clf = clone(rival).set_params(random_state=0).fit(table, frames.Series(y))
     assert clf.feature_names_in_.tolist() == ["a", "b"]
     apart = clone(rival).set_params(random_state=0).fit_pu(toy.positive, toy.unlabeled)
-    assert_allclose(
-        clf.decision_function(pd.DataFrame(toy.test, columns=["a", "b"])), apart.decision_function(toy.test)
-    )
-
-
-@rivals
-def test_polars_rows_and_labels_are_taken_like_arrays(rival, toy):
-    polars = pytest.importorskip("polars")
-    X, y = toy.X_y()
-    frame = polars.DataFrame({"a": X[:, 0], "b": X[:, 1]})
-    clf = clone(rival).set_params(random_state=0).fit(frame, polars.Series(y))
-    assert clf.feature_names_in_.tolist() == ["a", "b"]
-    new = polars.DataFrame({"a": toy.test[:, 0], "b": toy.test[:, 1]})
-    assert_allclose(clf.decision_function(new), fitted(rival, toy).decision_function(toy.test))
-    assert_array_equal(clf.predict(new.select(["b", "a"])), clf.predict(new))
+    assert_allclose(clf.decision_function(new), apart.decision_function(toy.test))
+    assert_array_equal(clf.predict(new[["b", "a"]]), clf.predict(new))
 
 
 @rivals

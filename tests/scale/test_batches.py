@@ -127,12 +127,17 @@ def test_no_rows_are_no_counts():
         PLAIN.adapt(nothing)
 
 
-def test_foreign_counts_are_refused():
+def test_foreign_counts_and_classifiers_are_refused():
     other = DRPUClassifier("kernel", random_state=1).fit_pu(DATA.positive[:150], DATA.unlabeled)
     with pytest.raises(DataError, match="not made by this classifier"):
         PLAIN.adapt(other.count(DATA.test))
     with pytest.raises(ParameterError, match="sample_weight must be None"):
         PLAIN.adapt(PLAIN.count(DATA.test), sample_weight=np.ones(len(DATA.test)))
+    rival = NNPUClassifier("linear", prior=0.4).fit_pu(DATA.positive, DATA.unlabeled)
+    with pytest.raises(ParameterError, match="NNPUClassifier"):
+        count_batches(rival, DATA.test)
+    with pytest.raises(DataError, match="no column 'b', the table has id, a, w"):
+        count_batches(NAMED, TABLE.drop(columns="b"))
 
 
 @pytest.mark.parametrize(
@@ -152,30 +157,14 @@ def test_data_that_cannot_be_counted_raise(source, options, error, message):
         count_batches(PLAIN, source, **options)
 
 
-def test_missing_columns_are_named():
-    with pytest.raises(DataError, match="no column 'b', the table has id, a, w"):
-        count_batches(NAMED, TABLE.drop(columns="b"))
-
-
-def test_damaged_files_are_named(tmp_path):
-    (tmp_path / "x.parquet").write_bytes(b"nothing")
-    with pytest.raises(DataError, match=r"x\.parquet cannot be read"):
-        count_batches(PLAIN, tmp_path / "x.parquet")
-
-
-def test_damage_within_a_file_is_named(tmp_path):
+@pytest.mark.parametrize("start", [0, 4])  # nothing can be read, or the footer is whole and the rows are not
+def test_damaged_files_are_named(tmp_path, start):
     path = folder_of(tmp_path / "rows", parts=1) / "0.parquet"
     content = bytearray(path.read_bytes())
-    content[4 : len(content) // 2] = bytes(len(content) // 2 - 4)  # the footer is whole, the rows are not
-    path.write_bytes(content)
+    content[start : len(content) // 2] = bytes(len(content) // 2 - start)
+    path.write_bytes(content if start else content[: len(content) // 2])
     with pytest.raises(DataError, match=r"0\.parquet cannot be read"):
         count_batches(NAMED, path)
-
-
-def test_only_adaptable_classifiers_count():
-    rival = NNPUClassifier("linear", prior=0.4).fit_pu(DATA.positive, DATA.unlabeled)
-    with pytest.raises(ParameterError, match="NNPUClassifier"):
-        count_batches(rival, DATA.test)
 
 
 def test_batches_move_a_progress_bar(monkeypatch):

@@ -24,12 +24,6 @@ def dask_frame():
     return frame.from_pandas(TABLE, npartitions=20)
 
 
-def test_dask_counts_partitions(dask_frame):
-    assert count_batches(NAMED, dask_frame) == NAMED.count(TABLE[["a", "b"]])
-    weighted = count_batches(NAMED, dask_frame, weight="w")
-    assert weighted == NAMED.count(TABLE[["a", "b"]], sample_weight=TABLE["w"])
-
-
 def test_dask_partitions_may_be_empty(dask_frame):
     few = dask_frame[dask_frame["id"] < 100]
     assert count_batches(NAMED, few) == NAMED.count(TABLE.iloc[:100][["a", "b"]])

@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 import pytest
-from cluster_checks import COLUMNS, assert_like_a_local_fit, assert_needs_no_cluster, make_rows
+from cluster_checks import COLUMNS, make_rows
 from numpy.testing import assert_allclose
 
 from drpu import DRPUClassifier, PriorMonitor, SparkBoosted, make_gaussian_pu
@@ -26,27 +26,6 @@ ROWS, _ = make_rows(4000)
 def frame(spark):
     # Sorted by label, as tables often are: most partitions then have one class.
     return spark.createDataFrame(ROWS.sort_values("label")).coalesce(3)
-
-
-@pytest.fixture(scope="module")
-def fitted(frame):
-    pytest.importorskip("xgboost")
-    model = SparkBoosted(n_rounds=30, key="id", n_workers=2)
-    clf = DRPUClassifier(model, holdout=0.2, random_state=0)
-    return clf.fit(frame, y="label")
-
-
-@pytest.mark.slow  # test_fit_mixed has a fit on Spark
-def test_a_cluster_learns_what_one_machine_learns(fitted):
-    # The standard error of an AUC near 0.95 on 4000 rows is 0.004; the two share the rows.
-    # Both estimate the prior from 160 held-out positives or more: standard errors near 0.05.
-    assert fitted.scenario_ == "single-sample"
-    assert_like_a_local_fit(fitted, ROWS, auc=0.012, prior=0.15)
-
-
-@pytest.mark.slow
-def test_the_fitted_classifier_needs_no_cluster(fitted, tmp_path):
-    assert_needs_no_cluster(fitted, ROWS, tmp_path)
 
 
 def test_frames_and_roles_are_checked(frame):

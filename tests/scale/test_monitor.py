@@ -31,16 +31,11 @@ def test_a_window_holds_the_latest_rows():
     assert reading.prior == PLAIN.adapt(np.concatenate(parts[-3:])).prior_
 
 
-def test_whole_batches_leave_once_the_others_are_enough():
-    monitor = PriorMonitor(PLAIN, window=500)
-    assert [monitor.update(part).n for part in batches(0.3, 4)] == [300, 600, 600, 600]
-
-
-def test_without_a_window_everything_counts():
-    monitor, parts = PriorMonitor(PLAIN), list(batches(0.3, 4))
-    for part in parts:
-        monitor.update(part)
-    assert monitor.tails == PLAIN.count(np.concatenate(parts))
+@pytest.mark.parametrize(("window", "numbers"), [(None, [300, 600, 900, 1200]), (500, [300, 600, 600, 600])])
+def test_whole_batches_leave_once_the_others_are_enough(window, numbers):
+    monitor, parts = PriorMonitor(PLAIN, window=window), list(batches(0.3, 4))
+    assert [monitor.update(part).n for part in parts] == numbers
+    assert monitor.tails == PLAIN.count(np.concatenate(parts if window is None else parts[2:]))
 
 
 def test_a_monitor_follows_the_prior():
@@ -68,15 +63,10 @@ def test_readings_have_names_and_numbers():
     assert "nothing read yet" in repr(PriorMonitor(PLAIN))
 
 
-def test_counts_and_rows_are_the_same_to_it():
-    by_rows, by_counts = PriorMonitor(PLAIN), PriorMonitor(PLAIN)
-    assert by_rows.update(DATA.test).prior == by_counts.update(PLAIN.count(DATA.test)).prior
-
-
-def test_counts_given_to_it_stay_as_they_are():
-    tails, monitor = PLAIN.count(DATA.test), PriorMonitor(PLAIN)
-    monitor.update(tails)
-    monitor.update(DATA.test)
+def test_counts_and_rows_are_the_same_to_it_and_counts_stay_as_they_are():
+    tails, by_rows, by_counts = PLAIN.count(DATA.test), PriorMonitor(PLAIN), PriorMonitor(PLAIN)
+    assert by_rows.update(DATA.test).prior == by_counts.update(tails).prior
+    by_counts.update(DATA.test)
     assert tails == PLAIN.count(DATA.test)
 
 

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 from tables_data import CONTAINERS, IDENTIFIERS, KINDS, N, claims
@@ -19,7 +19,6 @@ from drpu.exceptions import (
     ArtifactError,
     DataError,
     DataTypeError,
-    ExtraColumnsWarning,
     IdColumnWarning,
     UnseenLevelsWarning,
 )
@@ -83,30 +82,6 @@ def test_a_table_means_the_same_in_every_library(encoder, container):
     assert_array_equal(
         encoder.transform(read_frame(container(claims(60, 1)))), own.transform(read_frame(claims(60, 1)))
     )
-
-
-@settings(max_examples=20)
-@given(order=st.permutations(list(claims().columns)))
-def test_columns_may_come_in_any_order(encoder, order):
-    frame = claims(30, 3)
-    assert_array_equal(encoder.transform(read_frame(frame[order])), encoder.transform(read_frame(frame)))
-
-
-def test_extra_columns_are_ignored_with_one_warning(encoder):
-    frame = claims(30, 4)
-    with pytest.warns(ExtraColumnsWarning, match="'colour', 'size'") as caught:
-        rows = encoder.transform(read_frame(frame.assign(colour="red", size=1)))
-    assert len(caught) == 1
-    assert_array_equal(rows, encoder.transform(read_frame(frame)))
-
-
-def test_missing_columns_are_named_and_an_identifier_may_be_absent(encoder):
-    frame = claims(30, 5)
-    assert_array_equal(
-        encoder.transform(read_frame(frame.drop(columns="claim"))), encoder.transform(read_frame(frame))
-    )
-    with pytest.raises(DataError, match=r"'amount'.*did you mean 'Amount'"):
-        encoder.transform(read_frame(frame.rename(columns={"amount": "Amount"})))
 
 
 def test_rare_and_unseen_levels_share_a_code():

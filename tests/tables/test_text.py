@@ -13,7 +13,6 @@ from sklearn.metrics import roc_auc_score
 
 from codec_laws import check_kept
 from drpu._codec import encode
-from drpu.exceptions import ArtifactError
 from drpu.tables.encoder import TableEncoder, fixed_cells
 from drpu.tables.frames import read_frame
 from drpu.tables.summaries import TableSummary
@@ -124,11 +123,6 @@ def test_words_of_fewer_than_five_texts_are_not_kept():
     )
     plans = [TableEncoder.fit([read_frame(f)])[0].columns[0] for f in (frame, secret)]
     assert_array_equal(plans[0].words, plans[1].words)
-
-
-def test_a_graph_cannot_hold_a_text(encoder):
-    with pytest.raises(ArtifactError, match=r"'note' is free text.*leave the column out"):
-        encoder.columns[0].onnx(None, "X.note")
 
 
 def test_contributions_of_directions_are_added_up(encoder):
