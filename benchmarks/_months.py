@@ -39,21 +39,22 @@ stays readable when modules move. Arrays of the period that is read, one value a
 
 Arrays of training: ``train_y``, ``train_label``, ``train_rows``, ``levels``, ``positive_counts``, ``counts``
 (held-out positives and unlabeled training rows in the cells of :class:`drpu.ScoreTails`), ``new_counts``
-(rows of the period, one count a fold model).
+(rows of the period, one count a fold model). Columns, unless rows are sparse: ``train_x`` and ``x`` (encoded
+rows of training and of the period), and for each column k of levels or indicators ``edges_k`` or ``codes_k``
+and ``held_out_k`` (:class:`drpu.tables.values.Cells`).
 
 ``Cell.facts`` (JSON): ``table``, ``protocol``, ``rate``, ``seed``, ``period``, ``earlier`` (number of periods
 before it in the file), ``train_periods``, ``train_prior``, ``prior`` (true shares of positives in training
-and in the period), ``labelled_fraction``, ``copies``, ``label_offsets``, and twice, as ``estimated`` and as
-``given`` (the true training prior given), ``moved`` (columns that moved: name, p_value, misfit).
+and in the period), ``labelled_fraction``, ``copies``, ``label_offsets``, ``columns`` (names of the encoded
+columns).
 
-Nothing that depends on rules for priors is kept, except for the columns that moved:
-:meth:`Cell.classifier` makes a classifier of the kept scores, whose priors, calibration and
-adaptations are computed by the library when figures are made.
+Nothing that depends on rules for priors or on tests is kept: :meth:`Cell.classifier` makes a classifier of
+the kept scores and columns, whose priors, calibration, tests and adaptations are computed by the library
+when figures are made.
 """
 
 from __future__ import annotations
 
-import copy
 import json
 import os
 import time
@@ -75,15 +76,13 @@ from drpu.classifier.fitting import training_prior
 from drpu.classifier.reading import read_rows
 from drpu.models.crossfit import Folds
 from drpu.models.learner import Function
-from drpu.periods import read
-from drpu.periods.read import matched_prior
-from drpu.periods.shift_tests import ColumnShift
-from drpu.priors.estimate import PriorEstimate
 from drpu.state.fitted import FittedRatio, label_offsets
 from drpu.state.history import LabelCount
 from drpu.state.labels import Labels
 from drpu.state.population import Population, TrainingColumns
 from drpu.state.rows import Batch
+from drpu.tables.encoder import fixed_cells
+from drpu.tables.values import Cells, count_columns, profile_columns
 
 PROTOCOLS = ("next", "far", "history")
 RATES = (0.1, 0.3, 0.6)
@@ -139,11 +138,17 @@ class Cell:
 
     @cached_property
     def rows(self) -> Batch:
-        """The rows of the period, which only have scores."""
-        scores, tails = self["score"], self._tails.empty(copies=self.facts["copies"])
+        """The rows of the period, which only have scores and counts of their columns."""
+        scores = self["score"]
         if self._whole:
             scores = np.column_stack([self["fold_score"], scores])
-        return Batch(np.zeros((len(scores), 1)), scores, tails.add_counts(self["new_counts"]))
+        columns = None
+        if "x" in self.arrays:
+            cells = [profile.cells for profile in self._columns.profiles]
+            columns = count_columns(cells, self["x"])
+        tails = self._tails.empty(copies=self.facts["copies"])
+        tails.add_counts(self["new_counts"], columns=columns)
+        return Batch(np.zeros((len(scores), 1)), scores, tails)
 
     def classifier(self, kind: str) -> DRPUClassifier:
         """The classifier of the cell, with the training prior estimated or given."""
@@ -158,24 +163,41 @@ class Cell:
 
     def _fitted(self, kind: str) -> DRPUClassifier:
         prior = "auto" if kind == "estimated" else self.facts["train_prior"]
-        clf = DRPUClassifier(scenario="single-sample", prior=prior)
-        clf.n_features_in_, clf.table_ = 1, None
-        folds = Folds((NoRows(),) * self.facts["copies"], NoRows() if self._whole else None)
         share = self.facts["labelled_fraction"]
-        rng = np.random.RandomState(0)
-        train_prior = training_prior(prior, self._tails, share, None, rng)
-        population = Population(share, label_count=self.label_counts[1])
-        moved = tuple(ColumnShift(**column) for column in self.facts[kind]["moved"])
+        clf = DRPUClassifier(scenario="single-sample" if share else "case-control", prior=prior)
+        clf.n_features_in_ = 1
+        clf.table_ = None
+        folds = Folds((NoRows(),) * self.facts["copies"], NoRows() if self._whole else None)
+        train_prior = training_prior(prior, self._tails, share, None, np.random.RandomState(0))
+        population = Population(share, label_count=self.label_counts[1] if share else None)
         fitted = FittedRatio(
             model=folds,
             calibration=clf._calibrated(folds, self._tails, train_prior, population),
             tails=self._tails,
             prior=train_prior,
             population=population,
-            columns=KeptColumns(1, None, None, moved=moved),
+            columns=self._columns,
             labels=Labels.of(np.array([0, 1])),
         )
         return clf._keep(fitted)
+
+    @cached_property
+    def _columns(self) -> TrainingColumns:
+        if "train_x" not in self.arrays:
+            return TrainingColumns(1, None, None)
+        rows = self["train_x"]
+        labelled = self["train_label"] == 1
+        cells = [self._fixed_cells(k) for k in range(rows.shape[1])]
+        profiles = profile_columns(rows[labelled], rows[~labelled], self.facts["columns"], cells)
+        return TrainingColumns(rows.shape[1], None, None, profiles=profiles)
+
+    def _fixed_cells(self, k: int) -> Cells | None:
+        """The cells of a column of levels or indicators; None for numbers."""
+        if f"codes_{k}" in self.arrays:
+            return Cells(np.empty(0), self[f"codes_{k}"], held_out=self[f"held_out_{k}"])
+        if f"edges_{k}" in self.arrays:
+            return Cells(self[f"edges_{k}"])
+        return None
 
     @property
     def _whole(self) -> bool:
@@ -197,22 +219,6 @@ class NoRows(Function):
     def _score(self, X: Any) -> Any:
         raise TypeError("only the scores of these rows are kept: the rows cannot be scored again.")
 
-
-@dataclass(frozen=True)
-class KeptColumns(TrainingColumns):
-    """Columns without profiles, of which it is kept which ones had moved."""
-
-    moved: tuple[ColumnShift, ...] = ()
-
-
-def _columns_moved(fitted: FittedRatio, *counts_and_prior: Any, **options: Any) -> tuple[ColumnShift, ...]:
-    if isinstance(fitted.columns, KeptColumns):
-        return fitted.columns.moved
-    return _computed_columns(fitted, *counts_and_prior, **options)
-
-
-_computed_columns = read.columns_moved
-setattr(read, "columns_moved", _columns_moved)  # noqa: B010  kept cells have no profiles of columns
 
 # -- protocols -------------------------------------------------------------------------------------
 
@@ -281,13 +287,6 @@ def fit(frame: pd.DataFrame, label: np.ndarray, seed: int = 0, **parameters: Any
     return clf.fit(frame, label)
 
 
-def with_prior(clf: DRPUClassifier, prior: float) -> DRPUClassifier:
-    """The classifier that a fit with ``prior=`` would give, without the fit."""
-    given = copy.copy(clf)
-    given.prior = prior
-    return given._keep(clf.fitted_.at_train_prior(PriorEstimate.given(prior)))
-
-
 def measure(
     name: str, table: pd.DataFrame, split: Split, rate: float, seed: int, clf: DRPUClassifier | None = None
 ) -> tuple[Cell, DRPUClassifier]:
@@ -335,17 +334,24 @@ def cell_of(facts: dict[str, Any], clf: DRPUClassifier, old: Rows, new: Rows) ->
         "labelled_fraction": clf.fitted_.population.labelled_fraction,
         "copies": seen.copies,
         "label_offsets": label_offsets(clf.fitted_).tolist(),
-        "estimated": {"moved": moved_columns(clf, seen)},
-        "given": {"moved": moved_columns(with_prior(clf, truth), seen)},
     }
+    encoded = read_rows(clf, old.X)
+    if clf.fitted_.columns.profiles:
+        arrays |= {"train_x": encoded, "x": checked} | _kept_cells(clf, encoded.shape[1])
+        facts["columns"] = [profile.name for profile in clf.fitted_.columns.profiles]
     return Cell(facts, arrays)
 
 
-def moved_columns(clf: DRPUClassifier, seen: ScoreTails) -> list[dict[str, Any]]:
-    """The columns that moved more than the prior of the rows explains."""
-    prior = matched_prior(clf.fitted_, clf.reference_, seen)
-    found = read.columns_moved(clf.fitted_, clf.reference_, seen, prior)
-    return [{"name": column.name, "p_value": column.p_value, "misfit": column.misfit} for column in found]
+def _kept_cells(clf: DRPUClassifier, columns: int) -> dict[str, np.ndarray]:
+    """Arrays of the cells of columns of levels and indicators."""
+    arrays: dict[str, np.ndarray] = {}
+    for k, cells in enumerate(fixed_cells(clf.table_, columns)):
+        if cells is not None and cells.codes is not None:
+            arrays[f"codes_{k}"] = cells.codes
+            arrays[f"held_out_{k}"] = cells.codes if cells.held_out is None else cells.held_out
+        elif cells is not None:
+            arrays[f"edges_{k}"] = cells.edges
+    return arrays
 
 
 def resampled(table: Table, protocol: str, seed: int, rate: float) -> Iterator[Cell]:

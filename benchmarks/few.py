@@ -22,26 +22,18 @@ import time
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 from sklearn import datasets
 
-from benchmarks._months import Cell, NoRows, Rows, cell_of, read_cell, write_cell
+from benchmarks._months import Cell, Rows, cell_of, read_cell, write_cell
 from benchmarks._results import command_line, write_results
 from benchmarks._tables import Table, generator, read_tables
 from drpu import DRPUClassifier
-from drpu.classifier.fitting import training_prior
-from drpu.models.crossfit import Folds
 from drpu.periods.read import matched_prior
 from drpu.periods.shift_tests import moved_columns
-from drpu.state.fitted import FittedRatio
-from drpu.state.labels import Labels
-from drpu.state.population import Population, TrainingColumns
-from drpu.state.rows import Batch
 from drpu.tables import values
 from drpu.tables.values import count_columns, profile_columns
 
@@ -149,55 +141,6 @@ def small_tables() -> Iterator[Table]:
 # -- cells -----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class FewCell(Cell):
-    """A cell that keeps its rows, so that columns are tested as the library tests them now."""
-
-    @cached_property
-    def rows(self) -> Batch:
-        """The later rows, whose columns are counted, too."""
-        scores = self["score"]
-        if self._whole:
-            scores = np.column_stack([self["fold_score"], scores])
-        columns = None
-        if "x" in self.arrays:
-            cells = [profile.cells for profile in self._columns.profiles]
-            columns = count_columns(cells, self["x"].astype(np.float64))
-        tails = self._tails.empty(copies=self.facts["copies"])
-        tails.add_counts(self["new_counts"], columns=columns)
-        return Batch(np.zeros((len(scores), 1)), scores, tails)
-
-    def _fitted(self, kind: str) -> DRPUClassifier:
-        prior = "auto" if kind == "estimated" else self.facts["train_prior"]
-        share = self.facts["labelled_fraction"]
-        clf = DRPUClassifier(scenario="single-sample" if share else "case-control", prior=prior)
-        clf.n_features_in_ = 1
-        clf.table_ = None
-        folds = Folds((NoRows(),) * self.facts["copies"], NoRows() if self._whole else None)
-        train_prior = training_prior(prior, self._tails, share, None, np.random.RandomState(0))
-        population = Population(share, label_count=self.label_counts[1] if share else None)
-        fitted = FittedRatio(
-            model=folds,
-            calibration=clf._calibrated(folds, self._tails, train_prior, population),
-            tails=self._tails,
-            prior=train_prior,
-            population=population,
-            columns=self._columns,
-            labels=Labels.of(np.array([0, 1])),
-        )
-        return clf._keep(fitted)
-
-    @cached_property
-    def _columns(self) -> TrainingColumns:
-        if "train_x" not in self.arrays:
-            return TrainingColumns(1, None, None)
-        rows = self["train_x"].astype(np.float64)
-        labelled = self["train_label"] == 1
-        names = [f"column {k}" for k in range(rows.shape[1])]
-        profiles = profile_columns(rows[labelled], rows[~labelled], names)
-        return TrainingColumns(rows.shape[1], None, None, profiles=profiles)
-
-
 def samples(data: Path, names: Sequence[str] | None) -> Iterator[tuple[Row, Sample]]:
     """All samples with their facts."""
     for table in read_tables(data, list(names) if names else None):
@@ -236,11 +179,7 @@ def write_missing(data: Path, folder: Path, names: Sequence[str] | None = None) 
             warnings.simplefilter("ignore")
             clf.fit(sample.train.X, sample.train.label)
             for kind, path in paths.items():
-                cell = cell_of({**facts, "kind": kind}, clf, sample.train, sample.later[kind])
-                if not sparse.issparse(sample.train.X):
-                    cell.arrays["train_x"] = sample.train.X
-                    cell.arrays["x"] = sample.later[kind].X
-                write_cell(path, cell)
+                write_cell(path, cell_of({**facts, "kind": kind}, clf, sample.train, sample.later[kind]))
         print(path.name, f"{time.perf_counter() - start:.1f} s", flush=True)
 
 
@@ -248,20 +187,15 @@ def _path(folder: Path, facts: Row, kind: str) -> Path:
     return folder / f"{facts['protocol']}_{facts['table']}_{facts['positives']}_{facts['seed']}_{kind}.npz"
 
 
-def read_few(folder: Path) -> list[FewCell]:
+def read_few(folder: Path) -> list[Cell]:
     """All cells of the cache."""
-    cells = []
-    for path in sorted(folder.glob("*.npz")):
-        if not path.name.startswith("."):
-            cell = read_cell(path)
-            cells.append(FewCell(cell.facts, cell.arrays))
-    return cells
+    return [read_cell(path) for path in sorted(folder.glob("*.npz")) if not path.name.startswith(".")]
 
 
 # -- figures ---------------------------------------------------------------------------------------
 
 
-def figures(cell: FewCell) -> Row:
+def figures(cell: Cell) -> Row:
     """Figures of one cell: what the tests say, errors of the prior, and accuracies."""
     truth = cell["y"] == 1
     row: Row = dict(cell.facts)
@@ -313,7 +247,7 @@ MARGINS = (0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3)
 MOVED = 0.75  # a real move of one column, in deviations, which must be found
 
 
-def called(cell: FewCell, moved: float = 0.0) -> bool:
+def called(cell: Cell, moved: float = 0.0) -> bool:
     """Whether a column of the later rows is called moved, after the first one was moved."""
     rows = cell["train_x"].astype(np.float64)
     labelled = cell["train_label"] == 1
@@ -329,7 +263,7 @@ def called(cell: FewCell, moved: float = 0.0) -> bool:
     return bool(moved_columns(profiles, counts, classifier.fitted_.unlabeled_prior, prior))
 
 
-def choose(cells: Sequence[FewCell]) -> list[Row]:
+def choose(cells: Sequence[Cell]) -> list[Row]:
     """For each margin, how often self-standardised rows are called moved, and rows that did move."""
     lines = []
     usable = [cell for cell in cells if "x" in cell.arrays]

@@ -107,6 +107,15 @@ def test_what_was_not_rejected_weighs_as_much_as_the_evidence_for_it(prior, p_va
     assert weight_of(replace(rows, explained=-0.01)) == 0
 
 
+def test_limits_are_those_of_both_hypotheses_if_the_prior_alone_is_unlikely_to_have_moved():
+    rows = evidence(shares(0.3), adapted=0.05, moved="prior", width=0.5)
+    rows = replace(rows, explained=0.1, detectable=0.2)
+    prior = decide(rows).prior
+    assert weight_of(rows) < 0.5
+    assert prior.low <= rows.adapted.low
+    assert prior.high >= rows.train.high
+
+
 @pytest.mark.parametrize(("seen", "more"), [(0.8, True), (0.0, False)])
 def test_the_past_and_labels_that_arrive_say_what_moved(seen, more):
     rows = replace(evidence(shares(0.5), moved="prior", width=0.2), rows=500.0)

@@ -83,7 +83,7 @@ class Pooled:
     spread: float = 0.5
     spread_weight: float = 3.0  # number of past periods with the weight of the pooled spread
     doubt: float = 1.0
-    unseen: float = 1.1
+    unseen: float = 1.3
     rate_drift: float = 0.05
 
 
@@ -433,17 +433,21 @@ class Evidence:
     def averaged(self, weight: float, steady: MoveReading) -> PriorEstimate:
         """The mean over both hypotheses, of which "only the prior moved" has this weight.
 
-        It counts as identified if that hypothesis has at least half of the weight.
+        It counts as identified if that hypothesis has at least half of the weight. Otherwise the
+        limits are those of both hypotheses.
         """
         adapted = self.adapted
         if weight == 1:
             return adapted
         steady_value = moved_prior(self.train.value, steady.move)
         value = weight * adapted.value + (1 - weight) * steady_value
+        if weight < 0.5:
+            low, high = _limits(self, steady, supported=False)
+            low = min(low, value)
+            high = max(high, value)
+            return replace(adapted, value=value, low=low, high=high, identified=False, upper=None)
         low = min(adapted.low, value)
         high = max(adapted.high, value)
-        if weight < 0.5:
-            return replace(adapted, value=value, low=low, high=high, identified=False, upper=None)
         return replace(adapted, value=value, low=low, high=high)
 
     @property

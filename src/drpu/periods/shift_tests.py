@@ -491,11 +491,11 @@ def _small_moves(profile: ColumnProfile, start: IntArray) -> SmallMoves | None:
         from_middle = 2 * (edges - edges[0]) / (edges[-1] - edges[0]) - 1
     shifted, stretched = np.meshgrid(PARTS, PARTS)
     parts = np.clip(shifted.reshape(-1, 1) + stretched.reshape(-1, 1) * from_middle, -1.0, 1.0)
-    nearest = np.abs(parts[:, :, None] - PARTS).argmin(axis=2)
-    crossing = np.zeros((2, len(nearest), len(start) - 1))
-    crossing[0, :, : len(limit)] = profile.unlabeled_near[nearest, limit] / profile.unlabeled.sum()
-    crossing[1, :, : len(limit)] = profile.positive_near[nearest, limit] / profile.positive.sum()
-    return SmallMoves(*crossing)
+    crossing = np.zeros((2, len(parts), len(start) - 1))
+    for k, place in enumerate(limit):
+        crossing[0, :, k] = np.interp(parts[:, k], PARTS, profile.unlabeled_near[:, place])
+        crossing[1, :, k] = np.interp(parts[:, k], PARTS, profile.positive_near[:, place])
+    return SmallMoves(crossing[0] / profile.unlabeled.sum(), crossing[1] / profile.positive.sum())
 
 
 def _rare_fit(profile: ColumnProfile, new_counts: FloatArray) -> _ColumnFit | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import hashlib
+import itertools
 import math
 import re
 import sys
@@ -369,9 +370,14 @@ RARE = 1  # cell of the rare and the unseen levels of a category
 FEW = 2  # cell of its levels with few rows
 DEVIATIONS = 1.93  # distance of the outer quantiles of normal values, in standard deviations
 MARGIN = 0.2  # a move of a column by less than so many deviations is none; see benchmarks.few
+LEAST_DISTANCE = 0.05  # values that differ by less than so many deviations are not told apart
+# A few very large values make the deviation large. It counts as at most so many times the spread of
+# the quantiles: for the margin, and for the least distance.
+LONG_TAILS = 2.0
+LONGEST_TAILS = 10.0
 MIDDLE = 0.4871  # not one half: the middle of evenly spaced values may be the value of a row
-PARTS = np.linspace(-1, 1, 9)  # parts of the margin by which limits are moved
-CONSTANT = 0.9  # the same for a column with one value, as a share of it
+PARTS = np.array([-1, -0.5, -0.25, -0.1, 0, 0.1, 0.25, 0.5, 1])  # of the margin: moves of limits
+CONSTANT = 0.9  # the same for a column with one value, as a share of it, or of 1 if that is larger
 # A limit between ranges is the mean of so many neighbouring values, so that no row decides it. The
 # mean of an odd number of evenly spaced values would be one of them.
 NEIGHBOURS = 6
@@ -401,22 +407,35 @@ class Cells:
             raise DataError("the limits between the ranges of a column must ascend.")
 
     @classmethod
-    def between(cls, quantiles: Sequence[FloatArray]) -> Cells:
+    def between(cls, quantiles: Sequence[FloatArray], deviation: float | None = None) -> Cells:
         """Cells with limits about in the middle between neighbouring quantiles of a column.
 
         A limit on a value that many rows have would be crossed by all of them if the column
-        moved by a rounding error.
+        moved by a rounding error. Quantiles that are closer than :data:`LEAST_DISTANCE` times the
+        ``deviation`` of the column are one value: a move by less does not matter. Without it the
+        spread of the quantiles is used.
         """
         values = np.concatenate(list(quantiles))
         values = np.unique(values[np.isfinite(values)])
         if len(values) == 0:
             return cls(np.empty(0))
         if len(values) == 1:
-            distance = CONSTANT * max(abs(float(values[0])), 1e-12)
+            # nothing else is known of the scale: 1 is the distance of indicators and the
+            # deviation of standardised columns
+            distance = CONSTANT * max(abs(float(values[0])), 1.0)
             return cls(np.array([values[0] - distance, values[0] + distance]))
-        spread = (values[-1] - values[0]) / DEVIATIONS
-        middles = np.unique(values[:-1] + MIDDLE * np.diff(values))
-        return cls(middles, margin=float(MARGIN * spread))
+        spread = float(values[-1] - values[0]) / DEVIATIONS
+        if deviation is None:
+            deviation = spread
+        least = LEAST_DISTANCE * min(deviation, LONGEST_TAILS * spread)
+        limits = []
+        last_kept = values[0]
+        for value, following in itertools.pairwise(values):
+            if following - last_kept > least:
+                limits.append(value + MIDDLE * (following - value))
+                last_kept = following
+        margin = MARGIN * np.clip(deviation, spread, LONG_TAILS * spread)
+        return cls(np.unique(limits), margin=float(max(margin, least)))
 
     @property
     def n(self) -> int:
@@ -527,7 +546,7 @@ def profile_columns(
         column_cells = cells[k] if cells else None
         if column_cells is None:
             quantiles = [_quantiles(positive_values), _quantiles(unlabeled_values)]
-            column_cells = Cells.between(quantiles)
+            column_cells = Cells.between(quantiles, _deviation(unlabeled_values))
         of_training = column_cells.of_training
         positive_counts = of_training.count(positive_values)
         unlabeled_counts = of_training.count(unlabeled_values)
@@ -603,6 +622,14 @@ def _smooth_quantiles(values: FloatArray, shares: Sequence[float]) -> FloatArray
     ranks = first[:, None] + np.arange(NEIGHBOURS)
     sorted_at_ranks = np.partition(values, np.unique(ranks))
     return mean_of_neighbours(sorted_at_ranks[ranks])
+
+
+def _deviation(values: FloatArray) -> float | None:
+    """Standard deviation of the finite values; None if there is none."""
+    finite = values[np.isfinite(values)]
+    with np.errstate(over="ignore", invalid="ignore"):
+        deviation = float(finite.std()) if len(finite) > 0 else math.nan
+    return deviation if math.isfinite(deviation) else None
 
 
 def _thinned(rows: Any) -> Any:
