@@ -54,14 +54,14 @@ def test_a_change_of_the_prior_alone_moves_no_column(profiles, prior, found):
     assert alarms <= 6  # 40 tries at .05: 6 or fewer in 98 %
 
 
-@pytest.mark.parametrize("factor", [1e-4, 1e4, 1.5])  # all rows lie below or above those of training, or some
+@pytest.mark.parametrize("factor", [1e-4, 1e4, 2.0])  # all rows lie below or above those of training, or some
 def test_a_factor_on_an_amount_is_noticed_and_named(profiles, factor):
     rng = np.random.default_rng(8)
     shifts = shifts_of(profiles, sample(rng, 1500, 0.3, factor=factor), TRAIN, near(0.3))
     assert [shift.name for shift in shifts if shift.p_value < 0.001] == ["amount"]
     assert shifts[0].name == "amount"
-    if factor == 1.5:
-        assert 0.02 < shifts[0].misfit < 0.3  # without the small move that does not matter
+    if factor == 2.0:
+        assert 0.05 < shifts[0].misfit < 0.3  # without the small move that does not matter
 
 
 def test_more_missing_values_are_a_move(profiles):
