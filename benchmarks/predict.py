@@ -89,7 +89,7 @@ def explained(clf: DRPUClassifier, new: Any) -> dict[str, Any]:
     start = time.process_time()
     values = [shapley_values(member, few) for member in trees]
     shapley_us = 1e6 * (time.process_time() - start) / len(few) * len(clf.model_.label_functions)
-    parts = [member.trees.contributions(few, 1)[0] for member in trees]
+    parts = [member.trees.contributions(member.reached_leaves(few))[0] for member in trees]
     agreement = [np.corrcoef(a.ravel(), b.ravel())[0, 1] for a, b in zip(values, parts, strict=True)]
     return {"reasons_us": reasons_us, "shapley_us": shapley_us, "correlation": float(min(agreement))}
 

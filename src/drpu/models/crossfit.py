@@ -571,8 +571,8 @@ def with_score_error(folds: Folds, pair: SamplePair) -> Folds:
     """
     if len(folds.functions) == 1:
         return folds
-    positive = folds.fold_scores(_evenly(pair.positive.rows, _MOST_COMPARED[0]))
-    unlabeled = folds.fold_scores(_evenly(pair.unlabeled.rows, _MOST_COMPARED[1]))
+    positive = _scores_of_each(folds, _evenly(pair.positive.rows, _MOST_COMPARED[0]))
+    unlabeled = _scores_of_each(folds, _evenly(pair.unlabeled.rows, _MOST_COMPARED[1]))
     scores = np.concatenate([positive, unlabeled])
     high = scores.mean(axis=1) >= np.median(positive.mean(axis=1))
     squares = []
@@ -583,6 +583,11 @@ def with_score_error(folds: Folds, pair: SamplePair) -> Folds:
         increasing[order] = isotonic_regression(score[order]).x
         squares.append(float(((score - increasing)[high] ** 2).mean()))
     return replace(folds, score_error=math.sqrt(float(np.mean(squares))))
+
+
+def _scores_of_each(folds: Folds, rows: Rows) -> FloatArray:
+    """The scores of all fold functions, which are prepared for scoring since they were fitted."""
+    return np.column_stack([function.score(rows) for function in folds.functions])
 
 
 def _evenly(rows: Rows, most: int) -> Rows:

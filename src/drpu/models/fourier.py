@@ -13,6 +13,7 @@ from typing import Annotated, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from sklearn import config_context
 from sklearn.linear_model import LogisticRegression
 
 from drpu._arrays import FloatArray, IntArray, Rows
@@ -293,7 +294,8 @@ class FourierRatio(RatioLearner):
         linear = self.linear and shared.cosines.n_columns <= FOURIER.linear_columns
         features = shared.features(pair, linear=linear)
         regression = LogisticRegression(C=self.C, max_iter=200, tol=1e-3)
-        regression.fit(features, pair.flags(), sample_weight=pair.weights())
+        with config_context(assume_finite=True):  # cosines are
+            regression.fit(features, pair.flags(), sample_weight=pair.weights())
         coef = regression.coef_[0].astype(np.float64)
         return coef, float(regression.intercept_[0]) - pair.log_odds()
 
