@@ -11,8 +11,9 @@ from html import escape
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.exceptions import NotFittedError
+from sklearn.utils import Tags
 
 from drpu import audits, classifier, decisions, models, periods, priors
 from drpu._arrays import BoolArray, FloatArray, Rows
@@ -28,6 +29,7 @@ from drpu._checks import (
     check_real,
     check_weights,
 )
+from drpu._process import DefaultErrors
 from drpu._progress import inform, part, progress_bar
 from drpu._samples import n_rows, stack_rows
 from drpu.classifier.fitting import (
@@ -71,18 +73,27 @@ from drpu.priors.tails import ScoreTails
 from drpu.state.costs import Costs, check_cost
 from drpu.state.fitted import FittedRatio
 from drpu.state.history import Backtest, LabelCount
-from drpu.state.labels import Classes, Labels, read_labels, warn_of_guess, warn_of_more_positives
+from drpu.state.labels import (
+    Classes,
+    Labels,
+    check_same_rows,
+    labelled_flags,
+    read_labels,
+    warn_of_guess,
+    warn_of_more_positives,
+)
 from drpu.state.population import Columns, Population
-from drpu.state.record import PUClassifier, parameters_of
+from drpu.state.record import Record, parameters_of
 from drpu.state.reference import LogOddsMap, Reference
 from drpu.state.rows import Batch, RawRows, TrainingSet
+from drpu.tables.encoder import TableEncoder
 from drpu.tables.frames import collected, is_frame, warn_of_order
 
 if TYPE_CHECKING:  # modules that a fit does not need
     from drpu.audits.evaluation import Evaluation, FairnessTest
     from drpu.audits.labelling import Sensitivity
     from drpu.audits.plan import Audit, AuditPlan, GroupPlans
-    from drpu.classifier.pipelines import AdaptedRecord, DRPURecord
+    from drpu.classifier.records import AdaptedRecord, DRPURecord
     from drpu.decisions.budget import Budget
     from drpu.decisions.contributions import Reasons
     from drpu.decisions.performance import Performance
@@ -92,6 +103,65 @@ if TYPE_CHECKING:  # modules that a fit does not need
 
 IMPORTANCE_ROWS = 2000  # most training rows from which importances of columns are computed
 BACKTEST_SHARE = 0.8  # of the time of a fit with a backtest: up to six fits to fewer rows
+
+
+class PUClassifier(DefaultErrors, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Base of the classifiers of drpu, which know their columns and can be saved."""
+
+    n_features_in_: int
+    table_: TableEncoder | None = None  # how the columns of a data frame are read; None for arrays
+    _used: Any = None  # an unfitted copy with the parameters of the last fit
+
+    @abstractmethod
+    def record(self) -> Record:
+        """What a file keeps of the fitted classifier."""
+
+    def _keep_parameters(self) -> None:
+        """Keep a copy of the parameters of a fit, so that later changes have no effect on it."""
+        self._used = clone(self)
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        """The parameters, and the scenario if the fit has chosen it."""
+        text = str(super().__repr__(N_CHAR_MAX))
+        scenario = getattr(self, "scenario_", None)  # None before a fit
+        if scenario is None or self.get_params(deep=False).get("scenario") != "auto":
+            return text
+        separator = "" if text.endswith("()") else ", "
+        return f"{text[:-1]}{separator}scenario_={scenario!r})"
+
+    @abstractmethod
+    def _intake(self) -> Any:
+        """The learner, or another object that says which rows are accepted."""
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        # Rows with the smaller label are unlabeled, not negative: for two separated classes the
+        # correct prior is 0, so accuracy is not meaningful.
+        tags.classifier_tags.poor_score = True
+        model = getattr(self, "model_", None)
+        if model is None:  # a loaded classifier may have no learner
+            model = self._intake()
+        tags.input_tags.sparse = model.accepts_sparse
+        tags.input_tags.allow_nan = model.accepts_nan
+        return tags
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Accuracy of ``predict`` against true labels; a missing label means not positive.
+
+        Labels are those of training, yes and no, 1 and 0, or true and false. ``GridSearchCV`` calls
+        this method with training labels unless it is given ``scoring``: it then prefers whatever
+        flags few unlabeled rows, a high ``cost`` above all, because unlabeled positives count as
+        negatives here. docs/how-to/model.md, "Search over costs and parameters", shows which
+        scorers to use.
+        """
+        warn_of_order(X, y=y, sample_weight=sample_weight)
+        positive = labelled_flags(y, self.classes_)
+        flagged = self.predict(X) == self.classes_[1]
+        check_same_rows(len(flagged), len(positive))
+        if sample_weight is not None:
+            sample_weight = check_weights("sample_weight", sample_weight, len(flagged))
+        return float(np.average(positive == flagged, weights=sample_weight))
 
 
 class RatioClassifier(PUClassifier):
@@ -1553,6 +1623,7 @@ def _fit_and_count(
     if not isinstance(settings.prior, str) and not callable(settings.prior):
         settings.prior = min(as_prior("prior", settings.prior).value * growth, 1.0)
     learner = resolve_model(settings.model)
+    assert isinstance(learner, RatioLearner)  # periods are refused on a cluster
     arguments = FitArguments(
         before.X, before.labelled.astype(int), before.sample_weight, before.groups
     )

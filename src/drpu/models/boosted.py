@@ -7,8 +7,8 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import clone
 
+from drpu import _lazy
 from drpu._arrays import FloatArray
 from drpu._checks import check_fraction, check_integer, check_random_state, check_real
 from drpu._codec import Number, kept
@@ -162,7 +162,7 @@ class BoostedRatio(RatioLearner):
         growth = BOOSTED.fixed
         if self._stops_early(pair, holdout):
             growth = _stopped_growth(len(pair.positive))
-        copy: Self = clone(self).set_params(
+        copy: Self = _lazy.clone(self).set_params(
             n_rounds=function.n_rounds,
             learning_rate=self.learning_rate or growth.learning_rate,
             leaves=self.leaves or growth.leaves,

@@ -19,11 +19,9 @@ from functools import cached_property
 from typing import Annotated, Any, Self
 
 import numpy as np
-from joblib import Parallel, cpu_count, delayed, effective_n_jobs
-from scipy.optimize import isotonic_regression
-from sklearn.base import clone
-from threadpoolctl import threadpool_limits
+import scipy
 
+from drpu import _lazy
 from drpu._arrays import BoolArray, FloatArray, IntArray, Rows
 from drpu._checks import check_fraction, check_integer, check_random_state
 from drpu._codec import Items, Number, kept
@@ -379,10 +377,10 @@ def cross_fit(
     if not splits:  # groups that cannot be divided
         return _fit_without_split(learner, pair, known)
 
-    jobs = effective_n_jobs(n_jobs)
+    jobs = _lazy.effective_n_jobs(n_jobs)
     if len(splits) == 1 and getattr(learner, "n_jobs", None) == 1:
         threads = threads_of_one_fit(jobs, [pair.positive.rows, pair.unlabeled.rows])
-        learner = clone(learner).set_params(n_jobs=threads)
+        learner = _lazy.clone(learner).set_params(n_jobs=threads)
     rows = _Rows(pair.placed(), splits, known)
     if known is None or min(known.n_negative, len(pair.positive)) < FEWEST_KNOWN:
         learner = learner.prepared(pair, len(splits))
@@ -521,7 +519,7 @@ def held_scores(
     divided.
     """
     rng = check_random_state(random_state)
-    jobs = effective_n_jobs(n_jobs)
+    jobs = _lazy.effective_n_jobs(n_jobs)
     learner = learner.prepared(pair, folds * repeats)
     positive = np.zeros(len(pair.positive))
     unlabeled = np.zeros(len(pair.unlabeled))
@@ -580,7 +578,7 @@ def with_score_error(folds: Folds, pair: SamplePair) -> Folds:
         others = np.delete(scores, k, axis=1).mean(axis=1)
         order = np.argsort(others, kind="stable")
         increasing = np.empty(len(score))
-        increasing[order] = isotonic_regression(score[order]).x
+        increasing[order] = scipy.optimize.isotonic_regression(score[order]).x
         squares.append(float(((score - increasing)[high] ** 2).mean()))
     return replace(folds, score_error=math.sqrt(float(np.mean(squares))))
 
@@ -615,7 +613,7 @@ def run_jobs(
     used if there are enough of them. Processes are started only if the first result, which is
     computed here, took so long that the others are finished earlier with them.
     """
-    jobs = min(jobs, len(work), cpu_count())
+    jobs = min(jobs, len(work), _lazy.cpu_count())
     steps = Step.parts(len(work))
     if threads:
         if rows <= JOBS.thread_rows:
@@ -641,10 +639,10 @@ def _run_in_threads(
     calls = []
     for step, arguments in zip(steps, work, strict=True):
         # Threads get the context of this one, so that its listener hears their warnings.
-        calls.append(delayed(copy_context().run)(step.run, function, *arguments))
+        calls.append(_lazy.delayed(copy_context().run)(step.run, function, *arguments))
     limit = _one_matrix_thread() if len(work) > 1 else nullcontext()
     with limit:
-        results = Parallel(n_jobs=jobs, backend="threading", return_as="generator")(calls)
+        results = _lazy.Parallel(n_jobs=jobs, backend="threading", return_as="generator")(calls)
         yield from results
 
 
@@ -654,10 +652,10 @@ def _run_in_processes(
     calls = []
     for step, arguments in zip(steps, work, strict=True):
         if jobs > 1:
-            calls.append(delayed(function)(*arguments))
+            calls.append(_lazy.delayed(function)(*arguments))
         else:
-            calls.append(delayed(step.run)(function, *arguments))
-    results = Parallel(n_jobs=jobs, return_as="generator")(calls)
+            calls.append(_lazy.delayed(step.run)(function, *arguments))
+    results = _lazy.Parallel(n_jobs=jobs, return_as="generator")(calls)
     for step, result in zip(steps, results, strict=True):
         step.advance(1)  # where the call ran in another process
         yield result
@@ -678,7 +676,7 @@ def _one_matrix_thread() -> Iterator[None]:
     """
     with _LIMITS_LOCK:
         if not _LIMITS:
-            _LIMITS.append(threadpool_limits(1, user_api="blas"))
+            _LIMITS.append(_lazy.threadpool_limits(1, user_api="blas"))
         else:
             _LIMITS.append(_LIMITS[0])
     try:
@@ -696,11 +694,11 @@ def _saved(wall: float, busy: float, calls: int, jobs: int) -> float:
     A call that uses several processors already is slower beside others, as in products of large
     matrices.
     """
-    wall_with_others: float = max(wall, busy * jobs / cpu_count())
+    wall_with_others: float = max(wall, busy * jobs / _lazy.cpu_count())
     return calls * wall - math.ceil(calls / jobs) * wall_with_others
 
 
 def threads_of_one_fit(jobs: int, samples: Sequence[Any]) -> int:
     """Number of threads inside a single fit: one if there are few values."""
     values = sum(getattr(rows, "nnz", math.prod(rows.shape)) for rows in samples)
-    return min(jobs, cpu_count()) if values >= JOBS.thread_values else 1
+    return min(jobs, _lazy.cpu_count()) if values >= JOBS.thread_values else 1

@@ -8,13 +8,13 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from inspect import signature
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, runtime_checkable
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import BaseEstimator, clone
-from sklearn.utils import check_array
 
+from drpu import _lazy
 from drpu._arrays import FloatArray, Rows, as_numpy
 from drpu._checks import check_size, check_weights, one_line, refuse_mask, unit_weights
 from drpu._codec import Kept
@@ -233,7 +233,49 @@ def within_limits(scores: FloatArray) -> FloatArray:
 # -- learners -------------------------------------------------------------------------------------
 
 
-class RatioLearner(DefaultErrors, Accepts, BaseEstimator, ABC):  # type: ignore[misc]
+class Parameters:
+    """The parameters of a constructor, read and set as those of estimators of scikit-learn.
+
+    Its base class is not used, because the functions of files are declared in the modules of their
+    learners, and files are read without scikit-learn.
+    """
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The parameters by name, with ``deep`` also those of parameters that have some."""
+        parameters: dict[str, Any] = {}
+        for name in sorted(signature(type(self)).parameters):
+            value = getattr(self, name)
+            parameters[name] = value
+            if deep and hasattr(value, "get_params") and not isinstance(value, type):
+                for inner, inner_value in value.get_params().items():
+                    parameters[f"{name}__{inner}"] = inner_value
+        return parameters
+
+    def set_params(self, **parameters: Any) -> Self:
+        """Set parameters, also those of parameters as ``name__inner``."""
+        known = signature(type(self)).parameters
+        for key in sorted(parameters):  # an object before its own parameters
+            name, _, inner = key.partition("__")
+            if name not in known:
+                raise ParameterError(
+                    f"{name!r} is no parameter of {type(self).__name__}: it has {sorted(known)}."
+                )
+            if inner:
+                getattr(self, name).set_params(**{inner: parameters[key]})
+            else:
+                setattr(self, name, parameters[key])
+        return self
+
+    def __repr__(self) -> str:
+        changed = []
+        for name, parameter in sorted(signature(type(self)).parameters.items()):
+            value = repr(getattr(self, name))
+            if value != repr(parameter.default):
+                changed.append(f"{name}={value}")
+        return f"{type(self).__name__}({', '.join(changed)})"
+
+
+class RatioLearner(DefaultErrors, Parameters, Accepts, ABC):
     """A way to learn a density ratio p(x | positive) / p(x | unlabeled) from the two samples.
 
     A new learner is one file with one subclass, which implements ``fit_checked``, and with the
@@ -297,7 +339,7 @@ class RatioLearner(DefaultErrors, Accepts, BaseEstimator, ABC):  # type: ignore[
 
     def for_folds(self, pair: SamplePair, folds: int) -> list[Self]:
         """Copies, one for each fold; they may share what does not depend on labels."""
-        return [clone(self) for _ in range(folds)]
+        return [_lazy.clone(self) for _ in range(folds)]
 
     def for_labels(self, pair: SamplePair, folds: int) -> Self | None:
         """A copy for all rows, from which labels come; None if they come from all folds."""
@@ -333,7 +375,7 @@ class RatioLearner(DefaultErrors, Accepts, BaseEstimator, ABC):  # type: ignore[
         return SamplePair(positive, unlabeled)
 
 
-class ScoreLearner(Accepts, BaseEstimator, ABC):  # type: ignore[misc]
+class ScoreLearner(Parameters, Accepts, ABC):
     """A way to learn a score g(x) that minimises an objective of the two samples."""
 
     random_state: Any
@@ -345,7 +387,7 @@ class ScoreLearner(Accepts, BaseEstimator, ABC):  # type: ignore[misc]
 
 def seeded(model: Any, rng: np.random.RandomState) -> Any:
     """A copy in which random states that are None are seeded, also inner ones."""
-    model = clone(model)
+    model = _lazy.clone(model)
     parameters = model.get_params()
     seeds = {}
     for name in sorted(parameters):
@@ -405,16 +447,18 @@ def as_rows(
     name: str,
     X: Any,
     *,
-    check: Callable[..., Any] = check_array,
+    check: Callable[..., Any] | None = None,
     advice: str = "An array must hold numbers.",
     **more: Any,
 ) -> Rows:
     """``X`` as an array or CSR matrix that ``taker`` accepts, or an error that says why it is none.
 
-    ``check`` is scikit-learn's function that checks an array, with ``more`` options of it;
-    ``advice`` is for arrays that hold something else than numbers.
+    ``check`` checks an array, with ``more`` options: scikit-learn's ``check_array`` by default, or
+    ``validate_data``. ``advice`` is for arrays that hold something else than numbers.
     """
     X = _numpy_rows(taker, name, X)
+    if check is None:
+        check = _lazy.check_array
     try:
         rows = check(
             X,

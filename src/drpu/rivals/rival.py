@@ -24,6 +24,7 @@ from drpu._checks import (
 )
 from drpu._codec import Text, kept
 from drpu._samples import SamplePair
+from drpu.classifier.drpu import PUClassifier
 from drpu.classifier.fitting import (
     KERNEL_MEANS,
     check_prior_parameter,
@@ -45,7 +46,6 @@ from drpu.state.labels import Labels
 from drpu.state.population import Columns, with_labelled
 from drpu.state.record import (
     Parameter,
-    PUClassifier,
     Record,
     parameters_of,
     read_parameters,
