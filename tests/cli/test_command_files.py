@@ -293,7 +293,8 @@ def test_an_interrupt_ends_without_a_traceback(monkeypatch, capsys):
 
 def imported_by(heavy, *words):
     """Those of the heavy modules that a new process has imported after a command."""
-    watch = f"import sys; from drpu.cli import main; main({list(words)!r}); print([m for m in {heavy} if m in sys.modules])"
+    tell = f"print([name for name in {heavy} if name in sys.modules])"
+    watch = f"import sys; from drpu.cli import main; main({list(words)!r}); {tell}"
     done = subprocess.run([sys.executable, "-c", watch], capture_output=True, text=True, check=True)
     return done.stdout.splitlines()[-1]
 

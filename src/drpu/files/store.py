@@ -348,8 +348,8 @@ def _kinds_in(tree: Any) -> set[str]:
     while parts:
         part = parts.pop()
         if isinstance(part, dict):
-            if isinstance(part.get("kind"), str):
-                kinds.add(part["kind"])
+            if part.keys() == {"kind", "fields"}:
+                kinds.add(str(part["kind"]))
             parts += part.values()
         elif isinstance(part, list):
             parts += part
