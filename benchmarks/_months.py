@@ -73,8 +73,7 @@ from benchmarks._tables import Table, draw, generator, read_tables, test_priors
 from drpu import DRPUClassifier, ScoreTails
 from drpu.classifier.fitting import training_prior
 from drpu.classifier.reading import read_rows
-from drpu.models.crossfit import Folds
-from drpu.models.learner import Function
+from drpu.models.learner import Folds, Function
 from drpu.periods import read
 from drpu.periods.read import matched_prior
 from drpu.periods.shift_tests import ColumnShift

@@ -35,7 +35,7 @@ from benchmarks._results import command_line, write_results
 from benchmarks._tables import Table, generator, read_tables
 from drpu import DRPUClassifier
 from drpu.classifier.fitting import training_prior
-from drpu.models.crossfit import Folds
+from drpu.models.learner import Folds
 from drpu.periods.read import matched_prior
 from drpu.periods.shift_tests import moved_columns
 from drpu.state.fitted import FittedRatio

@@ -17,8 +17,8 @@ from drpu._checks import check_integer, check_random_state, check_real
 from drpu._process import DefaultErrors
 from drpu._progress import part, progress
 from drpu.exceptions import DataError, DataTypeError, LabelError, ParameterError
-from drpu.models.crossfit import Folds, resolve_holdout
-from drpu.models.learner import Accepts, Parameters
+from drpu.models.crossfit import resolve_holdout
+from drpu.models.learner import Accepts, Folds, Parameters
 from drpu.priors.tails import ScoreTails
 from drpu.tables.encoder import TableEncoder, fixed_cells
 from drpu.tables.values import MOST_PROFILED_COLUMNS, Cells, is_missing

@@ -8,8 +8,10 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from inspect import signature
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Protocol, Self, runtime_checkable
 
 import numpy as np
 from scipy import sparse
@@ -17,7 +19,7 @@ from scipy import sparse
 from drpu import _lazy
 from drpu._arrays import FloatArray, Rows, as_numpy
 from drpu._checks import check_size, check_weights, one_line, refuse_mask, unit_weights
-from drpu._codec import Kept
+from drpu._codec import Items, Kept, Number, kept
 from drpu._process import DefaultErrors
 from drpu._samples import Sample, SamplePair, without_repeats
 from drpu.exceptions import (
@@ -31,6 +33,7 @@ from drpu.exceptions import (
 from drpu.tables.frames import FrameRows, is_frame, read_frame, warn_of_order
 
 if TYPE_CHECKING:
+    from drpu.models.graphs import Graph
     from drpu.models.risks import PUObjective
 
 LOG_LIMIT = 690.0  # its exp is finite, so that ratios of 0 and infinity do not give NaN
@@ -228,6 +231,161 @@ def exported(function: Function, graph: Any, X: str) -> str:
 def within_limits(scores: FloatArray) -> FloatArray:
     """Scores between the limits; the same as ``np.clip``, which takes longer for a single row."""
     return np.asarray(np.minimum(np.maximum(scores, -LOG_LIMIT), LOG_LIMIT))
+
+
+# -- functions of folds ---------------------------------------------------------------------------
+
+
+@kept("folds")
+@dataclass(frozen=True, eq=False)
+class Folds(LikeFirst):
+    """Functions of one kind, each fitted without one fold of the rows.
+
+    Scores have one column per function. Those of all fold functions are counted for priors, because
+    held-out rows were scored by the same functions. For labels the calibrated ratios of the fold
+    functions are averaged or, if there is a function of all rows, its ratio is used: one function
+    is scored in less time than several.
+    """
+
+    functions: Annotated[tuple[Function, ...], Items(low=1)]
+    whole: Function | None = None  # fitted to all rows; its scores are in the last column
+    # Standard deviation of a score that changes the order of rows; None if it was not measured.
+    score_error: Annotated[float, Number(0, 1e9)] | None = None
+
+    def __post_init__(self) -> None:
+        kinds = {(type(function), function.row_shape) for function in self.all_functions}
+        if len(kinds) != 1:
+            raise DataError("fold functions must be of one kind, and have the same columns.")
+
+    @property
+    def label_functions(self) -> tuple[Function, ...]:
+        """The functions that labels come from."""
+        return self.functions if self.whole is None else (self.whole,)
+
+    @cached_property
+    def all_functions(self) -> tuple[Function, ...]:
+        """The fold functions, and the function of all rows if there is one."""
+        return self.functions if self.whole is None else (*self.functions, self.whole)
+
+    def with_module(self, module: Any) -> Self:  # noqa: D102
+        functions = tuple(function.with_module(module) for function in self.functions)
+        whole = None if self.whole is None else self.whole.with_module(module)
+        return replace(self, functions=functions, whole=whole)
+
+    def describe(self) -> str:
+        """The number of functions, and a description of one."""
+        inner = self.functions[0].describe()
+        if len(self.functions) == 1:
+            return inner
+        text = f"{len(self.functions)} folds of {inner}"
+        if self.whole is None:
+            return text
+        return f"{text}, and one of all rows for labels"
+
+    def scores(self, X: Rows) -> FloatArray:
+        """Scores of checked rows by all functions, (rows, functions)."""
+        scores = self.fold_scores(X)
+        if self.whole is None:
+            return scores
+        return np.column_stack([scores, self.label_scores(X)])
+
+    def fold_scores(self, X: Rows) -> FloatArray:
+        """Scores by the fold functions, which are counted."""
+        return self._fold_scorer(X)
+
+    def label_scores(self, X: Rows) -> FloatArray:
+        """Scores by the functions that labels come from."""
+        return self._label_scorer(X)
+
+    def counted(self, scores: FloatArray) -> FloatArray:
+        """The columns of :meth:`scores` that are counted."""
+        return scores[:, : len(self.functions)]
+
+    def labelling(self, scores: FloatArray) -> FloatArray:
+        """The columns of :meth:`scores` that labels come from."""
+        return scores if self.whole is None else scores[:, len(self.functions) :]
+
+    def contributions(self, X: Rows) -> FloatArray:
+        """The mean of the contributions in the functions that labels come from."""
+        parts = [explained(function).contributions(X) for function in self.label_functions]
+        return np.asarray(np.mean(parts, axis=0))
+
+    def _score(self, X: Rows) -> FloatArray:
+        return np.asarray(self.label_scores(X).mean(axis=1))
+
+    @cached_property
+    def _fold_scorer(self) -> Scorer:
+        return _scorer(self.functions)
+
+    @cached_property
+    def _label_scorer(self) -> Scorer:
+        if self.whole is None:
+            return self._fold_scorer
+        return _scorer([self.whole])
+
+
+def _scorer(functions: Sequence[Function]) -> Scorer:
+    return type(functions[0]).together(functions)
+
+
+@kept("blend")
+@dataclass(frozen=True, eq=False)
+class Blend(LikeFirst):
+    """The average of a log-ratio against unlabeled rows and of one against known negatives."""
+
+    unlabeled: Function
+    negative: Function
+    share: Annotated[float, Number(0, 1)]  # weight of ``negative``; ``unlabeled`` has 1 minus it
+
+    def __post_init__(self) -> None:
+        if self.unlabeled.row_shape != self.negative.row_shape:
+            raise DataError("both functions must have the same columns.")
+
+    @property
+    def all_functions(self) -> tuple[Function, ...]:
+        """Both functions."""
+        return self.unlabeled, self.negative
+
+    def with_module(self, module: Any) -> Self:  # noqa: D102
+        return replace(
+            self,
+            unlabeled=self.unlabeled.with_module(module),
+            negative=self.negative.with_module(module),
+        )
+
+    def describe(self) -> str:
+        """Both functions and their weights."""
+        return (
+            f"{self.unlabeled.describe()}, averaged with a score against known negatives "
+            f"({self.share:.1f})"
+        )
+
+    def _score(self, X: Rows) -> FloatArray:
+        unlabeled = (1 - self.share) * self.unlabeled.score(X)
+        negative = self.share * self.negative.score(X)
+        return np.asarray(unlabeled + negative)
+
+    @classmethod
+    def together(cls, functions: Sequence[Self]) -> Scorer:  # noqa: D102
+        unlabeled = _scorer([function.unlabeled for function in functions])
+        negative = _scorer([function.negative for function in functions])
+        share = np.array([function.share for function in functions])
+
+        def scores(X: Rows) -> FloatArray:
+            return within_limits((1 - share) * unlabeled(X) + share * negative(X))
+
+        return scores
+
+    def contributions(self, X: Rows) -> FloatArray:
+        """The average of the contributions in both functions."""
+        unlabeled = (1 - self.share) * explained(self.unlabeled).contributions(X)
+        negative = self.share * explained(self.negative).contributions(X)
+        return np.asarray(unlabeled + negative)
+
+    def onnx(self, graph: Graph, X: str) -> str:  # noqa: D102
+        unlabeled = exported(self.unlabeled, graph, X)
+        negative = exported(self.negative, graph, X)
+        return graph.mean(unlabeled, negative, weights=(1 - self.share, self.share))
 
 
 # -- learners -------------------------------------------------------------------------------------

@@ -52,8 +52,8 @@ MODELS = (
 )
 # Modules that declare what files keep of functions, beside those of the functions of learners.
 _SHARED_PARTS = (
-    "drpu.models.crossfit",
     "drpu.models.features",
+    "drpu.models.learner",
     "drpu.models.registry",
     "drpu.models.trees",
 )

@@ -18,8 +18,7 @@ import numpy as np
 from drpu._arrays import FloatArray
 from drpu._codec import Kept, Text, kept, kind_of
 from drpu.exceptions import DataTypeError
-from drpu.models.crossfit import Folds
-from drpu.models.learner import Function
+from drpu.models.learner import Folds, Function
 from drpu.models.registry import LEARNERS, LearntElsewhere
 from drpu.priors.estimate import PriorEstimate
 from drpu.state.costs import KeptCosts
