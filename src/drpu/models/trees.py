@@ -44,7 +44,7 @@ _BIN_SETTINGS = (
     "data_random_seed",
     "bin_construct_sample_cnt",
 )
-BIN_ROWS = 20_000  # rows that determine the bounds of at most 63 bins; more change them little
+BIN_ROWS = 50_000  # rows that determine the bounds of at most 63 bins; more change them little
 
 
 def tree_data(
