@@ -74,8 +74,7 @@ from benchmarks._tables import Table, draw, generator, read_tables, test_priors
 from drpu import DRPUClassifier, ScoreTails
 from drpu.classifier.fitting import training_prior
 from drpu.classifier.reading import read_rows
-from drpu.models.crossfit import Folds
-from drpu.models.learner import Function
+from drpu.models.learner import Folds, Function
 from drpu.state.fitted import FittedRatio, label_offsets
 from drpu.state.history import LabelCount
 from drpu.state.labels import Labels

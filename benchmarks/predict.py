@@ -1,19 +1,25 @@
-"""What fits, adapt and predictions cost, as ratios to LightGBM, and whether more jobs are slower.
+"""What fits, adapt, predictions and starts cost, as ratios to LightGBM, and whether jobs help.
 
     python -m benchmarks.predict [--sizes 600:60 2000:200 10000:1000 40000:4000 50000:900 100000:10000]
 
 Sizes are numbers of rows and of labelled positives. The default sizes have ten folds, five folds,
 one split, and few positives among many rows. Each cost is the least of several measurements in turn,
 in seconds of the processor, with one thread. ``averaged`` is the default without a model of all rows:
-labels come from the average of the fold models.
+labels come from the average of the fold models. ``starts`` has the processor seconds of new
+processes, and the modules and lines of drpu that the import of the classifier brings in.
 """
 
 from __future__ import annotations
 
+import resource
+import subprocess
+import sys
+import tempfile
 import time
 import warnings
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import lightgbm
@@ -22,7 +28,7 @@ from sklearn.metrics import roc_auc_score
 
 from benchmarks._results import command_line, write_results
 from benchmarks._scale_data import draw, first_labelled, labelled
-from drpu import DRPUClassifier
+from drpu import DRPUClassifier, save
 from drpu.exceptions import DRPUWarning
 from drpu.models.auto import AutoRatio, Average
 from drpu.models.boosted import BoostedFunction
@@ -89,7 +95,7 @@ def explained(clf: DRPUClassifier, new: Any) -> dict[str, Any]:
     start = time.process_time()
     values = [shapley_values(member, few) for member in trees]
     shapley_us = 1e6 * (time.process_time() - start) / len(few) * len(clf.model_.label_functions)
-    parts = [member.trees.contributions(few, 1)[0] for member in trees]
+    parts = [member.trees.contributions(member.reached_leaves(few))[0] for member in trees]
     agreement = [np.corrcoef(a.ravel(), b.ravel())[0, 1] for a, b in zip(values, parts, strict=True)]
     return {"reasons_us": reasons_us, "shapley_us": shapley_us, "correlation": float(min(agreement))}
 
@@ -162,6 +168,44 @@ def jobs(n: int, model: str) -> dict[str, Any]:
     return {"rows": n, "model": model, "seconds": min(seconds[1]), "ratio": min(seconds[2]) / min(seconds[1])}
 
 
+IMPORT = "import drpu; drpu.DRPUClassifier"
+IMPORTED = """
+import sys
+files = [m.__file__ for name, m in sys.modules.items() if name.split(".")[0] == "drpu"]
+print(len(files), sum(len(open(file).readlines()) for file in files))
+"""
+
+
+def process_seconds(*words: str) -> float:
+    """Processor seconds of a new process of Python, the least of several."""
+    seconds = []
+    for _ in range(REPEATS):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run([sys.executable, *words], check=True, stdout=subprocess.DEVNULL)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        seconds.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    return min(seconds)
+
+
+def starts() -> dict[str, Any]:
+    """What an import and the commands that only read a file cost, the default fitted to 2,000 rows."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = str(Path(folder) / "default.drpu")
+        X, label = labelled(LAW, 2000)
+        save(DRPUClassifier(scenario="single-sample", random_state=0).fit(X, label), path)
+        seconds = {
+            "python": process_seconds("-c", "pass"),
+            "import": process_seconds("-c", IMPORT),
+            "scikit-learn": process_seconds("-c", "import sklearn.base"),
+            "inspect": process_seconds("-m", "drpu.cli", "inspect", path),
+            "verify": process_seconds("-m", "drpu.cli", "verify", path),
+        }
+    code = f"{IMPORT}\n{IMPORTED}"
+    told = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    modules, lines = map(int, told.stdout.split())
+    return {"seconds": seconds, "modules": modules, "lines": lines}
+
+
 def main() -> None:
     parser = command_line(__doc__)
     parser.add_argument("--sizes", nargs="+", default=SIZES, help="rows:positives of each size")
@@ -175,7 +219,9 @@ def main() -> None:
     rows = [one["rows"] for one in sizes[:2]]
     side_by_side = [jobs(n, model) for model in ("auto", "kernel") for n in rows]
     command = f"python -m benchmarks.predict --sizes {' '.join(options.sizes)}"
-    print("wrote", write_results("predict", command, columns=30, sizes=sizes, jobs=side_by_side))
+    results = {"sizes": sizes, "jobs": side_by_side, "starts": starts()}
+    print(results["starts"])
+    print("wrote", write_results("predict", command, columns=30, **results))
 
 
 if __name__ == "__main__":

@@ -14,11 +14,11 @@ from sklearn.pipeline import Pipeline
 from drpu._arrays import BoolArray, IntArray, Rows
 from drpu._checks import check_flag, check_fraction, check_prior
 from drpu._process import default_errors, default_errors_in
+from drpu.classifier.drpu import PUClassifier
 from drpu.exceptions import ParameterError, PriorError
 from drpu.models.risks import bregman_risk
 from drpu.state.costs import Costs
 from drpu.state.labels import Classes, check_same_rows, read_labels
-from drpu.state.record import PUClassifier
 from drpu.tables.frames import warn_of_order
 
 

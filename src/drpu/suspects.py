@@ -19,7 +19,7 @@ from drpu.classifier.reading import read_rows
 from drpu.exceptions import DataError, DataTypeError, silent
 from drpu.models.clusters import FrameLearner
 from drpu.models.crossfit import FEW_TO_SPLIT, FEWEST_TO_SPLIT, held_scores
-from drpu.models.learner import seeded
+from drpu.models.learner import RatioLearner, seeded
 from drpu.models.registry import LearntElsewhere, resolve_model
 from drpu.priors.calibration import calibrate
 from drpu.priors.figures import Figure
@@ -217,6 +217,7 @@ def _learner(classifier: RatioClassifier, rows: Rows) -> tuple[Any, Rows]:
     learner = resolve_model(model)
     if isinstance(learner, FrameLearner):  # fitted on a cluster; the rows here are in memory
         learner = resolve_model("boosted")
+    assert isinstance(learner, RatioLearner)
     rng = check_random_state(getattr(classifier._used, "random_state", 0))
     return seeded(with_categories(learner, table), rng), rows
 

@@ -281,14 +281,24 @@ def test_an_interrupt_ends_without_a_traceback(monkeypatch, capsys):
     assert capsys.readouterr().err == "error: interrupted.\n"
 
 
+def imported_by(heavy, *words):
+    """Those of the heavy modules that a new process has imported after a command."""
+    tell = f"print([name for name in {heavy} if name in sys.modules])"
+    watch = f"import sys; from drpu.cli import main; main({list(words)!r}); {tell}"
+    done = subprocess.run([sys.executable, "-c", watch], capture_output=True, text=True, check=True)
+    return done.stdout.splitlines()[-1]
+
+
 def test_help_and_version_import_no_numerical_library():
-    watch = "import sys; from drpu.cli import main; main([{!r}]); print([m for m in {} if m in sys.modules])"
     heavy = ("numpy", "scipy", "sklearn", "lightgbm", "pyarrow", "torch")
     for flag in ("--help", "--version"):
-        done = subprocess.run(
-            [sys.executable, "-c", watch.format(flag, heavy)], capture_output=True, text=True, check=True
-        )
-        assert done.stdout.splitlines()[-1] == "[]"
+        assert imported_by(heavy, flag) == "[]"
+
+
+@pytest.mark.parametrize("command", ["inspect", "verify"])
+def test_a_file_is_described_without_libraries_that_learn(command, folder):
+    heavy = ("sklearn", "scipy.stats", "lightgbm", "torch", "pandas")
+    assert imported_by(heavy, command, str(folder / "toy.drpu")) == "[]"
 
 
 @pytest.mark.parametrize("ending", ["csv", "tsv", "csv.gz", "jsonl"])

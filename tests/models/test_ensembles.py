@@ -49,7 +49,7 @@ def ensembles(*, gaps: bool, whole: bool, one_hot: int) -> list[Trees]:
 @pytest.mark.parametrize("gaps", [False, True])
 @pytest.mark.parametrize("whole", [False, True])
 @pytest.mark.parametrize("one_hot", [4, 300])
-def test_masks_give_the_sums_of_lightgbm(gaps, whole, one_hot):
+def test_masks_give_the_sums_and_leaves_of_lightgbm(gaps, whole, one_hot):
     some = ensembles(gaps=gaps, whole=whole, one_hot=one_hot)
     assert max(int(trees.leaves.max()) for trees in some) > 64
     new = rows(300, 2, gaps=True, whole=whole)
@@ -58,6 +58,8 @@ def test_masks_give_the_sums_of_lightgbm(gaps, whole, one_hot):
     assert_array_equal(masks.sums(new), expected)
     assert_array_equal(masks.sums(np.asfortranarray(new[:77])), expected[:77])
     assert_array_equal(masks.sums(new.astype(np.float32)), masks.sums(new.astype(np.float32).astype(float)))
+    for trees in some:
+        assert_array_equal(LeafMasks.of([trees]).leaves(new), trees.reached_leaves(new, 1))
 
 
 def test_one_row_has_the_score_that_it_has_in_a_batch():

@@ -9,6 +9,7 @@ import pytest
 from scipy import sparse
 from threadpoolctl import threadpool_info, threadpool_limits
 
+from drpu import _lazy
 from drpu.models import crossfit
 from drpu.models.choices import JOBS
 from drpu.models.crossfit import run_jobs, threads_of_one_fit
@@ -30,7 +31,7 @@ def test_short_work_stays_in_this_process_and_in_order(jobs, threads, rows):
 
 
 def test_long_work_is_done_by_other_processes_after_the_first_call(monkeypatch):
-    monkeypatch.setattr(crossfit, "cpu_count", lambda: 2)
+    monkeypatch.setattr(_lazy, "cpu_count", lambda: 2)
     monkeypatch.setattr(crossfit, "_saved", lambda *_: JOBS.process_start)  # as if every call took long
     found = list(run_jobs(whereabouts, WORK, jobs=2, threads=False, rows=10))
     assert [number for number, _ in found] == list(range(5))
@@ -54,12 +55,12 @@ def test_one_piece_of_work_starts_nothing():
     ],
 )
 def test_processes_save_less_if_a_call_uses_several_processors(monkeypatch, busy, jobs, saved):
-    monkeypatch.setattr(crossfit, "cpu_count", lambda: 4)
+    monkeypatch.setattr(_lazy, "cpu_count", lambda: 4)
     assert crossfit._saved(10.0, busy, 4, jobs) == saved
 
 
 def test_a_single_fit_has_threads_if_it_has_many_values(monkeypatch):
-    monkeypatch.setattr(crossfit, "cpu_count", lambda: 4)
+    monkeypatch.setattr(_lazy, "cpu_count", lambda: 4)
     enough = np.zeros((JOBS.thread_values // 10, 10))
     assert [threads_of_one_fit(jobs, [enough]) for jobs in (1, 2, 9)] == [1, 2, 4]
     assert threads_of_one_fit(2, [enough[1:], enough[:1]]) == 2

@@ -72,7 +72,7 @@ def test_parts_of_columns_are_close_to_shapley_values_and_equal_to_those_of_stum
     settings = {"objective": "binary", "verbosity": -1, "num_leaves": leaves, **forest}
     grown = lightgbm.train(settings, lightgbm.Dataset(X, y, params=settings), 30)
     trees = Trees.from_lightgbm(grown.model_to_string(), 4, averaged=averaged)
-    parts, mean = trees.contributions(X[:100], threads=1)
+    parts, mean = trees.contributions(trees.reached_leaves(X[:100], threads=1))
     shapley = grown.predict(X[:100], pred_contrib=True)
     if averaged:
         shapley = shapley / 30

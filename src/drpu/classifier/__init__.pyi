@@ -1,10 +1,32 @@
 # The door of the package: the names that its first module uses of the others.
 
+from .drpu import AdaptedClassifier as AdaptedClassifier
+from .drpu import DRPUClassifier as DRPUClassifier
+from .fitting import check_prior_parameter as check_prior_parameter
+from .fitting import grouped_copies as grouped_copies
+from .fitting import negative_part as negative_part
+from .fitting import training_prior as training_prior
+from .fitting import warn_of_alpha as warn_of_alpha
+from .fitting import warn_of_few_known as warn_of_few_known
+from .fitting import warn_of_few_positives as warn_of_few_positives
+from .fitting import warn_of_notes as warn_of_notes
+from .fitting import warn_of_unused_known as warn_of_unused_known
+from .fitting import with_categories as with_categories
 from .groups import GroupOptions as GroupOptions
 from .groups import adapt_by_group as adapt_by_group
 from .groups import evaluate_by_group as evaluate_by_group
 from .groups import plan_by_group as plan_by_group
-from .pipelines import AdaptedRecord as AdaptedRecord
-from .pipelines import DRPURecord as DRPURecord
+from .reading import FitArguments as FitArguments
+from .reading import check_counts as check_counts
+from .reading import check_rows as check_rows
+from .reading import columns_of_ranges as columns_of_ranges
+from .reading import read_batch as read_batch
+from .reading import read_counts as read_counts
+from .reading import read_rows as read_rows
+from .reading import read_samples as read_samples
+from .reading import read_texts as read_texts
+from .reading import read_training as read_training
+from .records import AdaptedRecord as AdaptedRecord
+from .records import DRPURecord as DRPURecord
 
 __all__: list[str]

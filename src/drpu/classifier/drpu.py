@@ -11,8 +11,9 @@ from html import escape
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.exceptions import NotFittedError
+from sklearn.utils import Tags
 
 from drpu import audits, classifier, decisions, models, periods, priors
 from drpu._arrays import BoolArray, FloatArray, Rows
@@ -28,42 +29,12 @@ from drpu._checks import (
     check_real,
     check_weights,
 )
+from drpu._process import DefaultErrors
 from drpu._progress import inform, part, progress_bar
 from drpu._samples import n_rows, stack_rows
-from drpu.classifier.fitting import (
-    check_prior_parameter,
-    grouped_copies,
-    negative_part,
-    training_prior,
-    warn_of_alpha,
-    warn_of_few_known,
-    warn_of_few_positives,
-    warn_of_notes,
-    warn_of_unused_known,
-    with_categories,
-)
-from drpu.classifier.reading import (
-    FitArguments,
-    check_counts,
-    check_rows,
-    columns_of_ranges,
-    read_batch,
-    read_counts,
-    read_rows,
-    read_samples,
-    read_texts,
-    read_training,
-)
 from drpu.decisions.point import OperatingPoint, operating_point, trained_point
 from drpu.exceptions import DataTypeError, ParameterError
-from drpu.models.crossfit import (
-    Folds,
-    cross_fit,
-    resolve_holdout,
-    tails_of,
-    with_score_error,
-)
-from drpu.models.learner import RatioLearner, seeded
+from drpu.models.learner import Folds, RatioLearner, seeded
 from drpu.models.registry import resolve_model
 from drpu.priors.calibration import Calibration, calibrate
 from drpu.priors.estimate import PriorEstimate, as_prior, warn_if_not_identified
@@ -71,18 +42,28 @@ from drpu.priors.tails import ScoreTails
 from drpu.state.costs import Costs, check_cost
 from drpu.state.fitted import FittedRatio
 from drpu.state.history import Backtest, LabelCount
-from drpu.state.labels import Classes, Labels, read_labels, warn_of_guess, warn_of_more_positives
+from drpu.state.labels import (
+    Classes,
+    Labels,
+    check_same_rows,
+    labelled_flags,
+    read_labels,
+    warn_of_guess,
+    warn_of_more_positives,
+)
 from drpu.state.population import Columns, Population
-from drpu.state.record import PUClassifier, parameters_of
+from drpu.state.record import Record, parameters_of
 from drpu.state.reference import LogOddsMap, Reference
 from drpu.state.rows import Batch, RawRows, TrainingSet
+from drpu.tables.encoder import TableEncoder
 from drpu.tables.frames import collected, is_frame, warn_of_order
 
 if TYPE_CHECKING:  # modules that a fit does not need
     from drpu.audits.evaluation import Evaluation, FairnessTest
     from drpu.audits.labelling import Sensitivity
     from drpu.audits.plan import Audit, AuditPlan, GroupPlans
-    from drpu.classifier.pipelines import AdaptedRecord, DRPURecord
+    from drpu.classifier.reading import FitArguments
+    from drpu.classifier.records import AdaptedRecord, DRPURecord
     from drpu.decisions.budget import Budget
     from drpu.decisions.contributions import Reasons
     from drpu.decisions.performance import Performance
@@ -92,6 +73,65 @@ if TYPE_CHECKING:  # modules that a fit does not need
 
 IMPORTANCE_ROWS = 2000  # most training rows from which importances of columns are computed
 BACKTEST_SHARE = 0.8  # of the time of a fit with a backtest: up to six fits to fewer rows
+
+
+class PUClassifier(DefaultErrors, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Base of the classifiers of drpu, which know their columns and can be saved."""
+
+    n_features_in_: int
+    table_: TableEncoder | None = None  # how the columns of a data frame are read; None for arrays
+    _used: Any = None  # an unfitted copy with the parameters of the last fit
+
+    @abstractmethod
+    def record(self) -> Record:
+        """What a file keeps of the fitted classifier."""
+
+    def _keep_parameters(self) -> None:
+        """Keep a copy of the parameters of a fit, so that later changes have no effect on it."""
+        self._used = clone(self)
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        """The parameters, and the scenario if the fit has chosen it."""
+        text = str(super().__repr__(N_CHAR_MAX))
+        scenario = getattr(self, "scenario_", None)  # None before a fit
+        if scenario is None or self.get_params(deep=False).get("scenario") != "auto":
+            return text
+        separator = "" if text.endswith("()") else ", "
+        return f"{text[:-1]}{separator}scenario_={scenario!r})"
+
+    @abstractmethod
+    def _intake(self) -> Any:
+        """The learner, or another object that says which rows are accepted."""
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        # Rows with the smaller label are unlabeled, not negative: for two separated classes the
+        # correct prior is 0, so accuracy is not meaningful.
+        tags.classifier_tags.poor_score = True
+        model = getattr(self, "model_", None)
+        if model is None:  # a loaded classifier may have no learner
+            model = self._intake()
+        tags.input_tags.sparse = model.accepts_sparse
+        tags.input_tags.allow_nan = model.accepts_nan
+        return tags
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Accuracy of ``predict`` against true labels; a missing label means not positive.
+
+        Labels are those of training, yes and no, 1 and 0, or true and false. ``GridSearchCV`` calls
+        this method with training labels unless it is given ``scoring``: it then prefers whatever
+        flags few unlabeled rows, a high ``cost`` above all, because unlabeled positives count as
+        negatives here. docs/how-to/model.md, "Search over costs and parameters", shows which
+        scorers to use.
+        """
+        warn_of_order(X, y=y, sample_weight=sample_weight)
+        positive = labelled_flags(y, self.classes_)
+        flagged = self.predict(X) == self.classes_[1]
+        check_same_rows(len(flagged), len(positive))
+        if sample_weight is not None:
+            sample_weight = check_weights("sample_weight", sample_weight, len(flagged))
+        return float(np.average(positive == flagged, weights=sample_weight))
 
 
 class RatioClassifier(PUClassifier):
@@ -223,7 +263,7 @@ class RatioClassifier(PUClassifier):
     def _log_ratio(self, X: Rows) -> FloatArray:
         if isinstance(X, Batch):
             return self.fitted_.log_ratio_of(X.scores)
-        return self.fitted_.log_ratio(read_rows(self, X))
+        return self.fitted_.log_ratio(classifier.read_rows(self, X))
 
     def _labels(self, margin: FloatArray) -> np.ndarray[Any, Any]:
         return self.classes_[(margin > 0).astype(np.intp)]
@@ -412,8 +452,8 @@ class RatioClassifier(PUClassifier):
 
     def _batch_or_counts(self, X: Any) -> Batch | ScoreTails:
         if isinstance(X, ScoreTails):
-            return check_counts(self.fitted_, X)
-        return read_batch(self, X)
+            return classifier.check_counts(self.fitted_, X)
+        return classifier.read_batch(self, X)
 
     # -- adaptation ----------------------------------------------------------------------------
 
@@ -437,7 +477,7 @@ class RatioClassifier(PUClassifier):
             Each row is counted once per fold model.
         """
         warn_of_order(X, sample_weight=sample_weight)
-        return read_counts(self, X, sample_weight)
+        return classifier.read_counts(self, X, sample_weight)
 
     def adapt(
         self,
@@ -500,8 +540,8 @@ class RatioClassifier(PUClassifier):
         check_choice("shift", shift, periods.SHIFTS)
         warn_of_order(X, y=y, sample_weight=sample_weight)
         if sample_weight is None and self._has_periods(X):
-            X = read_batch(self, X, with_periods=True)
-        counts = read_counts(self, X, sample_weight)
+            X = classifier.read_batch(self, X, with_periods=True)
+        counts = classifier.read_counts(self, X, sample_weight)
         arrived = None
         if y is not None:
             weight = self._weight_of_labels(counts, sample_weight)
@@ -535,7 +575,7 @@ class RatioClassifier(PUClassifier):
         of :meth:`adapt`.
         """
         warn_of_order(X, sample_weight=sample_weight)
-        batch = read_batch(self, X, with_periods=sample_weight is None)
+        batch = classifier.read_batch(self, X, with_periods=sample_weight is None)
         adapted = self.adapt(batch, sample_weight=sample_weight, shift=shift, level=level)
         return adapted, adapted.predict(batch)
 
@@ -611,7 +651,9 @@ class RatioClassifier(PUClassifier):
         """The classifier recalibrated by answers."""
         audit = audits.check_audit(audit)
         batch = self._batch_or_counts(X)
-        parts = audits.resolve_audit(self.fitted_, audit, partial(read_rows, self), batch)
+        parts = audits.resolve_audit(
+            self.fitted_, audit, partial(classifier.read_rows, self), batch
+        )
         answered = audits.combine_answers(
             self.fitted_, self.reference_, batch, parts, self.point_, level=level
         )
@@ -690,7 +732,7 @@ class RatioClassifier(PUClassifier):
         request = audits.PlanRequest.of(n, width, population, level)
         if isinstance(X, ScoreTails):
             raise ParameterError("X must be rows: rows cannot be chosen from counts.")
-        batch = read_batch(self, X)
+        batch = classifier.read_batch(self, X)
         rng = check_random_state(random_state)
         return audits.plan_audit(self.fitted_, self.reference_, batch, request, rng)
 
@@ -765,7 +807,7 @@ class RatioClassifier(PUClassifier):
         else:
             warn_of_order(X, y=y)
             audit = audits.Audit.random(X, audits.true_labels(y, self.classes_, blank=blank))
-        parts = audits.resolve_audit(self.fitted_, audit, partial(read_rows, self))
+        parts = audits.resolve_audit(self.fitted_, audit, partial(classifier.read_rows, self))
         return audits.evaluate_parts(self.fitted_, self.point_, parts, level=level)
 
     def evaluate_by(
@@ -856,7 +898,7 @@ class RatioClassifier(PUClassifier):
         """
         if is_frame(X):
             X = collected(X)
-        return decisions.contributions_of(self.fitted_, X, read_rows(self, X))
+        return decisions.contributions_of(self.fitted_, X, classifier.read_rows(self, X))
 
     def reasons(self, X: Rows, n: int = 3) -> list[Reasons]:
         """The columns that speak most for and against each row, from :meth:`contributions`.
@@ -879,8 +921,8 @@ class RatioClassifier(PUClassifier):
             return decisions.reasons_of(self.fitted_, X.rows, most, X.texts)
         if is_frame(X):
             X = collected(X)
-        texts = read_texts(self.fitted_, X)
-        return decisions.reasons_of(self.fitted_, read_rows(self, X), most, texts)
+        texts = classifier.read_texts(self.fitted_, X)
+        return decisions.reasons_of(self.fitted_, classifier.read_rows(self, X), most, texts)
 
 
 def in_memory(X: Any) -> bool:
@@ -1261,11 +1303,11 @@ class DRPUClassifier(RatioClassifier):
         """
         self._check_parameters()
         learner = resolve_model(self.model)
-        arguments = FitArguments(X, y, sample_weight, groups, periods, audits)
+        arguments = classifier.FitArguments(X, y, sample_weight, groups, periods, audits)
         self._check_periods(periods, learner)
         if isinstance(learner, models.FrameLearner):
             return self._fit_frame(learner, arguments)
-        training = read_training(self, learner, arguments)
+        training = classifier.read_training(self, learner, arguments)
         with progress_bar("fit", show=self.verbose):
             return self._keep(_with_importances(self._fit_ratio(learner, training), training))
 
@@ -1314,7 +1356,9 @@ class DRPUClassifier(RatioClassifier):
                 "fit(frame, y='label'): for rows in memory use BoostedRatio."
             )
         weights = (positive_weight, unlabeled_weight)
-        training = read_samples(self, learner, positive, unlabeled, negative, weights=weights)
+        training = classifier.read_samples(
+            self, learner, positive, unlabeled, negative, weights=weights
+        )
         with progress_bar("fit", show=self.verbose):
             return self._keep(_with_importances(self._fit_ratio(learner, training), training))
 
@@ -1324,20 +1368,20 @@ class DRPUClassifier(RatioClassifier):
         population = training.population
         fraction = population.labelled_fraction
 
-        warn_of_notes(training.columns.notes)
-        pair = grouped_copies(training.pair)
+        classifier.warn_of_notes(training.columns.notes)
+        pair = classifier.grouped_copies(training.pair)
         n_positive = pair.positive.n_independent
         grouped = pair.positive.groups is not None or pair.unlabeled.groups is not None
-        holdout = resolve_holdout(
+        holdout = models.resolve_holdout(
             self.holdout, n_positive, pair.unlabeled.n_independent, grouped=grouped
         )
-        warn_of_few_positives(n_positive, split=holdout != 0)
+        classifier.warn_of_few_positives(n_positive, split=holdout != 0)
         if training.known is not None:
-            warn_of_few_known(training.known.n_negative, n_positive, split=holdout != 0)
+            classifier.warn_of_few_known(training.known.n_negative, n_positive, split=holdout != 0)
 
-        learner = seeded(with_categories(learner, self.table_), rng)
+        learner = seeded(classifier.with_categories(learner, self.table_), rng)
         with part(1 if training.periods is None else 1 - BACKTEST_SHARE):
-            folds, held_out = cross_fit(
+            folds, held_out = models.cross_fit(
                 learner,
                 pair,
                 known=training.known,
@@ -1345,15 +1389,15 @@ class DRPUClassifier(RatioClassifier):
                 random_state=rng,
                 n_jobs=self.n_jobs,
             )
-        folds = with_score_error(folds, pair)
+        folds = models.with_score_error(folds, pair)
         if training.known is not None and holdout != 0:
-            warn_of_unused_known(folds, training.known.n_negative, n_positive)
-        tails = tails_of(held_out)
+            classifier.warn_of_unused_known(folds, training.known.n_negative, n_positive)
+        tails = models.tails_of(held_out)
         self._inform_of_sizes(population.sizes)
 
         prior = training.prior
         if prior is None or self.prior != "auto":
-            prior = training_prior(self.prior, tails, fraction, pair, rng)
+            prior = classifier.training_prior(self.prior, tails, fraction, pair, rng)
         calibration = self._calibrated(folds, tails, prior, population)
         history = self._backtest(training)
         return FittedRatio(
@@ -1372,7 +1416,7 @@ class DRPUClassifier(RatioClassifier):
     ) -> Calibration | None:
         """The calibration from held-out rows, if it is asked for."""
         unlabeled = population.unlabeled_prior(prior)
-        warn_of_alpha(folds, unlabeled)
+        classifier.warn_of_alpha(folds, unlabeled)
         if self.verbose:
             inform(f"{folds.describe()}; training prior {prior} ({prior.method})")
         if not self.calibrate:
@@ -1401,7 +1445,7 @@ class DRPUClassifier(RatioClassifier):
         if self.pos_label is None:
             warn_of_guess(frame_fit.classes, *sizes)
         warn_of_more_positives(*sizes)
-        warn_of_few_positives(frame_fit.n_positive, split=True)
+        classifier.warn_of_few_positives(frame_fit.n_positive, split=True)
         names = tuple(plan.name for plan in frame_fit.table.columns)
         Columns(len(names), names, frame_fit.table).set_on(self)
         self._inform_of_sizes(sizes)
@@ -1413,14 +1457,14 @@ class DRPUClassifier(RatioClassifier):
             label_count = LabelCount(float(sizes[0]), float(sum(sizes)))
         population = Population(fraction, sizes, label_count, self.label_delay)
         rng = check_random_state(self.random_state)
-        prior = training_prior(self.prior, frame_fit.tails, fraction, None, rng)
+        prior = classifier.training_prior(self.prior, frame_fit.tails, fraction, None, rng)
         fitted = FittedRatio(
             model=frame_fit.folds,
             calibration=self._calibrated(frame_fit.folds, frame_fit.tails, prior, population),
             tails=frame_fit.tails,
             prior=prior,
             population=population,
-            columns=columns_of_ranges(self, frame_fit.ranges),
+            columns=classifier.columns_of_ranges(self, frame_fit.ranges),
             labels=Labels.of(frame_fit.classes),
         )
         return self._keep(fitted)
@@ -1457,7 +1501,7 @@ class DRPUClassifier(RatioClassifier):
                 "count.",
             )
         if not callable(self.prior):
-            check_prior_parameter("prior", self.prior)
+            classifier.check_prior_parameter("prior", self.prior)
         check_flag("calibrate", self.calibrate)
         check_jobs(self.n_jobs)
 
@@ -1509,8 +1553,9 @@ class DRPUClassifier(RatioClassifier):
         if not self.__sklearn_is_fitted__():
             return parameters
         known = ""
-        if negative_part(self.fitted_.model) > 0:
-            known = f"; known negatives have {negative_part(self.fitted_.model):.0%} of the score"
+        negative_part = classifier.negative_part(self.fitted_.model)
+        if negative_part > 0:
+            known = f"; known negatives have {negative_part:.0%} of the score"
         return f"{parameters} with prior {self.prior_}{known}"
 
     def _intake(self) -> Any:
@@ -1535,14 +1580,14 @@ def _with_importances(fitted: FittedRatio, training: TrainingSet) -> FittedRatio
 
 
 def _fit_and_count(
-    classifier: DRPUClassifier, before: RawRows, now: RawRows, growth: float
+    template: DRPUClassifier, before: RawRows, now: RawRows, growth: float
 ) -> tuple[FittedRatio, ScoreTails]:
     """A fit to the rows before a past period, and counts of the rows of the period.
 
     A prior that was given is multiplied by ``growth``: it has moved like the labelled share, at a
     constant labelling rate.
     """
-    settings: DRPUClassifier = clone(classifier).set_params(
+    settings: DRPUClassifier = clone(template).set_params(
         scenario="single-sample",  # as decided for all rows
         pos_label=None,
         negative_label=None,
@@ -1553,12 +1598,13 @@ def _fit_and_count(
     if not isinstance(settings.prior, str) and not callable(settings.prior):
         settings.prior = min(as_prior("prior", settings.prior).value * growth, 1.0)
     learner = resolve_model(settings.model)
-    arguments = FitArguments(
+    assert isinstance(learner, RatioLearner)  # periods are refused on a cluster
+    arguments = classifier.FitArguments(
         before.X, before.labelled.astype(int), before.sample_weight, before.groups
     )
-    training = read_training(settings, learner, arguments)
+    training = classifier.read_training(settings, learner, arguments)
     fitted = settings._fit_ratio(learner, training)
-    rows = check_rows(settings, now.X, model=fitted.model)
+    rows = classifier.check_rows(settings, now.X, model=fitted.model)
     weight = now.sample_weight
     if weight is not None:
         weight = check_weights("sample_weight", weight, n_rows(rows))

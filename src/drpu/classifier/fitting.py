@@ -23,8 +23,8 @@ from drpu.exceptions import (
     TrainingTableWarning,
     UnusedNegativesWarning,
 )
-from drpu.models.crossfit import FEWEST_KNOWN, Folds
-from drpu.models.learner import RatioLearner
+from drpu.models.crossfit import FEWEST_KNOWN
+from drpu.models.learner import Folds, RatioLearner
 from drpu.priors.estimate import FEW_POSITIVES, PriorEstimate, as_prior, warn_if_not_identified
 from drpu.priors.tails import ScoreTails
 from drpu.state.population import with_labelled

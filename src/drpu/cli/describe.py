@@ -29,6 +29,7 @@ from drpu.cli.show import (
     levels_line,
     listed,
     position,
+    position_at,
     size,
     standing,
     table_lines,
@@ -52,14 +53,17 @@ def inspect(
     drpu inspect fraud.drpu
     drpu inspect fraud.drpu --json | jq .versions
     """
+    from drpu.classifier.records import AdaptedRecord, DRPURecord
     from drpu.files.store import inspect_file
 
     with about(saved.artifact):
         file, record = inspect_file(saved.artifact)
         saved.check_digest(file.sha256)
+        is_ratio = isinstance(record, (DRPURecord, AdaptedRecord))
+        classifier = None
         if saved.trusted:
             classifier = saved.load()
-        else:
+        elif expected or not is_ratio:
             classifier = saved.check_kind(record.classifier())
     values: dict[str, Any] = {
         "artifact": str(saved.artifact),
@@ -68,8 +72,15 @@ def inspect(
         "contents": file.contents,
         "loaded": saved.trusted,
     }
-    values |= learnt(classifier) | position(classifier)
-    lines = _lines(values, scenario_text(classifier.fitted_))
+    if classifier is None:  # none is made, because that needs scikit-learn
+        assert isinstance(record, (DRPURecord, AdaptedRecord))
+        fitted = record.fitted
+        reading = getattr(record, "reading", None)
+        values |= learnt(fitted, file.kind) | position_at(fitted, record.point, reading)
+    else:
+        fitted = classifier.fitted_
+        values |= learnt(fitted, type(classifier).__name__) | position(classifier)
+    lines = _lines(values, scenario_text(fitted))
     lines |= levels_line(file.contents["category_levels"])
     lines |= table_lines(values)
     if expected:

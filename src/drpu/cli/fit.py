@@ -139,7 +139,8 @@ def fit(
     with about(out):
         drpu.save(classifier, out)
     written = out.stat().st_size
-    values = learnt(classifier) | standing(classifier) | {"artifact": str(out), "bytes": written}
+    facts = learnt(classifier.fitted_, type(classifier).__name__)
+    values = facts | standing(classifier) | {"artifact": str(out), "bytes": written}
     assumed = scenario is None and unlabeled is None and classifier.scenario_ == "single-sample"
     lines = _lines(classifier, values, assumed=assumed, known_negatives=known_negatives)
     lines["written"] = f"{out} ({size(written)}, no training rows)"

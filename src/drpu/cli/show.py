@@ -63,11 +63,22 @@ def print_result(result: Result, *, in_json: bool) -> None:
 
 
 def position(classifier: Any) -> dict[str, Any]:
-    """The current prior, cost and threshold of the classifier."""
-    values = {}
-    for name in ("train_prior", "test_prior", "cost", "threshold", "shift", "untested"):
-        if hasattr(classifier, f"{name}_"):
-            values[name.removeprefix("test_")] = getattr(classifier, f"{name}_")
+    """The current prior, cost and threshold of the classifier, and what moved."""
+    if hasattr(classifier, "shift_"):
+        return position_at(classifier.fitted_, classifier.point_, classifier.reading_)
+    return position_at(classifier.fitted_, classifier.point_)
+
+
+def position_at(fitted: Any, point: Any, reading: Any = None) -> dict[str, Any]:
+    """Priors, cost and threshold at an operating point; of new rows also what moved."""
+    values = {
+        "train_prior": fitted.prior,
+        "prior": point.prior,
+        "cost": point.cost,
+        "threshold": point.threshold,
+    }
+    if reading is not None:
+        values |= {"shift": reading.shift, "untested": reading.untested}
     return values
 
 
@@ -92,25 +103,24 @@ def attributes(described: Any, *names: str) -> dict[str, Any]:
     return {name: getattr(described, name) for name in names}
 
 
-def learnt(classifier: Any) -> dict[str, Any]:
-    """Facts about the fit of the classifier."""
+def learnt(fitted: Any, kind: str) -> dict[str, Any]:
+    """Facts about the fit of a classifier of this kind."""
     from drpu.state.fitted import prior_in_other_scenario
 
-    fitted = classifier.fitted_
-    columns = getattr(classifier, "feature_names_in_", None)
+    columns = fitted.columns.names
     if columns is not None:
-        columns = columns.tolist()
+        columns = list(columns)
     row_shape = None
     if len(fitted.model.row_shape) > 1:
         row_shape = list(fitted.model.row_shape)
     notes = [asdict(note) | {"text": note.text(command_line=True)} for note in fitted.columns.notes]
     return {
-        "kind": type(classifier).__name__,
+        "kind": kind,
         "model": fitted.model.describe(),
-        "n_columns": classifier.n_features_in_,
+        "n_columns": fitted.columns.n,
         "row_shape": row_shape,
         "columns": columns,
-        "classes": classifier.classes_,
+        "classes": fitted.classes,
         "positives": fitted.population.sizes[0],
         "unlabeled": fitted.population.sizes[1],
         "held_out_positives": fitted.tails.n_positive,

@@ -17,14 +17,12 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
-from sklearn.pipeline import Pipeline
 
 from drpu._arrays import FloatArray
 from drpu._checks import check_flag, check_integer
-from drpu._codec import decode, encode
+from drpu._codec import KINDS, decode, encode
 from drpu._output import output_file
 from drpu._process import default_errors
-from drpu.classifier.drpu import RatioClassifier
 from drpu.exceptions import ArtifactError, MissingExtraError
 from drpu.files.archive import MAX_BYTES, SCHEMA, Archive, open_archive, read_bytes, write_archive
 from drpu.models import registry
@@ -32,31 +30,31 @@ from drpu.state.record import Record, record_of
 
 StrPath = str | os.PathLike[str]
 
-# The modules that declare kinds, imported before a file is read. They import torch and LightGBM
-# when used.
+# The modules that declare kinds, imported until those of a file are known. They import torch and
+# LightGBM when used; the last ones import scikit-learn.
 KIND_MODULES = (
-    *registry.KIND_MODULES,
+    "drpu.classifier.records",
     "drpu.state.population",
     "drpu.state.costs",
     "drpu.state.history",
     "drpu.state.labels",
     "drpu.state.reference",
-    "drpu.periods.read",
-    "drpu.decisions.budget",
-    "drpu.decisions.point",
-    "drpu.classifier.pipelines",
     "drpu.state.fitted",
-    "drpu.classifier.pipelines",
     "drpu.state.record",
     "drpu.priors.calibration",
     "drpu.priors.estimate",
-    "drpu.tables.values",
     "drpu.priors.tails",
-    "drpu.rivals.rival",
+    "drpu.tables.values",
     "drpu.tables.columns",
     "drpu.tables.text",
     "drpu.tables.encoder",
     "drpu.tables.notes",
+    "drpu.periods.read",
+    "drpu.decisions.point",
+    *registry.KIND_MODULES,
+    "drpu.decisions.budget",
+    "drpu.classifier.pipelines",
+    "drpu.rivals.rival",
 )
 
 _CLOSE = 1e-3  # networks may be loaded to another device than they were saved from
@@ -89,7 +87,7 @@ def save(classifier: Any, path: StrPath, *, keep_rows: bool = False) -> None:
     categories that at least five training rows have. Trees and weights are learnt from the rows.
     """
     check_flag("keep_rows", keep_rows)
-    _know_kinds()  # among them are those that record_of needs
+    _import_kinds(None)  # among them are those that record_of needs
     record = record_of(classifier)
     facts = record.facts()
     if not keep_rows and facts["values_of_rows"]:
@@ -157,9 +155,7 @@ def load(
         record = file.record()
         classifier = record.classifier(module)
         _trial_scores(record, classifier)
-    last_step = classifier[-1] if isinstance(classifier, Pipeline) else classifier
-    if isinstance(last_step, RatioClassifier):
-        last_step._warn_of_prior()
+    record.warn_of_prior(classifier)
     return classifier
 
 
@@ -304,12 +300,12 @@ class _File:
 
     def record(self) -> Record:
         """The record; without trust the bytes of estimators are empty."""
-        _know_kinds()
         tree = self.archive.tree
         if isinstance(tree, dict) and tree.get("kind") == "monitor":
             raise ArtifactError(
                 "the file holds the counts of a monitor: read it with PriorMonitor.load."
             )
+        _import_kinds(tree)
         record: Record = decode(tree, self.archive.arrays, self.archive.blobs, Record)
         return record
 
@@ -336,9 +332,28 @@ class _File:
             raise ArtifactError(f"{start}: {error!s:.500}") from error
 
 
-def _know_kinds() -> None:
+def _import_kinds(tree: Any) -> None:
+    """Import the modules that declare the kinds in ``tree``; all of them if it is None."""
+    wanted = None if tree is None else _kinds_in(tree)
     for module in KIND_MODULES:
+        if wanted is not None and wanted <= KINDS.keys():
+            return
         import_module(module)
+
+
+def _kinds_in(tree: Any) -> set[str]:
+    """The kinds of all objects in the tree of a file."""
+    kinds = set()
+    parts = [tree]
+    while parts:
+        part = parts.pop()
+        if isinstance(part, dict):
+            if part.keys() == {"kind", "fields"}:
+                kinds.add(str(part["kind"]))
+            parts += part.values()
+        elif isinstance(part, list):
+            parts += part
+    return kinds
 
 
 def _read(

@@ -5,6 +5,10 @@ from .clusters import FrameLearner as FrameLearner
 from .clusters import Ranges as Ranges
 from .clusters import engine_of as engine_of
 from .clusters import refuse_frame as refuse_frame
+from .crossfit import cross_fit as cross_fit
+from .crossfit import resolve_holdout as resolve_holdout
+from .crossfit import tails_of as tails_of
+from .crossfit import with_score_error as with_score_error
 from .features import Scaling as Scaling
 from .features import standardised as standardised
 

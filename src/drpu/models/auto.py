@@ -8,10 +8,10 @@ from functools import cached_property
 from typing import Annotated, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
-from scipy.optimize import minimize
+import scipy
 from scipy.special import expit
-from sklearn.base import clone
 
+from drpu import _lazy
 from drpu._arrays import FloatArray, Rows
 from drpu._checks import check_random_state
 from drpu._codec import Array, Items, kept
@@ -419,7 +419,7 @@ class AutoRatio(RatioLearner):
         if fits == 1:
             return self
         self._check_categories(pair)
-        copy: Self = clone(self)
+        copy: Self = _lazy.clone(self)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         filling = self._filling(pair, seed)
         size = Size.of(pair)
@@ -462,7 +462,7 @@ class AutoRatio(RatioLearner):
         """
         if is_sparse(pair.positive.rows):
             return None
-        copy: Self = clone(self)
+        copy: Self = _lazy.clone(self)
         copy._size = Size.of(pair, folds)
         copy._shared = self._shared
         return copy
@@ -682,5 +682,5 @@ def _minimum(scores: HeldOutScores, centre: FloatArray, pull: float) -> FloatArr
 
     bounds = [(0.0, None)] * len(centre) + [(None, None)]
     start = np.append(centre, 0.0)
-    solution = minimize(penalised, start, jac=True, method="L-BFGS-B", bounds=bounds)
+    solution = scipy.optimize.minimize(penalised, start, jac=True, method="L-BFGS-B", bounds=bounds)
     return np.asarray(solution.x)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
-from scipy.special import logit
-from sklearn.base import clone
 
+from drpu import _lazy
 from drpu._arrays import FloatArray
 from drpu._checks import check_fraction, check_integer, check_random_state, check_real
 from drpu._codec import Number, kept
@@ -19,9 +18,9 @@ from drpu.models.choices import BOOSTED, Growth
 from drpu.models.ensembles import TreeFunction
 from drpu.models.graphs import Graph
 from drpu.models.learner import RatioLearner
-from drpu.models.risks import LOGISTIC, bregman_risk
 from drpu.models.splits import TrainAndHeld, hold_out
 from drpu.models.trees import (
+    BIN_ROWS,
     MOST_TREES,
     SharedBins,
     Trees,
@@ -31,8 +30,6 @@ from drpu.models.trees import (
     tree_data,
     tree_threads,
 )
-
-_FAR = 50.0  # log-ratios are clipped here in holdout risks
 
 
 @kept("boosted")
@@ -165,7 +162,7 @@ class BoostedRatio(RatioLearner):
         growth = BOOSTED.fixed
         if self._stops_early(pair, holdout):
             growth = _stopped_growth(len(pair.positive))
-        copy: Self = clone(self).set_params(
+        copy: Self = _lazy.clone(self).set_params(
             n_rounds=function.n_rounds,
             learning_rate=self.learning_rate or growth.learning_rate,
             leaves=self.leaves or growth.leaves,
@@ -212,6 +209,7 @@ class BoostedRatio(RatioLearner):
             "feature_fraction": column_share,
             "max_bin": 63,
             "feature_pre_filter": False,
+            "bin_construct_sample_cnt": BIN_ROWS,
             "data_random_seed": 1,  # that of bins does not depend on the seed
             "metric": "None",
             "seed": seed,
@@ -238,18 +236,19 @@ class BoostedRatio(RatioLearner):
         """A booster that stops where the risk of held-out rows is lowest, and this risk."""
         import lightgbm
 
-        settings = settings | self._leaf_settings(pair)
+        settings = settings | self._leaf_settings(pair) | {"metric": "binary_logloss"}
         data = self._data(pair, settings)
+        held_data = self._data(held, settings, reference=data).construct()
+        _measure_risk(held_data, pair, held)
         trees = lightgbm.train(
             settings,
             data,
             rounds,
-            valid_sets=[self._data(held, settings, reference=data)],
-            feval=_held_out_risk(pair, held),
+            valid_sets=[held_data],
             callbacks=[lightgbm.early_stopping(BOOSTED.patience, verbose=False)],
             keep_training_booster=True,
         )
-        return trees, float(trees.best_score["valid_0"]["risk"])
+        return trees, 2 * float(trees.best_score["valid_0"]["binary_logloss"])
 
     def _leaf_settings(self, pair: SamplePair) -> dict[str, int]:
         min_leaf = self.min_leaf or max(1, min(BOOSTED.min_leaf, len(pair) // 20))
@@ -281,27 +280,17 @@ def _stopped_growth(positives: int) -> Growth:
     return BOOSTED.stopped._replace(rounds=rounds, leaves=leaves)
 
 
-def _held_out_risk(
-    pair: SamplePair, held: SamplePair
-) -> Callable[[FloatArray, Any], tuple[str, float, bool]]:
-    """The risk of held-out rows as a metric of LightGBM; the trees are trained on ``pair``."""
-    offset = pair.log_odds()
-    n_positive = len(held.positive)
+def _measure_risk(held_data: Any, pair: SamplePair, held: SamplePair) -> None:
+    """Make half of the held-out risk the logistic loss that LightGBM computes after each tree.
 
-    def risk(predicted: FloatArray, _: Any) -> tuple[str, float, bool]:
-        log_ratio = logit(np.clip(predicted, 1e-15, 1 - 1e-15)) - offset
-        log_ratio = np.clip(log_ratio, -_FAR, _FAR)
-        value = bregman_risk(
-            log_ratio[:n_positive],
-            log_ratio[n_positive:],
-            generator=LOGISTIC,
-            log=True,
-            positive_weight=held.positive.weight,
-            unlabeled_weight=held.unlabeled.weight,
-        )
-        return "risk", float(value), False
-
-    return risk
+    The risk is the mean of log(1 + ratio) over unlabeled rows plus that of log(1 + 1 / ratio) over
+    positives: a logistic loss in which both samples have the same weight, of scores without the
+    log-odds of the training rows.
+    """
+    positive = held.positive.weights() / held.positive.total
+    unlabeled = held.unlabeled.weights() / held.unlabeled.total
+    held_data.set_weight(len(held) / 2 * np.concatenate([positive, unlabeled]))
+    held_data.set_init_score(np.full(len(held), -pair.log_odds()))
 
 
 @kept("forest")
@@ -403,6 +392,7 @@ class ForestRatio(RatioLearner):
             "max_bin": 31,
             "min_data_in_bin": 1,
             "feature_pre_filter": False,
+            "bin_construct_sample_cnt": BIN_ROWS,
             "data_random_seed": 1,  # that of bins does not depend on the seed
             "seed": int(check_random_state(self.random_state).randint(2**31 - 1)),
             "num_threads": tree_threads(self.n_jobs),

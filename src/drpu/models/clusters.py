@@ -10,7 +10,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
-from sklearn.base import BaseEstimator
 
 from drpu import models
 from drpu._arrays import BoolArray, FloatArray, IntArray
@@ -18,8 +17,8 @@ from drpu._checks import check_integer, check_random_state, check_real
 from drpu._process import DefaultErrors
 from drpu._progress import part, progress
 from drpu.exceptions import DataError, DataTypeError, LabelError, ParameterError
-from drpu.models.crossfit import Folds, resolve_holdout
-from drpu.models.learner import Accepts
+from drpu.models.crossfit import resolve_holdout
+from drpu.models.learner import Accepts, Folds, Parameters
 from drpu.priors.tails import ScoreTails
 from drpu.tables.encoder import TableEncoder, fixed_cells
 from drpu.tables.values import MOST_PROFILED_COLUMNS, Cells, is_missing
@@ -141,7 +140,7 @@ class RowsOnCluster(Protocol):
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class FrameLearner(DefaultErrors, Accepts, BaseEstimator, ABC):  # type: ignore[misc]
+class FrameLearner(DefaultErrors, Parameters, Accepts, ABC):
     """Base class of the ways to learn a density ratio from a distributed data frame.
 
     The margin of boosted trees with the usual logistic loss is the log-ratio if weights give

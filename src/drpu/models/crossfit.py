@@ -15,32 +15,19 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from contextvars import copy_context
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Annotated, Any, Self
+from typing import Any
 
 import numpy as np
-from joblib import Parallel, cpu_count, delayed, effective_n_jobs
-from scipy.optimize import isotonic_regression
-from sklearn.base import clone
-from threadpoolctl import threadpool_limits
+import scipy
 
+from drpu import _lazy
 from drpu._arrays import BoolArray, FloatArray, IntArray, Rows
 from drpu._checks import check_fraction, check_integer, check_random_state
-from drpu._codec import Items, Number, kept
 from drpu._progress import Step, rest
 from drpu._samples import Sample, SamplePair, n_rows
-from drpu.exceptions import DataError, FewPositivesWarning, ParameterError, heard, warn
+from drpu.exceptions import FewPositivesWarning, ParameterError, heard, warn
 from drpu.models.choices import JOBS
-from drpu.models.graphs import Graph
-from drpu.models.learner import (
-    Function,
-    LikeFirst,
-    RatioLearner,
-    Scorer,
-    explained,
-    exported,
-    within_limits,
-)
+from drpu.models.learner import Blend, Folds, Function, RatioLearner
 from drpu.models.splits import PairSplit, count_held, draw_splits
 from drpu.priors.tails import ScoreTails
 
@@ -48,161 +35,6 @@ FEWEST_TO_SPLIT = 4  # with fewer positives, a fold would leave at most two for 
 FEW_TO_SPLIT = 100  # with fewer positives there are ten folds
 FEW_ON_A_SIDE = 10  # with fewer rows of either kind on one side of a split there is a warning
 MOST_TO_FOLD = 2000  # with more positives a single split is enough
-
-# -- functions of folds ---------------------------------------------------------------------------
-
-
-@kept("folds")
-@dataclass(frozen=True, eq=False)
-class Folds(LikeFirst):
-    """Functions of one kind, each fitted without one fold of the rows.
-
-    Scores have one column per function. Those of all fold functions are counted for priors, because
-    held-out rows were scored by the same functions. For labels the calibrated ratios of the fold
-    functions are averaged or, if there is a function of all rows, its ratio is used: one function
-    is scored in less time than several.
-    """
-
-    functions: Annotated[tuple[Function, ...], Items(low=1)]
-    whole: Function | None = None  # fitted to all rows; its scores are in the last column
-    # Standard deviation of a score that changes the order of rows; None if it was not measured.
-    score_error: Annotated[float, Number(0, 1e9)] | None = None
-
-    def __post_init__(self) -> None:
-        kinds = {(type(function), function.row_shape) for function in self.all_functions}
-        if len(kinds) != 1:
-            raise DataError("fold functions must be of one kind, and have the same columns.")
-
-    @property
-    def label_functions(self) -> tuple[Function, ...]:
-        """The functions that labels come from."""
-        return self.functions if self.whole is None else (self.whole,)
-
-    @cached_property
-    def all_functions(self) -> tuple[Function, ...]:
-        """The fold functions, and the function of all rows if there is one."""
-        return self.functions if self.whole is None else (*self.functions, self.whole)
-
-    def with_module(self, module: Any) -> Self:  # noqa: D102
-        functions = tuple(function.with_module(module) for function in self.functions)
-        whole = None if self.whole is None else self.whole.with_module(module)
-        return replace(self, functions=functions, whole=whole)
-
-    def describe(self) -> str:
-        """The number of functions, and a description of one."""
-        inner = self.functions[0].describe()
-        if len(self.functions) == 1:
-            return inner
-        text = f"{len(self.functions)} folds of {inner}"
-        if self.whole is None:
-            return text
-        return f"{text}, and one of all rows for labels"
-
-    def scores(self, X: Rows) -> FloatArray:
-        """Scores of checked rows by all functions, (rows, functions)."""
-        scores = self.fold_scores(X)
-        if self.whole is None:
-            return scores
-        return np.column_stack([scores, self.label_scores(X)])
-
-    def fold_scores(self, X: Rows) -> FloatArray:
-        """Scores by the fold functions, which are counted."""
-        return self._fold_scorer(X)
-
-    def label_scores(self, X: Rows) -> FloatArray:
-        """Scores by the functions that labels come from."""
-        return self._label_scorer(X)
-
-    def counted(self, scores: FloatArray) -> FloatArray:
-        """The columns of :meth:`scores` that are counted."""
-        return scores[:, : len(self.functions)]
-
-    def labelling(self, scores: FloatArray) -> FloatArray:
-        """The columns of :meth:`scores` that labels come from."""
-        return scores if self.whole is None else scores[:, len(self.functions) :]
-
-    def contributions(self, X: Rows) -> FloatArray:
-        """The mean of the contributions in the functions that labels come from."""
-        parts = [explained(function).contributions(X) for function in self.label_functions]
-        return np.asarray(np.mean(parts, axis=0))
-
-    def _score(self, X: Rows) -> FloatArray:
-        return np.asarray(self.label_scores(X).mean(axis=1))
-
-    @cached_property
-    def _fold_scorer(self) -> Scorer:
-        return _scorer(self.functions)
-
-    @cached_property
-    def _label_scorer(self) -> Scorer:
-        if self.whole is None:
-            return self._fold_scorer
-        return _scorer([self.whole])
-
-
-def _scorer(functions: Sequence[Function]) -> Scorer:
-    return type(functions[0]).together(functions)
-
-
-@kept("blend")
-@dataclass(frozen=True, eq=False)
-class Blend(LikeFirst):
-    """The average of a log-ratio against unlabeled rows and of one against known negatives."""
-
-    unlabeled: Function
-    negative: Function
-    share: Annotated[float, Number(0, 1)]  # weight of ``negative``; ``unlabeled`` has 1 minus it
-
-    def __post_init__(self) -> None:
-        if self.unlabeled.row_shape != self.negative.row_shape:
-            raise DataError("both functions must have the same columns.")
-
-    @property
-    def all_functions(self) -> tuple[Function, ...]:
-        """Both functions."""
-        return self.unlabeled, self.negative
-
-    def with_module(self, module: Any) -> Self:  # noqa: D102
-        return replace(
-            self,
-            unlabeled=self.unlabeled.with_module(module),
-            negative=self.negative.with_module(module),
-        )
-
-    def describe(self) -> str:
-        """Both functions and their weights."""
-        return (
-            f"{self.unlabeled.describe()}, averaged with a score against known negatives "
-            f"({self.share:.1f})"
-        )
-
-    def _score(self, X: Rows) -> FloatArray:
-        unlabeled = (1 - self.share) * self.unlabeled.score(X)
-        negative = self.share * self.negative.score(X)
-        return np.asarray(unlabeled + negative)
-
-    @classmethod
-    def together(cls, functions: Sequence[Self]) -> Scorer:  # noqa: D102
-        unlabeled = _scorer([function.unlabeled for function in functions])
-        negative = _scorer([function.negative for function in functions])
-        share = np.array([function.share for function in functions])
-
-        def scores(X: Rows) -> FloatArray:
-            return within_limits((1 - share) * unlabeled(X) + share * negative(X))
-
-        return scores
-
-    def contributions(self, X: Rows) -> FloatArray:
-        """The average of the contributions in both functions."""
-        unlabeled = (1 - self.share) * explained(self.unlabeled).contributions(X)
-        negative = self.share * explained(self.negative).contributions(X)
-        return np.asarray(unlabeled + negative)
-
-    def onnx(self, graph: Graph, X: str) -> str:  # noqa: D102
-        unlabeled = exported(self.unlabeled, graph, X)
-        negative = exported(self.negative, graph, X)
-        return graph.mean(unlabeled, negative, weights=(1 - self.share, self.share))
-
 
 # -- number of folds ------------------------------------------------------------------------------
 
@@ -379,10 +211,10 @@ def cross_fit(
     if not splits:  # groups that cannot be divided
         return _fit_without_split(learner, pair, known)
 
-    jobs = effective_n_jobs(n_jobs)
+    jobs = _lazy.effective_n_jobs(n_jobs)
     if len(splits) == 1 and getattr(learner, "n_jobs", None) == 1:
         threads = threads_of_one_fit(jobs, [pair.positive.rows, pair.unlabeled.rows])
-        learner = clone(learner).set_params(n_jobs=threads)
+        learner = _lazy.clone(learner).set_params(n_jobs=threads)
     rows = _Rows(pair.placed(), splits, known)
     if known is None or min(known.n_negative, len(pair.positive)) < FEWEST_KNOWN:
         learner = learner.prepared(pair, len(splits))
@@ -521,7 +353,7 @@ def held_scores(
     divided.
     """
     rng = check_random_state(random_state)
-    jobs = effective_n_jobs(n_jobs)
+    jobs = _lazy.effective_n_jobs(n_jobs)
     learner = learner.prepared(pair, folds * repeats)
     positive = np.zeros(len(pair.positive))
     unlabeled = np.zeros(len(pair.unlabeled))
@@ -571,8 +403,8 @@ def with_score_error(folds: Folds, pair: SamplePair) -> Folds:
     """
     if len(folds.functions) == 1:
         return folds
-    positive = folds.fold_scores(_evenly(pair.positive.rows, _MOST_COMPARED[0]))
-    unlabeled = folds.fold_scores(_evenly(pair.unlabeled.rows, _MOST_COMPARED[1]))
+    positive = _scores_of_each(folds, _evenly(pair.positive.rows, _MOST_COMPARED[0]))
+    unlabeled = _scores_of_each(folds, _evenly(pair.unlabeled.rows, _MOST_COMPARED[1]))
     scores = np.concatenate([positive, unlabeled])
     high = scores.mean(axis=1) >= np.median(positive.mean(axis=1))
     squares = []
@@ -580,9 +412,14 @@ def with_score_error(folds: Folds, pair: SamplePair) -> Folds:
         others = np.delete(scores, k, axis=1).mean(axis=1)
         order = np.argsort(others, kind="stable")
         increasing = np.empty(len(score))
-        increasing[order] = isotonic_regression(score[order]).x
+        increasing[order] = scipy.optimize.isotonic_regression(score[order]).x
         squares.append(float(((score - increasing)[high] ** 2).mean()))
     return replace(folds, score_error=math.sqrt(float(np.mean(squares))))
+
+
+def _scores_of_each(folds: Folds, rows: Rows) -> FloatArray:
+    """The scores of all fold functions, which are prepared for scoring since they were fitted."""
+    return np.column_stack([function.score(rows) for function in folds.functions])
 
 
 def _evenly(rows: Rows, most: int) -> Rows:
@@ -610,7 +447,7 @@ def run_jobs(
     used if there are enough of them. Processes are started only if the first result, which is
     computed here, took so long that the others are finished earlier with them.
     """
-    jobs = min(jobs, len(work), cpu_count())
+    jobs = min(jobs, len(work), _lazy.cpu_count())
     steps = Step.parts(len(work))
     if threads:
         if rows <= JOBS.thread_rows:
@@ -636,10 +473,10 @@ def _run_in_threads(
     calls = []
     for step, arguments in zip(steps, work, strict=True):
         # Threads get the context of this one, so that its listener hears their warnings.
-        calls.append(delayed(copy_context().run)(step.run, function, *arguments))
+        calls.append(_lazy.delayed(copy_context().run)(step.run, function, *arguments))
     limit = _one_matrix_thread() if len(work) > 1 else nullcontext()
     with limit:
-        results = Parallel(n_jobs=jobs, backend="threading", return_as="generator")(calls)
+        results = _lazy.Parallel(n_jobs=jobs, backend="threading", return_as="generator")(calls)
         yield from results
 
 
@@ -649,10 +486,10 @@ def _run_in_processes(
     calls = []
     for step, arguments in zip(steps, work, strict=True):
         if jobs > 1:
-            calls.append(delayed(function)(*arguments))
+            calls.append(_lazy.delayed(function)(*arguments))
         else:
-            calls.append(delayed(step.run)(function, *arguments))
-    results = Parallel(n_jobs=jobs, return_as="generator")(calls)
+            calls.append(_lazy.delayed(step.run)(function, *arguments))
+    results = _lazy.Parallel(n_jobs=jobs, return_as="generator")(calls)
     for step, result in zip(steps, results, strict=True):
         step.advance(1)  # where the call ran in another process
         yield result
@@ -673,7 +510,7 @@ def _one_matrix_thread() -> Iterator[None]:
     """
     with _LIMITS_LOCK:
         if not _LIMITS:
-            _LIMITS.append(threadpool_limits(1, user_api="blas"))
+            _LIMITS.append(_lazy.threadpool_limits(1, user_api="blas"))
         else:
             _LIMITS.append(_LIMITS[0])
     try:
@@ -691,11 +528,11 @@ def _saved(wall: float, busy: float, calls: int, jobs: int) -> float:
     A call that uses several processors already is slower beside others, as in products of large
     matrices.
     """
-    wall_with_others: float = max(wall, busy * jobs / cpu_count())
+    wall_with_others: float = max(wall, busy * jobs / _lazy.cpu_count())
     return calls * wall - math.ceil(calls / jobs) * wall_with_others
 
 
 def threads_of_one_fit(jobs: int, samples: Sequence[Any]) -> int:
     """Number of threads inside a single fit: one if there are few values."""
     values = sum(getattr(rows, "nnz", math.prod(rows.shape)) for rows in samples)
-    return min(jobs, cpu_count()) if values >= JOBS.thread_values else 1
+    return min(jobs, _lazy.cpu_count()) if values >= JOBS.thread_values else 1

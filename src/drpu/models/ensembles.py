@@ -57,6 +57,13 @@ class TreeFunction(Function):
     def _alone(self) -> TreesTogether:
         return TreesTogether([self])
 
+    def reached_leaves(self, X: Rows) -> IntArray:
+        """The leaf that each row reaches in each tree, among those of all trees, (rows, trees)."""
+        masks = self._alone.masks_for(X)
+        if masks is None:
+            return self.trees.reached_leaves(X, self.threads(X))
+        return masks.leaves(X)
+
     def contributions(self, X: Rows) -> FloatArray:
         """What the columns add on the paths of the trees, scaled to the log-ratio; last, the base.
 
@@ -65,7 +72,7 @@ class TreeFunction(Function):
         average row to this one, relative to the change of the output: then they add up to the
         log-ratio.
         """
-        of_columns, mean_output = self.trees.contributions(X, self.threads(X))
+        of_columns, mean_output = self.trees.contributions(self.reached_leaves(X))
         base = np.full((len(of_columns), 1), mean_output)
         rise = of_columns.sum(axis=1, keepdims=True)
         start = self.convert(base)
@@ -116,9 +123,16 @@ class TreesTogether:
         if len(X) <= FEW_ROWS:
             sums = self._joined.predict(X, raw_score=True, num_threads=1)
             return np.asarray(sums, dtype=np.float64).reshape(len(X), len(self._functions))
-        if self._masks is None:
+        masks = self.masks_for(X)
+        if masks is None:
             return self._sums_of_each(X)
-        return self._masks.sums(X)
+        return masks.sums(X)
+
+    def masks_for(self, X: Rows) -> LeafMasks | None:
+        """Masks of all trees, if they are faster than LightGBM for these rows."""
+        if not isinstance(X, np.ndarray) or len(X) <= FEW_ROWS:
+            return None
+        return self._masks
 
     def _sums_of_each(self, X: Rows) -> FloatArray:
         rows = tree_rows(X)
@@ -204,6 +218,14 @@ class LeafMasks:
             for positions, part in self._parts:
                 sums[chunk, positions] = part.sums(cells)
         return sums
+
+    def leaves(self, X: FloatArray) -> IntArray:
+        """The leaf that rows reach in each tree of a single ensemble, (rows, trees)."""
+        ((_, masks),) = self._parts
+        parts = []
+        for start in range(0, len(X), _CELL_ROWS):
+            parts.append(masks.leaves(self._cells.of_rows(X[start : start + _CELL_ROWS])))
+        return np.concatenate(parts)
 
 
 def _word_of(trees: Trees) -> type:
@@ -307,8 +329,8 @@ class _WordMasks:
         values = []
         widths = []
         all_leaves: list[NDArray[Any]] = []
-        for trees in ensembles:
-            leaves = _LeafRanges(trees, bits)
+        self._ranges = [_LeafRanges(trees, bits) for trees in ensembles]
+        for trees, leaves in zip(ensembles, self._ranges, strict=True):
             tables.append(_mask_table(trees, leaves, cells, word))
             values.append(leaves.values(trees.exact_value))
             widths.append(len(leaves.used_bits))
@@ -328,21 +350,32 @@ class _WordMasks:
 
     def sums(self, cells: IntArray) -> FloatArray:
         """The sum of the trees of each ensemble for rows in these cells, (rows, ensembles)."""
+        return self._added(cells, self._values, self._first_word)
+
+    def leaves(self, cells: IntArray) -> IntArray:
+        """The leaf that rows in these cells reach in each tree of the ensemble, (rows, trees)."""
+        (ranges,) = self._ranges
+        numbers = ranges.values(np.arange(ranges.n_leaves, dtype=np.float64))
+        return self._added(cells, numbers, ranges.first_word).astype(np.int64)
+
+    def _added(self, cells: IntArray, values: FloatArray, first_word: IntArray) -> FloatArray:
+        """The sums of ``values`` of reached leaves over words that start at ``first_word``."""
         n_rows = cells.shape[1]
         n_words = self._table.shape[1]
-        sums = np.empty((n_rows, len(self._first_word)))
+        sums = np.empty((n_rows, len(first_word)))
         size = min(max(_BUFFER_BYTES // (n_words * self._table.itemsize), 64), 512, n_rows)
         masks = np.empty((size, n_words), dtype=self._table.dtype)
         more_masks = np.empty_like(masks)
         for start in range(0, n_rows, size):
             chunk = cells[:, start : start + size]
             n = chunk.shape[1]
-            reached = self._reached(chunk, masks[:n], more_masks[:n])
-            sums[start : start + n] = np.add.reduceat(reached, self._first_word, axis=1)
+            places = self._reached(chunk, masks[:n], more_masks[:n])
+            reached = np.take(values, places, mode="clip")
+            sums[start : start + n] = np.add.reduceat(reached, first_word, axis=1)
         return sums
 
-    def _reached(self, cells: IntArray, masks: NDArray[Any], more: NDArray[Any]) -> FloatArray:
-        """The values of the leaves that rows reach, (rows, words); 0 for words without a bit."""
+    def _reached(self, cells: IntArray, masks: NDArray[Any], more: NDArray[Any]) -> IntArray:
+        """Places of the values of reached leaves, (rows, words); that of a 0 without a leaf."""
         masks[:] = self._all_leaves
         for of_column in cells:
             np.take(self._table, of_column, axis=0, out=more, mode="clip")
@@ -350,7 +383,7 @@ class _WordMasks:
         exponents = masks.astype(self._float).view(self._integer) >> self._mantissa
         if self._several:
             np.maximum(exponents, self._no_bit, out=exponents)
-        return np.take(self._values, exponents + self._place, mode="clip")
+        return np.asarray(exponents + self._place)
 
 
 class _LeafRanges:
@@ -376,6 +409,7 @@ class _LeafRanges:
             self.start[right] = self.start[level] + size[left]
         self.stop = self.start + size
         self._leaf_start = self.start[n_splits:]
+        self.n_leaves = len(self._leaf_start)
         self._tree_of_leaf = np.repeat(np.arange(len(trees)), trees.leaves)
         n_words = -(-trees.leaves.astype(np.int64) // bits)
         self.first_word = np.cumsum(n_words) - n_words

@@ -16,13 +16,8 @@ from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import BaseEstimator, clone
-from sklearn.linear_model import LogisticRegression, LogisticRegressionCV
-from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import StandardScaler
-from sklearn.utils import get_tags
-from sklearn.utils.validation import has_fit_parameter
 
+from drpu import _lazy
 from drpu._arrays import FloatArray, IntArray, Rows
 from drpu._checks import check_random_state
 from drpu._codec import NotKept, Number, Text, Whole, kept
@@ -109,8 +104,8 @@ def log_odds(classifier: Any, X: Rows, smoothing: int | None = None) -> FloatArr
         p = np.asarray(classifier.predict_proba(X), dtype=np.float64)
         positive = np.log(smoothing * p[:, 1] + 0.5)
         return np.asarray(positive - np.log(smoothing * p[:, 0] + 0.5))
-    last_step = classifier.steps[-1][1] if isinstance(classifier, Pipeline) else classifier
-    if isinstance(last_step, (LogisticRegression, LogisticRegressionCV)):
+    last_step = classifier.steps[-1][1] if isinstance(classifier, _lazy.Pipeline) else classifier
+    if isinstance(last_step, (_lazy.LogisticRegression, _lazy.LogisticRegressionCV)):
         return np.asarray(classifier.decision_function(X), dtype=np.float64)
     with np.errstate(divide="ignore"):
         if hasattr(classifier, "predict_log_proba"):
@@ -168,21 +163,21 @@ class ClassifierRatio(RatioLearner):
     def accepts_frames(self) -> bool:  # type: ignore[override]
         """Whether the classifier is a pipeline, or a search or calibration around one."""
         inner = self.classifier
-        while inner is not None and not isinstance(inner, Pipeline):
+        while inner is not None and not isinstance(inner, _lazy.Pipeline):
             inner = getattr(inner, "estimator", None)
         return inner is not None
 
     @property
     def accepts_sparse(self) -> bool:  # type: ignore[override]
         """Whether the classifier accepts sparse rows."""
-        return self.classifier is None or bool(get_tags(self.classifier).input_tags.sparse)
+        return self.classifier is None or bool(_lazy.get_tags(self.classifier).input_tags.sparse)
 
     @property
     def accepts_nan(self) -> bool:  # type: ignore[override]
         """Whether the classifier accepts missing values."""
         if self.classifier is None:
             return False
-        return bool(get_tags(self.classifier).input_tags.allow_nan)
+        return bool(_lazy.get_tags(self.classifier).input_tags.allow_nan)
 
     def fit_ratio(self, positive: Rows, unlabeled: Rows, **options: Any) -> EstimatorFunction:
         """The odds of a positive and an unlabeled sample."""
@@ -201,7 +196,7 @@ class ClassifierRatio(RatioLearner):
         if unfitted is None:
             unfitted = _default_classifier(rows)
         unfitted = seeded(unfitted, check_random_state(self.random_state))
-        classifier = _fit(clone(unfitted), rows, label, weight)
+        classifier = _fit(_lazy.clone(unfitted), rows, label, weight)
         unlabeled_mass, positive_mass = np.bincount(label, weights=weight, minlength=2)
         if min(unlabeled_mass, positive_mass) <= 0:
             raise DataError(
@@ -224,10 +219,10 @@ class ClassifierRatio(RatioLearner):
         )
 
 
-def _default_classifier(rows: Rows) -> Pipeline:
+def _default_classifier(rows: Rows) -> Any:
     """A logistic regression on standardised columns; those of sparse rows are not centred."""
-    scaler = StandardScaler(with_mean=not sparse.issparse(rows))
-    return make_pipeline(scaler, LogisticRegression(C=0.1, max_iter=1000))
+    scaler = _lazy.StandardScaler(with_mean=not sparse.issparse(rows))
+    return _lazy.make_pipeline(scaler, _lazy.LogisticRegression(C=0.1, max_iter=1000))
 
 
 def _fit(classifier: Any, rows: Rows, label: IntArray, weight: FloatArray | None) -> Any:
@@ -260,7 +255,7 @@ def _check_classifier(classifier: Any) -> None:
 
 
 def _name(classifier: Any) -> str:
-    if not isinstance(classifier, Pipeline):
+    if not isinstance(classifier, _lazy.Pipeline):
         return type(classifier).__name__
     names = [type(step).__name__ for _, step in classifier.steps]
     return " after ".join(reversed(names))
@@ -271,10 +266,10 @@ def _weight_argument(classifier: Any, weight: FloatArray | None) -> dict[str, Fl
         return {}
     path = []
     last = classifier
-    while isinstance(last, Pipeline):
+    while isinstance(last, _lazy.Pipeline):
         step, last = last.steps[-1]
         path.append(step)
-    if not has_fit_parameter(last, "sample_weight"):
+    if not _lazy.has_fit_parameter(last, "sample_weight"):
         raise ParameterError(
             f"weights must be None with {type(last).__name__}, whose fit has no sample_weight: "
             "use another classifier, or resample the rows by their weights."
@@ -384,7 +379,7 @@ def kept_values(estimators: Sequence[Any], fewest: float = np.inf) -> dict[str, 
     return dict(sorted(values.items()))
 
 
-def _parts(root: Any) -> Iterator[BaseEstimator]:
+def _parts(root: Any) -> Iterator[Any]:
     """Every estimator inside an object, fitted or not, at any depth."""
     waiting = [root]
     seen: dict[int, Any] = {}  # with the objects, so that no other gets the same id
@@ -401,6 +396,6 @@ def _parts(root: Any) -> Iterator[BaseEstimator]:
         elif isinstance(part, (list, tuple, set)):
             waiting.extend(part)
         elif hasattr(part, "__dict__") and not isinstance(part, type):
-            if isinstance(part, BaseEstimator):
+            if isinstance(part, _lazy.BaseEstimator):
                 yield part
             waiting.extend(vars(part).values())

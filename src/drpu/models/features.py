@@ -10,9 +10,8 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 from scipy import sparse
-from sklearn.metrics import pairwise_distances
-from sklearn.utils.sparsefuncs import mean_variance_axis
 
+from drpu import _lazy
 from drpu._arrays import FloatArray, Rows
 from drpu._codec import POSITIVE, Array, kept
 from drpu._samples import Sample, is_sparse, n_rows
@@ -93,7 +92,7 @@ class Scaling:
     def of(cls, X: Rows, weight: FloatArray | None) -> Scaling:
         """Mean and standard deviation of the columns; constant columns have scale 1."""
         if is_sparse(X):
-            mean, variance = mean_variance_axis(X.astype(np.float64), axis=0, weights=weight)
+            mean, variance = _lazy.mean_variance_axis(X.astype(np.float64), axis=0, weights=weight)
         else:
             if weight is None:
                 mean = X.mean(axis=0, dtype=np.float64)
@@ -149,7 +148,7 @@ def median_distance(X: Rows, scaling: Scaling, rng: np.random.Generator) -> floa
     """Median distance between two standardised rows, from a sample of them."""
     chosen = rng.permutation(n_rows(X))[:_PAIR_ROWS]
     Z, _ = standardised(X[chosen], scaling)
-    distances = pairwise_distances(Z)[np.triu_indices(len(chosen), k=1)]
+    distances = _lazy.pairwise_distances(Z)[np.triu_indices(len(chosen), k=1)]
     distances = distances[distances > 1e-12]
     return float(np.median(distances)) if distances.size else 1.0
 
@@ -246,8 +245,6 @@ def make_basis(
 
 def _centroids(X: Rows, size: int, scaling: Scaling, rng: np.random.Generator) -> FloatArray:
     """Means of clusters, without those smaller than MIN_ROWS."""
-    from sklearn.cluster import KMeans  # which nothing else needs
-
     chosen = np.sort(rng.permutation(n_rows(X))[:_CLUSTER_ROWS])
     size = min(size, len(chosen) // MIN_ROWS)
     if size == 0:
@@ -255,7 +252,7 @@ def _centroids(X: Rows, size: int, scaling: Scaling, rng: np.random.Generator) -
     Z, origin = standardised(X[chosen], scaling)
     n_clusters = min(size, _count_different(Z))
     seed = int(rng.integers(2**31))
-    clusters = KMeans(n_clusters, n_init=1, max_iter=20, random_state=seed).fit_predict(Z)
+    clusters = _lazy.KMeans(n_clusters, n_init=1, max_iter=20, random_state=seed).fit_predict(Z)
     counts = np.bincount(clusters, minlength=size)
     members = sparse.csr_array(
         (np.ones(len(clusters)), (clusters, np.arange(len(clusters)))), (size, len(clusters))

@@ -13,8 +13,8 @@ from typing import Annotated, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.linear_model import LogisticRegression
 
+from drpu import _lazy
 from drpu._arrays import FloatArray, IntArray, Rows
 from drpu._checks import check_integer, check_random_state, check_real
 from drpu._codec import Array, Number, kept
@@ -292,8 +292,9 @@ class FourierRatio(RatioLearner):
         """Coefficients and the intercept of the log-ratio."""
         linear = self.linear and shared.cosines.n_columns <= FOURIER.linear_columns
         features = shared.features(pair, linear=linear)
-        regression = LogisticRegression(C=self.C, max_iter=200, tol=1e-3)
-        regression.fit(features, pair.flags(), sample_weight=pair.weights())
+        regression = _lazy.LogisticRegression(C=self.C, max_iter=200, tol=1e-3)
+        with _lazy.config_context(assume_finite=True):  # cosines are
+            regression.fit(features, pair.flags(), sample_weight=pair.weights())
         coef = regression.coef_[0].astype(np.float64)
         return coef, float(regression.intercept_[0]) - pair.log_odds()
 
@@ -474,7 +475,7 @@ class LinearRatio(RatioLearner):
         if is_sparse(rows):
             scaling = Scaling(np.zeros_like(scaling.shift), scaling.scale)
         scaled, _ = standardised(rows, scaling)
-        regression = LogisticRegression(C=self.C, max_iter=1000)
+        regression = _lazy.LogisticRegression(C=self.C, max_iter=1000)
         regression.fit(scaled, pair.flags(), sample_weight=pair.weights())
         coef = regression.coef_[0] * np.sqrt(rows.shape[1])
         return LinearFunction(scaling, coef, float(regression.intercept_[0]) - pair.log_odds())

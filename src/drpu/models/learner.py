@@ -8,16 +8,18 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, runtime_checkable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from inspect import signature
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Protocol, Self, runtime_checkable
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import BaseEstimator, clone
-from sklearn.utils import check_array
 
+from drpu import _lazy
 from drpu._arrays import FloatArray, Rows, as_numpy
 from drpu._checks import check_size, check_weights, one_line, refuse_mask, unit_weights
-from drpu._codec import Kept
+from drpu._codec import Items, Kept, Number, kept
 from drpu._process import DefaultErrors
 from drpu._samples import Sample, SamplePair, without_repeats
 from drpu.exceptions import (
@@ -31,6 +33,7 @@ from drpu.exceptions import (
 from drpu.tables.frames import FrameRows, is_frame, read_frame, warn_of_order
 
 if TYPE_CHECKING:
+    from drpu.models.graphs import Graph
     from drpu.models.risks import PUObjective
 
 LOG_LIMIT = 690.0  # its exp is finite, so that ratios of 0 and infinity do not give NaN
@@ -230,10 +233,207 @@ def within_limits(scores: FloatArray) -> FloatArray:
     return np.asarray(np.minimum(np.maximum(scores, -LOG_LIMIT), LOG_LIMIT))
 
 
+# -- functions of folds ---------------------------------------------------------------------------
+
+
+@kept("folds")
+@dataclass(frozen=True, eq=False)
+class Folds(LikeFirst):
+    """Functions of one kind, each fitted without one fold of the rows.
+
+    Scores have one column per function. Those of all fold functions are counted for priors, because
+    held-out rows were scored by the same functions. For labels the calibrated ratios of the fold
+    functions are averaged or, if there is a function of all rows, its ratio is used: one function
+    is scored in less time than several.
+    """
+
+    functions: Annotated[tuple[Function, ...], Items(low=1)]
+    whole: Function | None = None  # fitted to all rows; its scores are in the last column
+    # Standard deviation of a score that changes the order of rows; None if it was not measured.
+    score_error: Annotated[float, Number(0, 1e9)] | None = None
+
+    def __post_init__(self) -> None:
+        kinds = {(type(function), function.row_shape) for function in self.all_functions}
+        if len(kinds) != 1:
+            raise DataError("fold functions must be of one kind, and have the same columns.")
+
+    @property
+    def label_functions(self) -> tuple[Function, ...]:
+        """The functions that labels come from."""
+        return self.functions if self.whole is None else (self.whole,)
+
+    @cached_property
+    def all_functions(self) -> tuple[Function, ...]:
+        """The fold functions, and the function of all rows if there is one."""
+        return self.functions if self.whole is None else (*self.functions, self.whole)
+
+    def with_module(self, module: Any) -> Self:  # noqa: D102
+        functions = tuple(function.with_module(module) for function in self.functions)
+        whole = None if self.whole is None else self.whole.with_module(module)
+        return replace(self, functions=functions, whole=whole)
+
+    def describe(self) -> str:
+        """The number of functions, and a description of one."""
+        inner = self.functions[0].describe()
+        if len(self.functions) == 1:
+            return inner
+        text = f"{len(self.functions)} folds of {inner}"
+        if self.whole is None:
+            return text
+        return f"{text}, and one of all rows for labels"
+
+    def scores(self, X: Rows) -> FloatArray:
+        """Scores of checked rows by all functions, (rows, functions)."""
+        scores = self.fold_scores(X)
+        if self.whole is None:
+            return scores
+        return np.column_stack([scores, self.label_scores(X)])
+
+    def fold_scores(self, X: Rows) -> FloatArray:
+        """Scores by the fold functions, which are counted."""
+        return self._fold_scorer(X)
+
+    def label_scores(self, X: Rows) -> FloatArray:
+        """Scores by the functions that labels come from."""
+        return self._label_scorer(X)
+
+    def counted(self, scores: FloatArray) -> FloatArray:
+        """The columns of :meth:`scores` that are counted."""
+        return scores[:, : len(self.functions)]
+
+    def labelling(self, scores: FloatArray) -> FloatArray:
+        """The columns of :meth:`scores` that labels come from."""
+        return scores if self.whole is None else scores[:, len(self.functions) :]
+
+    def contributions(self, X: Rows) -> FloatArray:
+        """The mean of the contributions in the functions that labels come from."""
+        parts = [explained(function).contributions(X) for function in self.label_functions]
+        return np.asarray(np.mean(parts, axis=0))
+
+    def _score(self, X: Rows) -> FloatArray:
+        return np.asarray(self.label_scores(X).mean(axis=1))
+
+    @cached_property
+    def _fold_scorer(self) -> Scorer:
+        return _scorer(self.functions)
+
+    @cached_property
+    def _label_scorer(self) -> Scorer:
+        if self.whole is None:
+            return self._fold_scorer
+        return _scorer([self.whole])
+
+
+def _scorer(functions: Sequence[Function]) -> Scorer:
+    return type(functions[0]).together(functions)
+
+
+@kept("blend")
+@dataclass(frozen=True, eq=False)
+class Blend(LikeFirst):
+    """The average of a log-ratio against unlabeled rows and of one against known negatives."""
+
+    unlabeled: Function
+    negative: Function
+    share: Annotated[float, Number(0, 1)]  # weight of ``negative``; ``unlabeled`` has 1 minus it
+
+    def __post_init__(self) -> None:
+        if self.unlabeled.row_shape != self.negative.row_shape:
+            raise DataError("both functions must have the same columns.")
+
+    @property
+    def all_functions(self) -> tuple[Function, ...]:
+        """Both functions."""
+        return self.unlabeled, self.negative
+
+    def with_module(self, module: Any) -> Self:  # noqa: D102
+        return replace(
+            self,
+            unlabeled=self.unlabeled.with_module(module),
+            negative=self.negative.with_module(module),
+        )
+
+    def describe(self) -> str:
+        """Both functions and their weights."""
+        return (
+            f"{self.unlabeled.describe()}, averaged with a score against known negatives "
+            f"({self.share:.1f})"
+        )
+
+    def _score(self, X: Rows) -> FloatArray:
+        unlabeled = (1 - self.share) * self.unlabeled.score(X)
+        negative = self.share * self.negative.score(X)
+        return np.asarray(unlabeled + negative)
+
+    @classmethod
+    def together(cls, functions: Sequence[Self]) -> Scorer:  # noqa: D102
+        unlabeled = _scorer([function.unlabeled for function in functions])
+        negative = _scorer([function.negative for function in functions])
+        share = np.array([function.share for function in functions])
+
+        def scores(X: Rows) -> FloatArray:
+            return within_limits((1 - share) * unlabeled(X) + share * negative(X))
+
+        return scores
+
+    def contributions(self, X: Rows) -> FloatArray:
+        """The average of the contributions in both functions."""
+        unlabeled = (1 - self.share) * explained(self.unlabeled).contributions(X)
+        negative = self.share * explained(self.negative).contributions(X)
+        return np.asarray(unlabeled + negative)
+
+    def onnx(self, graph: Graph, X: str) -> str:  # noqa: D102
+        unlabeled = exported(self.unlabeled, graph, X)
+        negative = exported(self.negative, graph, X)
+        return graph.mean(unlabeled, negative, weights=(1 - self.share, self.share))
+
+
 # -- learners -------------------------------------------------------------------------------------
 
 
-class RatioLearner(DefaultErrors, Accepts, BaseEstimator, ABC):  # type: ignore[misc]
+class Parameters:
+    """The parameters of a constructor, read and set as those of estimators of scikit-learn.
+
+    Its base class is not used, because the functions of files are declared in the modules of their
+    learners, and files are read without scikit-learn.
+    """
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The parameters by name, with ``deep`` also those of parameters that have some."""
+        parameters: dict[str, Any] = {}
+        for name in sorted(signature(type(self)).parameters):
+            value = getattr(self, name)
+            parameters[name] = value
+            if deep and hasattr(value, "get_params") and not isinstance(value, type):
+                for inner, inner_value in value.get_params().items():
+                    parameters[f"{name}__{inner}"] = inner_value
+        return parameters
+
+    def set_params(self, **parameters: Any) -> Self:
+        """Set parameters, also those of parameters as ``name__inner``."""
+        known = signature(type(self)).parameters
+        for key in sorted(parameters):  # an object before its own parameters
+            name, _, inner = key.partition("__")
+            if name not in known:
+                raise ParameterError(
+                    f"{name!r} is no parameter of {type(self).__name__}: it has {sorted(known)}."
+                )
+            if inner:
+                getattr(self, name).set_params(**{inner: parameters[key]})
+            else:
+                setattr(self, name, parameters[key])
+        return self
+
+    def __repr__(self) -> str:
+        changed = []
+        for name, parameter in sorted(signature(type(self)).parameters.items()):
+            value = repr(getattr(self, name))
+            if value != repr(parameter.default):
+                changed.append(f"{name}={value}")
+        return f"{type(self).__name__}({', '.join(changed)})"
+
+
+class RatioLearner(DefaultErrors, Parameters, Accepts, ABC):
     """A way to learn a density ratio p(x | positive) / p(x | unlabeled) from the two samples.
 
     A new learner is one file with one subclass, which implements ``fit_checked``, and with the
@@ -297,7 +497,7 @@ class RatioLearner(DefaultErrors, Accepts, BaseEstimator, ABC):  # type: ignore[
 
     def for_folds(self, pair: SamplePair, folds: int) -> list[Self]:
         """Copies, one for each fold; they may share what does not depend on labels."""
-        return [clone(self) for _ in range(folds)]
+        return [_lazy.clone(self) for _ in range(folds)]
 
     def for_labels(self, pair: SamplePair, folds: int) -> Self | None:
         """A copy for all rows, from which labels come; None if they come from all folds."""
@@ -333,7 +533,7 @@ class RatioLearner(DefaultErrors, Accepts, BaseEstimator, ABC):  # type: ignore[
         return SamplePair(positive, unlabeled)
 
 
-class ScoreLearner(Accepts, BaseEstimator, ABC):  # type: ignore[misc]
+class ScoreLearner(Parameters, Accepts, ABC):
     """A way to learn a score g(x) that minimises an objective of the two samples."""
 
     random_state: Any
@@ -345,7 +545,7 @@ class ScoreLearner(Accepts, BaseEstimator, ABC):  # type: ignore[misc]
 
 def seeded(model: Any, rng: np.random.RandomState) -> Any:
     """A copy in which random states that are None are seeded, also inner ones."""
-    model = clone(model)
+    model = _lazy.clone(model)
     parameters = model.get_params()
     seeds = {}
     for name in sorted(parameters):
@@ -405,16 +605,18 @@ def as_rows(
     name: str,
     X: Any,
     *,
-    check: Callable[..., Any] = check_array,
+    check: Callable[..., Any] | None = None,
     advice: str = "An array must hold numbers.",
     **more: Any,
 ) -> Rows:
     """``X`` as an array or CSR matrix that ``taker`` accepts, or an error that says why it is none.
 
-    ``check`` is scikit-learn's function that checks an array, with ``more`` options of it;
-    ``advice`` is for arrays that hold something else than numbers.
+    ``check`` checks an array, with ``more`` options: scikit-learn's ``check_array`` by default, or
+    ``validate_data``. ``advice`` is for arrays that hold something else than numbers.
     """
     X = _numpy_rows(taker, name, X)
+    if check is None:
+        check = _lazy.check_array
     try:
         rows = check(
             X,

@@ -11,9 +11,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from sklearn.base import clone
-
-from drpu import models
+from drpu import _lazy, models
 from drpu._checks import check_choice
 from drpu._codec import Kept, kept
 from drpu.exceptions import ParameterError
@@ -54,8 +52,8 @@ MODELS = (
 )
 # Modules that declare what files keep of functions, beside those of the functions of learners.
 _SHARED_PARTS = (
-    "drpu.models.crossfit",
     "drpu.models.features",
+    "drpu.models.learner",
     "drpu.models.registry",
     "drpu.models.trees",
 )
@@ -88,7 +86,7 @@ def resolve_model(model: Any) -> RatioLearner | models.FrameLearner:
     elif isinstance(model, (RatioLearner, models.FrameLearner)) and not isinstance(
         model, ScoreLearner
     ):
-        learner = clone(model)
+        learner = _lazy.clone(model)
     elif isinstance(model, type):
         raise ParameterError(
             f"model must be an instance, got the class {model.__name__}: write {model.__name__}()."
@@ -117,7 +115,7 @@ def resolve_score(model: Any, **options: Any) -> ScoreLearner:
             options = {}
         learner = SCORES[model].learner_class()(**options)
     elif isinstance(model, ScoreLearner):
-        learner = clone(model)
+        learner = _lazy.clone(model)
     elif _is_module(model):
         learner = SCORES["network"].learner_class()(model, **options)
     elif isinstance(model, RatioLearner) and isinstance(model, RATIOS["network"].learner_class()):

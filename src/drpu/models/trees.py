@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -41,7 +42,9 @@ _BIN_SETTINGS = (
     "verbosity",
     "max_cat_to_onehot",
     "data_random_seed",
+    "bin_construct_sample_cnt",
 )
+BIN_ROWS = 50_000  # rows that determine the bounds of at most 63 bins; more change them little
 
 
 def tree_data(
@@ -435,17 +438,20 @@ class Trees(Kept):
         path_parts = sparse.csr_matrix((part, (of_leaf, of_column)), shape=shape)
         return path_parts, float(output[self._roots].sum())
 
-    def contributions(self, X: Rows, threads: int) -> tuple[FloatArray, float]:
+    def reached_leaves(self, X: Rows, threads: int) -> IntArray:
+        """The leaf that each row reaches in each tree, among those of all trees, (rows, trees)."""
+        leaf = self.booster.predict(tree_rows(X), pred_leaf=True, num_threads=threads)
+        of_tree = np.asarray(leaf, dtype=np.int64).reshape(X.shape[0], len(self))
+        return of_tree + self._leaf_start[:-1]
+
+    def contributions(self, leaves: IntArray) -> tuple[FloatArray, float]:
         """What each column adds to the mean output, (rows, columns), and the mean output.
 
-        The sum of all of them is the output for the row.
+        The sum of all of them is the output for a row that reaches these leaves.
         """
-        leaf = self.booster.predict(tree_rows(X), pred_leaf=True, num_threads=threads)
-        n = X.shape[0]
-        leaves = np.asarray(leaf, dtype=np.int64).reshape(n, len(self)) + self._leaf_start[:-1]
         ends = np.arange(0, leaves.size + 1, len(self))
         path_parts, mean_output = self._path_parts
-        shape = (n, path_parts.shape[0])
+        shape = (len(leaves), path_parts.shape[0])
         of_row = sparse.csr_matrix((np.ones(leaves.size), leaves.ravel(), ends), shape=shape)
         parts = (of_row @ path_parts).toarray()
         if self.averaged:
@@ -478,7 +484,8 @@ def _blocks_of_text(text: str) -> list[str]:
 
 def _fields_of_tree(block: str) -> dict[str, str]:
     """The fields of a tree in LightGBM's text."""
-    fields = dict(line.split("=", 1) for line in block.split("\n") if "=" in line)
+    words = re.split(r"\n(\w+)=", block)  # before the first name is the number of the tree
+    fields = dict(zip(words[1::2], words[2::2], strict=True))
     # Earlier versions count no rows in a tree of one leaf.
     fields["leaf_count"] = fields.get("leaf_count") or "1"
     return fields

@@ -7,9 +7,8 @@ from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import clone
 
-from drpu import networks
+from drpu import _lazy, networks
 from drpu._checks import require
 from drpu._samples import SamplePair
 from drpu.exceptions import ParameterError
@@ -204,7 +203,7 @@ class NetworkRatio(RatioLearner):
         return [self._started(self._first) for _ in range(folds)]
 
     def _started(self, first: Any) -> Self:
-        copy: Self = clone(self)
+        copy: Self = _lazy.clone(self)
         copy._first = first  # type: ignore[misc]
         return copy
 

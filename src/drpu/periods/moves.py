@@ -36,7 +36,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
-from scipy.optimize import brentq
+import scipy
 from scipy.special import expit, logit, ndtri
 
 from drpu._arrays import BoolArray, FloatArray, IntArray
@@ -655,7 +655,7 @@ def labels_move(evidence: Evidence, move: float) -> float:
     most = _MOST_LABELS_MOVE
     if excess(least) >= 0 or excess(most) <= 0:  # the mean cannot reach the target: labels stay
         return 0.0
-    return float(brentq(excess, least, most, xtol=1e-6))
+    return float(scipy.optimize.brentq(excess, least, most, xtol=1e-6))
 
 
 def _variance(prior: PriorEstimate) -> float:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import isotonic_regression
+import scipy
 
 from drpu import priors
 from drpu._arrays import FloatArray
@@ -39,7 +39,7 @@ def monotone_cells(tails: ScoreTails) -> FloatArray:
     positive = tails.positive_counts / tails.positive_counts.sum()
     weight = np.maximum(tails.counts / tails.counts.sum(), 1e-300)
     with np.errstate(over="ignore"):
-        fit = isotonic_regression(positive / weight, weights=weight).x
+        fit = scipy.optimize.isotonic_regression(positive / weight, weights=weight).x
     fit[fit > _HUGE] = np.inf
     return np.asarray(fit, dtype=np.float64)
 

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import minimize
+import scipy
 from scipy.special import expit, logit, ndtr, ndtri
 
 from drpu._arrays import FloatArray
@@ -95,9 +95,9 @@ def fit_plateau(tails: ScoreTails, prior: float | None = None) -> Plateau:
         starts = [[known, free.intercept, math.log(free.slope)], [known, 1.0, 0.7]]
 
     bounds = [log_odds, *_BOUNDS[1:]]
-    best = minimize(loss, starts[0], jac=True, bounds=bounds, method="L-BFGS-B")
+    best = scipy.optimize.minimize(loss, starts[0], jac=True, bounds=bounds, method="L-BFGS-B")
     for start in starts[1:]:
-        fit = minimize(loss, start, jac=True, bounds=bounds, method="L-BFGS-B")
+        fit = scipy.optimize.minimize(loss, start, jac=True, bounds=bounds, method="L-BFGS-B")
         if fit.fun < best.fun:
             best = fit
     log_odds_of_prior, intercept, log_slope = best.x
@@ -123,7 +123,9 @@ def likely_plateaus(tails: ScoreTails, prior: float) -> list[Plateau]:
     start = fit_plateau(tails, prior)
     loss = _ExpectedLoss(_PlateauLoss.of(tails), float(logit(prior)), tails.n * prior * (1 - prior))
     theta = np.array([loss.log_odds, start.intercept, math.log(start.slope)])
-    most_likely = minimize(loss, theta, jac=True, bounds=_BOUNDS, method="L-BFGS-B").x
+    most_likely = scipy.optimize.minimize(
+        loss, theta, jac=True, bounds=_BOUNDS, method="L-BFGS-B"
+    ).x
     strengths, axes = np.linalg.eigh(loss.information(most_likely))
     spreads = 1 / np.sqrt(np.maximum(strengths, _LEAST_INFORMATION))
     plateaus = []

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from scipy.optimize import isotonic_regression
+import scipy
 from scipy.special import expit
 
 from drpu._arrays import FloatArray
@@ -65,7 +65,9 @@ def _inverse_ratio(tails: ScoreTails) -> tuple[FloatArray, FloatArray]:
     positive_mass = np.bincount(cells, weights=positive).astype(np.float64)
     unlabeled_mass = np.bincount(cells, weights=unlabeled).astype(np.float64)
     inverse_ratio = unlabeled_mass / positive_mass
-    fit = isotonic_regression(inverse_ratio, weights=positive_mass, increasing=False).x
+    fit = scipy.optimize.isotonic_regression(
+        inverse_ratio, weights=positive_mass, increasing=False
+    ).x
     return positive_mass, np.asarray(fit, dtype=np.float64)
 
 

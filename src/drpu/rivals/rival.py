@@ -24,6 +24,7 @@ from drpu._checks import (
 )
 from drpu._codec import Text, kept
 from drpu._samples import SamplePair
+from drpu.classifier.drpu import PUClassifier
 from drpu.classifier.fitting import (
     KERNEL_MEANS,
     check_prior_parameter,
@@ -32,10 +33,10 @@ from drpu.classifier.fitting import (
 )
 from drpu.classifier.reading import FitArguments, check_rows, read_samples, read_training
 from drpu.exceptions import DataError, PriorBoundaryWarning, PriorError
-from drpu.models.crossfit import Folds, cross_fit, resolve_holdout, tails_of
+from drpu.models.crossfit import cross_fit, resolve_holdout, tails_of
 from drpu.models.fourier import FourierRatio
 from drpu.models.kernel import KernelRatio
-from drpu.models.learner import Function, ScoreLearner
+from drpu.models.learner import Folds, Function, ScoreLearner
 from drpu.models.registry import resolve_score
 from drpu.networks.function import ClassGenerators
 from drpu.priors.estimate import PriorEstimate, as_prior
@@ -45,7 +46,6 @@ from drpu.state.labels import Labels
 from drpu.state.population import Columns, with_labelled
 from drpu.state.record import (
     Parameter,
-    PUClassifier,
     Record,
     parameters_of,
     read_parameters,

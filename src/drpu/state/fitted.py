@@ -13,8 +13,7 @@ from drpu._arrays import FloatArray, IntArray, Rows
 from drpu._codec import kept
 from drpu._samples import at_rows, n_rows
 from drpu.exceptions import DataError
-from drpu.models.crossfit import Folds
-from drpu.models.learner import LOG_LIMIT
+from drpu.models.learner import LOG_LIMIT, Folds
 from drpu.priors.calibration import Calibration, calibrate, population_ratio
 from drpu.priors.estimate import PriorEstimate
 from drpu.priors.tails import KeptTails, ScoreTails

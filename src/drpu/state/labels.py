@@ -7,9 +7,8 @@ from typing import Annotated, Any
 
 import narwhals as nw
 import numpy as np
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import column_or_1d
 
+from drpu import _lazy
 from drpu._arrays import BoolArray, as_numpy
 from drpu._checks import one_line, refuse_mask
 from drpu._codec import Kept, Number, Text, kept
@@ -261,7 +260,7 @@ def _plain_numbers(labels: np.ndarray[Any, Any], y: Any) -> np.ndarray[Any, Any]
 def _different_labels(labels: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """The two labels in ascending order."""
     try:
-        check_classification_targets(labels)
+        _lazy.check_classification_targets(labels)
         values = np.unique(labels)
     except (TypeError, ValueError) as error:
         if labels.dtype.kind == "f":
@@ -316,7 +315,7 @@ def _flat(y: Any, *, warn: bool = True) -> np.ndarray[Any, Any]:
             f"fit(X.drop(columns={y!r}), X[{y!r}])."
         )
     try:
-        labels: np.ndarray[Any, Any] = column_or_1d(as_numpy(y), warn=warn)
+        labels: np.ndarray[Any, Any] = _lazy.column_or_1d(as_numpy(y), warn=warn)
     except ValueError as error:
         raise LabelError(one_line(error)) from error
     if len(labels) == 0:

@@ -14,22 +14,14 @@ from functools import singledispatch
 from typing import Annotated, Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.utils import Tags
 
 from drpu._arrays import FloatArray
-from drpu._checks import check_weights
 from drpu._codec import Kept, Text, kept, kind_of
-from drpu._process import DefaultErrors
 from drpu.exceptions import DataTypeError
-from drpu.models.crossfit import Folds
-from drpu.models.learner import Function
+from drpu.models.learner import Folds, Function
 from drpu.models.registry import LEARNERS, LearntElsewhere
 from drpu.priors.estimate import PriorEstimate
 from drpu.state.costs import KeptCosts
-from drpu.state.labels import check_same_rows, labelled_flags
-from drpu.tables.encoder import TableEncoder
-from drpu.tables.frames import warn_of_order
 
 MOST_VALUES = 1_000_000  # most values of an artificial row; longer rows are not made
 
@@ -62,6 +54,10 @@ class Record(Kept, ABC):
     def trial(self, classifier: Any) -> FloatArray | None:
         """Scores of two artificial rows by ``classifier``; None if such rows cannot be made."""
 
+    def warn_of_prior(self, classifier: Any) -> None:
+        """Warn if ``classifier`` makes labels at a prior that is not identified."""
+        return
+
 
 def try_rows(model: Function) -> FloatArray | None:
     """Scores of two artificial rows; None if the function reads data frames or very long rows."""
@@ -82,65 +78,6 @@ def record_of(classifier: Any) -> Record:
         )
     record: Record = classifier.record()
     return record
-
-
-class PUClassifier(DefaultErrors, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """Base of the classifiers of drpu, which know their columns and can be saved."""
-
-    n_features_in_: int
-    table_: TableEncoder | None = None  # how the columns of a data frame are read; None for arrays
-    _used: Any = None  # an unfitted copy with the parameters of the last fit
-
-    @abstractmethod
-    def record(self) -> Record:
-        """What a file keeps of the fitted classifier."""
-
-    def _keep_parameters(self) -> None:
-        """Keep a copy of the parameters of a fit, so that later changes have no effect on it."""
-        self._used = clone(self)
-
-    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
-        """The parameters, and the scenario if the fit has chosen it."""
-        text = str(super().__repr__(N_CHAR_MAX))
-        scenario = getattr(self, "scenario_", None)  # None before a fit
-        if scenario is None or self.get_params(deep=False).get("scenario") != "auto":
-            return text
-        separator = "" if text.endswith("()") else ", "
-        return f"{text[:-1]}{separator}scenario_={scenario!r})"
-
-    @abstractmethod
-    def _intake(self) -> Any:
-        """The learner, or another object that says which rows are accepted."""
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
-        # Rows with the smaller label are unlabeled, not negative: for two separated classes the
-        # correct prior is 0, so accuracy is not meaningful.
-        tags.classifier_tags.poor_score = True
-        model = getattr(self, "model_", None)
-        if model is None:  # a loaded classifier may have no learner
-            model = self._intake()
-        tags.input_tags.sparse = model.accepts_sparse
-        tags.input_tags.allow_nan = model.accepts_nan
-        return tags
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Accuracy of ``predict`` against true labels; a missing label means not positive.
-
-        Labels are those of training, yes and no, 1 and 0, or true and false. ``GridSearchCV`` calls
-        this method with training labels unless it is given ``scoring``: it then prefers whatever
-        flags few unlabeled rows, a high ``cost`` above all, because unlabeled positives count as
-        negatives here. docs/how-to/model.md, "Search over costs and parameters", shows which
-        scorers to use.
-        """
-        warn_of_order(X, y=y, sample_weight=sample_weight)
-        positive = labelled_flags(y, self.classes_)
-        flagged = self.predict(X) == self.classes_[1]
-        check_same_rows(len(flagged), len(positive))
-        if sample_weight is not None:
-            sample_weight = check_weights("sample_weight", sample_weight, len(flagged))
-        return float(np.average(positive == flagged, weights=sample_weight))
 
 
 _Plain = None | bool | int | float | str | tuple[int | float, ...]
@@ -165,7 +102,7 @@ Parameter = (
 )  # fmt: skip
 
 
-def parameters_of(classifier: BaseEstimator, **others: Any) -> dict[str, Parameter]:
+def parameters_of(classifier: Any, **others: Any) -> dict[str, Parameter]:
     """The constructor parameters of a classifier as plain values; ``others`` replace parameters.
 
     A random state that is not an integer becomes None.

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated
 
 import numpy as np
-from scipy.optimize import brentq
+import scipy
 from scipy.special import expit, logit
 
 from drpu._arrays import FloatArray
@@ -101,7 +101,7 @@ def increasing_root(
         return low
     if function(high) <= 0:
         return high
-    return float(brentq(function, low, high, xtol=precision))
+    return float(scipy.optimize.brentq(function, low, high, xtol=precision))
 
 
 NEAREST = 1e-9  # priors of a map are kept this far from 0 and 1

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from drpu._arrays import BoolArray, FloatArray, IntArray, Rows
 from drpu._samples import SamplePair, at_rows, indexable
-from drpu.models.crossfit import Known
 from drpu.priors.estimate import PriorEstimate
 from drpu.priors.tails import ScoreTails
 from drpu.state.fitted import FittedRatio
 from drpu.state.labels import Labels
 from drpu.state.population import Population, TrainingColumns
 from drpu.tables.frames import is_frame, take_frame
+
+if TYPE_CHECKING:
+    from drpu.models.crossfit import Known
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
+import scipy
 from scipy import sparse
 from scipy.special import xlogy
-from scipy.stats import rankdata
 
 from drpu._arrays import BoolArray, FloatArray
 from drpu._codec import Kept, Number, Text, kept
@@ -265,7 +265,7 @@ def _auc(column: _SortableColumn, positive: BoolArray) -> float:
         values = shares[member]
     best = 0.0
     for fill in (-np.inf, np.inf):
-        ranks = rankdata(np.where(np.isnan(values), fill, values))
+        ranks = scipy.stats.rankdata(np.where(np.isnan(values), fill, values))
         auc = float((ranks[flags].mean() - (flags.sum() + 1) / 2) / (~flags).sum())
         best = max(best, auc, 1 - auc)
     return best

@@ -12,8 +12,8 @@ from typing import Annotated, Any, ClassVar, Self
 import narwhals as nw
 import numpy as np
 from scipy import sparse
-from sklearn.utils.extmath import randomized_svd
 
+from drpu import _lazy
 from drpu._arrays import FloatArray, IntArray
 from drpu._codec import POSITIVE, Array, kept
 from drpu.exceptions import ArtifactError, DataError
@@ -199,7 +199,7 @@ def _directions(rows: sparse.csr_matrix) -> FloatArray:
     k = min(DIRECTIONS, *rows.shape)
     if k == 0:
         return np.empty((rows.shape[1], 0), dtype=np.float32)
-    _, _, vectors = randomized_svd(rows, k, n_iter=5, random_state=0)
+    _, _, vectors = _lazy.randomized_svd(rows, k, n_iter=5, random_state=0)
     return np.ascontiguousarray(vectors.T, dtype=np.float32)
 
 
