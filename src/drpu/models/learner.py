@@ -38,9 +38,8 @@ if TYPE_CHECKING:
 
 LOG_LIMIT = 690.0  # its exp is finite, so that ratios of 0 and infinity do not give NaN
 
-Scorer = Callable[
-    [Rows], FloatArray
-]  # scores of checked rows by several functions, (rows, functions)
+# Scores of checked rows by several functions, (rows, functions).
+Scorer = Callable[[Rows], FloatArray]
 
 
 class Accepts:

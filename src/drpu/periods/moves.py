@@ -4,23 +4,20 @@ All moves are differences of log-odds of a prior, so that readings of different 
 and compared. Let :math:`\pi` be the prior of the training population.
 
 - *What moved.* If the scores and the columns of new rows are mixtures of the two training classes,
-only the
-  prior moved. Otherwise, if P(positive | x) stayed as it was, the mean probability m of the rows
-  is their prior. Compared with the mean :math:`m_0` over held-out training rows, which removes the
-  error of the calibration, the reading is :math:`r = \operatorname{logit} m - \operatorname{logit}
-  m_0`.
+  only the prior moved. Otherwise, if P(positive | x) stayed as it was, the mean probability m of
+  the rows is their prior. Compared with the mean :math:`m_0` over held-out training rows, which
+  removes the error of the calibration, the reading is
+  :math:`r = \operatorname{logit} m - \operatorname{logit} m_0`.
 - *Weak scores.* A prior that moves by b moves the mean probability by J b only, where J is the
-share of the
-  variance of the classes that the probabilities explain. So changes of the rows that are too small
-  for the tests look like moves of the prior that are 1 / J times as large. What was not rejected is
-  therefore not certain: both hypotheses keep a weight, and the prior and the probabilities are
-  means over them (:meth:`Evidence.weight_of_prior_shift`).
+  share of the variance of the classes that the probabilities explain. So changes of the rows that
+  are too small for the tests look like moves of the prior that are 1 / J times as large. What was
+  not rejected is therefore not certain: both hypotheses keep a weight, and the prior and the
+  probabilities are means over them (:meth:`Evidence.weight_of_prior_shift`).
 - *The past.* Where labels are given at a constant rate, their share is proportional to the prior.
-So labelled
-  shares show how far to believe the readings of past periods, without true labels
+  So labelled shares show how far to believe the readings of past periods, without true labels
   (:func:`backtest_of`).
 - *Labels that arrive* give the same kind of reading for the new period itself
-(:func:`labelled_reading`).
+  (:func:`labelled_reading`).
 
 :func:`decide` combines these into one decision.
 """
