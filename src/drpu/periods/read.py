@@ -377,7 +377,9 @@ def check_single_sample(fitted: FittedRatio, argument: str) -> None:
 
 def warn_about_reading(reading: Reading, reference: Reference, *, shift: str = "auto") -> None:
     """Warn of everything that is doubtful in a reading; ``shift`` is the argument of ``adapt``."""
-    _warn_of_few_rows(reading)
+    few_rows = reading.rows is not None and reading.rows < FEW_ROWS
+    if few_rows:
+        _warn_of_few_rows(reading)
     if shift == "none":
         return
     test = reading.shift_test
@@ -393,9 +395,10 @@ def warn_about_reading(reading: Reading, reference: Reference, *, shift: str = "
         action = "supported" if supported else "kept"
         warn_of_other_shift(test, reading.moved_columns, action=action)
     else:
-        if reading.untested:
-            _warn_of_untested_shift()
-        warn_if_not_identified(reading.prior)
+        if not few_rows:  # otherwise the cause has been named, and more rows are the remedy
+            if reading.untested:
+                _warn_of_untested_shift()
+            warn_if_not_identified(reading.prior)
     if reference.map is not None:
         _warn_of_contradicted(reference.prior, reading.prior)
 
@@ -461,16 +464,21 @@ def _warn_of_untested_shift() -> None:
 
 
 def _warn_of_few_rows(reading: Reading) -> None:
-    """Warn that few new rows say little about their prior."""
-    if reading.rows is not None and reading.rows < FEW_ROWS:
-        FewRowsWarning.issue(
-            f"{reading.rows:g} new rows say little about their prior, which lies between {{low}} "
-            "and {high}: labels and expected figures depend on a rough value.",
-            advice="Adapt to more rows, or give the prior with at_prior.",
-            command="Adapt to more rows, or give --prior to drpu predict.",
-            low=reading.prior.low,
-            high=reading.prior.high,
-        )
+    """Warn that few new rows say little about their prior, and if nothing could be tested."""
+    subject = f"{reading.rows:g} new rows say little about their prior"
+    if reading.rows == 1:
+        subject = "1 new row says little about its prior"
+    untested = ""
+    if reading.untested:
+        untested = " It cannot be tested whether only the prior has changed."
+    FewRowsWarning.issue(
+        f"{subject}, which lies between {{low}} and {{high}}: labels and expected figures depend "
+        f"on a rough value.{untested}",
+        advice="Adapt to more rows, or give the prior with at_prior.",
+        command="Adapt to more rows, or give --prior to drpu predict.",
+        low=reading.prior.low,
+        high=reading.prior.high,
+    )
 
 
 def _warn_of_late_labels() -> None:
