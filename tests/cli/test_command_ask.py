@@ -118,7 +118,7 @@ def test_columns_that_are_shown_need_no_warning(run, folder, monkeypatch):
 
 def test_dropped_columns_are_not_shown(ask, folder):
     _, out, _ = ask(["y", "q"], "--drop note")
-    assert " note " not in out
+    assert "note" not in out.replace("--drop note", "")  # the next command has the option as well
     assert read(str(folder / "june-answers.csv")).names[:3] == ["id", "b", "a"]
 
 

@@ -22,6 +22,7 @@ from drpu.cli.options import (
     refuse,
 )
 from drpu.cli.show import (
+    COST_ONLY_EXPECTED,
     Result,
     about,
     decision_lines,
@@ -52,6 +53,7 @@ def inspect(
     drpu inspect fraud.drpu
     drpu inspect fraud.drpu --json | jq .versions
     """
+    from drpu.decisions.budget import AtBudget
     from drpu.files.store import inspect_file
 
     with about(saved.artifact):
@@ -70,6 +72,8 @@ def inspect(
     }
     values |= learnt(classifier) | position(classifier)
     lines = _lines(values, scenario_text(classifier.fitted_))
+    if isinstance(getattr(classifier, "point_", None), AtBudget):
+        lines["decided by"] = f"the threshold of a budget; {COST_ONLY_EXPECTED}"
     lines |= levels_line(file.contents["category_levels"])
     lines |= table_lines(values)
     if expected:

@@ -384,7 +384,8 @@ class Loaded:
         if name is None:
             meant = did_you_mean(word, self.names)
             raise DataError(
-                f"{self.path}: no column {word!r}, the file has {listed(self.names)}.{meant}"
+                f"{self.path}: no column {word!r}, the file has "
+                f"{listed(map(repr, self.names))}.{meant}"
             )
         return name
 
