@@ -67,8 +67,8 @@ _TEXTS = {
     "copies": (
         "{number:.1%} of the rows are copies of others; copies of a labelled row count once, the "
         "others as they are",
-        "keep one of each, or pass groups",
-        "keep one of each",
+        "if they are one case each, keep one of them, or pass groups",
+        "if they are one case each, keep one of them",
     ),
     "other-dates": (
         "{column!r} has dates in another form than 2026-06-30, so they are categories that later "
