@@ -252,12 +252,17 @@ def columns_moved(
     *,
     small_moves: bool = False,
 ) -> tuple[ColumnShift, ...]:
-    """Columns of counted rows that moved more than their ``prior`` explains."""
+    """Columns of counted rows that moved more than their ``prior`` explains.
+
+    Later rows have later dates by themselves, so that those are no such columns.
+    """
     profiles = fitted.columns.profiles
+    expected_to_move = fitted.columns.growing_with_time()
     if reference.map is None or reference.tails.columns is None:
-        return moved_columns(
+        shifts = moved_columns(
             profiles, counts.columns, fitted.unlabeled_prior, prior, small_moves=small_moves
         )
+        return tuple(shift for shift in shifts if shift.name not in expected_to_move)
     ends = np.cumsum([profile.cells.n for profile in profiles])[:-1]
     counts_by_column = np.split(reference.tails.columns.astype(np.float64), ends)
     answered = []
@@ -266,7 +271,8 @@ def columns_moved(
     shifts = moved_columns(
         answered, counts.columns, reference.prior, prior, small_moves=small_moves
     )
-    return tuple(shift for shift in shifts if shift.name not in reference.moved)
+    expected_to_move.update(reference.moved)
+    return tuple(shift for shift in shifts if shift.name not in expected_to_move)
 
 
 def evidence_of(
