@@ -1367,7 +1367,8 @@ class DRPUClassifier(RatioClassifier):
                 n_jobs=self.n_jobs,
             )
         folds = with_score_error(folds, pair)
-        if training.known is not None and holdout != 0:
+        # Answers are not without effect, because they set the prior.
+        if training.known is not None and training.prior is None and holdout != 0:
             warn_of_unused_known(folds, training.known.n_negative, n_positive)
         tails = tails_of(held_out)
         self._inform_of_sizes(population.sizes)
