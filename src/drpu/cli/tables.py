@@ -10,6 +10,7 @@ import io
 import json
 import os
 import re
+import shlex
 import shutil
 import sys
 import tempfile
@@ -494,7 +495,8 @@ class Loaded:
         if refused:
             raise DataTypeError(
                 f"{self.path}: these columns hold neither numbers, texts nor dates: "
-                f"{listed(refused.values())}. Leave them out with --drop {','.join(refused)}."
+                f"{listed(refused.values())}. Leave them out with "
+                f"--drop {shlex.quote(','.join(refused))}."
             )
 
     def _check_sizes(self, names: Sequence[str]) -> None:
@@ -507,7 +509,7 @@ class Loaded:
             raise DataError(
                 f"{self.path}: columns with infinite or too large numbers, above {LARGEST:g}: "
                 f"{listed(refused.values())}. Correct them, or leave them out with "
-                f"--drop {','.join(refused)}."
+                f"--drop {shlex.quote(','.join(refused))}."
             )
 
     def array_rows(self, aside: Sequence[str] = ()) -> Any:
