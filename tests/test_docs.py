@@ -59,10 +59,20 @@ def test_no_page_shows_a_result_that_was_typed_in():
         assert 'title="Output"' not in page.read_text(), page
 
 
+def headings(page):
+    """The anchors of the headings of a page."""
+    titles = re.findall(r"^#+ (.+)$", page.read_text(), flags=re.MULTILINE)
+    words = [re.sub(r"[^\w\s-]", "", title).strip().lower() for title in titles]
+    return {re.sub(r"[\s-]+", "-", title) for title in words}
+
+
 def test_every_link_between_pages_leads_somewhere():
     for page in (ROOT / "docs").rglob("*.md"):
-        for target in re.findall(r"\]\(([^)#]+\.md)", page.read_text()):
-            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+        for target, anchor in re.findall(r"\]\(([^)#]+\.md)(?:#([^)]+))?\)", page.read_text()):
+            linked = page.parent / target
+            assert linked.exists(), f"{page.name} links to {target}"
+            if anchor and "reference" not in target:  # pages of the reference are made of docstrings
+                assert anchor in headings(linked), f"{page.name} links to {target}#{anchor}"
 
 
 def test_every_page_is_in_the_navigation():
