@@ -106,9 +106,7 @@ def _on_dask(task: dict[str, Any], folder: Path) -> dict[str, Any]:
     from drpu import DRPUClassifier
     from drpu.scale.dask import DaskBoosted
 
-    one_worker: Any = LocalCluster  # which has no types
-    connect: Any = Client
-    with one_worker(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster, connect(cluster):
+    with LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster, Client(cluster):
         frame = dd.read_parquet(str(folder / "*.parquet"), split_row_groups=True)
 
         def fit() -> Any:

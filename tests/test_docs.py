@@ -59,12 +59,22 @@ def test_no_page_shows_a_result_that_was_typed_in():
         assert 'title="Output"' not in page.read_text(), page
 
 
+def headings(page):
+    """The anchors of the headings of a page."""
+    titles = re.findall(r"^#+ (.+)$", page.read_text(), flags=re.MULTILINE)
+    words = [re.sub(r"[^\w\s-]", "", title).strip().lower() for title in titles]
+    return {re.sub(r"[\s-]+", "-", title) for title in words}
+
+
 def test_every_page_is_in_the_navigation_and_its_links_lead_somewhere():
     navigation = (ROOT / "mkdocs.yml").read_text()
     for page in PAGES:
         assert f": {page.relative_to(ROOT / 'docs').as_posix()}\n" in navigation, page
-        for target in re.findall(r"\]\(([^)#]+\.md)", page.read_text()):
-            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+        for target, anchor in re.findall(r"\]\(([^)#]+\.md)(?:#([^)]+))?\)", page.read_text()):
+            linked = page.parent / target
+            assert linked.exists(), f"{page.name} links to {target}"
+            if anchor and "reference" not in target:  # pages of the reference are made of docstrings
+                assert anchor in headings(linked), f"{page.name} links to {target}#{anchor}"
 
 
 def test_every_page_is_reached_from_the_first_in_three_clicks():

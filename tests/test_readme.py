@@ -54,6 +54,12 @@ def core_packages():
     return names
 
 
+def test_every_extra_for_users_is_named():
+    extras = set(distribution("drpu").metadata.get_all("Provides-Extra"))
+    paragraph = re.search(r"^Extras: .*?\n\n", README.read_text(), flags=re.MULTILINE | re.DOTALL)[0]
+    assert set(re.findall(r"`([a-z]+)`", paragraph)) == extras - {"dev", "docs"}
+
+
 def test_the_example_needs_the_core_dependencies_only(tmp_path):
     core = core_packages()
     assert {"numpy", "scikit-learn"} <= core

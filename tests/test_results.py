@@ -136,3 +136,11 @@ def test_without_a_library_the_error_names_the_extra(monkeypatch):
         monkeypatch.setitem(sys.modules, library, None)
     with pytest.raises(MissingExtraError, match=r'pip install ".*\[data\]"'):
         frame_of({"row": [1]})
+
+
+def test_expected_shares_with_a_wide_range_are_shown_without_their_value():
+    wide = Figure(0.6543, 0.2, 0.9)
+    for result in (Budget(50, 0.025, 3.4, wide, FIGURE, FIGURE), Performance(0.5, wide, *[FIGURE] * 5)):
+        assert result.to_columns()["value"][0] == wide.value
+        assert "0.654" not in repr(result) + str(result) + result._repr_html_()
+        assert "0.900" in result._repr_html_()

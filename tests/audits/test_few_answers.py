@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.special import betaincinv
 
-from drpu import DRPUClassifier, make_gaussian_pu
+from drpu import Audit, DRPUClassifier, make_gaussian_pu
 from drpu.audits.combine import AnswerDoubts
 from drpu.audits.evaluation import Answers, draw_rows, make_strata, stopped_tails, with_reading
 from drpu.audits.recalibration import DesignedSample
@@ -214,3 +214,14 @@ def test_known_negatives_that_change_nothing_are_said():
     unused = [w for w in caught if isinstance(w.message, UnusedNegativesWarning)]
     used = "known negatives have" in repr(clf)
     assert len(unused) == (0 if used else 1)
+
+
+def test_answers_that_set_the_prior_are_not_said_to_change_nothing():
+    rng = np.random.default_rng(5)
+    y = rng.random(3000) < 0.3
+    X = rng.normal(size=(3000, 1)) + 2.5 * y[:, None]
+    label = y & (rng.random(3000) < 0.4)
+    checked = rng.permutation(np.flatnonzero(~label))[:150]
+    clf = DRPUClassifier("boosted", random_state=0)
+    clf.fit(X, label, audits=[Audit.random(checked, y[checked])])  # warnings are errors
+    assert "known negatives" not in repr(clf)

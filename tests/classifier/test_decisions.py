@@ -6,6 +6,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn import config_context
 from sklearn.base import clone
 
 from drpu import BoostedRatio, Costs, DRPUClassifier, PriorEstimate, load, make_gaussian_pu, save
@@ -14,6 +15,7 @@ from drpu.exceptions import (
     DataError,
     IdColumnWarning,
     ParameterError,
+    SeparationWarning,
     ShiftWarning,
     TrainingTableWarning,
 )
@@ -395,6 +397,19 @@ def test_notebooks_show_priors_and_limits(june):
     assert f"{100 * june.prior_.value:.1f}%" in html
     assert f"{100 * june.train_prior_.low:.1f}%" in html
     assert "warnings" not in html
+
+
+def test_notebooks_show_what_a_fit_found(june, data):
+    assert june._repr_mimebundle_()["text/html"] == june._repr_html_()
+    clf = DRPUClassifier("kernel", random_state=0)
+    assert "prior in training" not in clf._repr_mimebundle_()["text/html"]
+    with pytest.warns(SeparationWarning):
+        clf.fit_pu(data.unlabeled[:150], data.unlabeled[150:450])  # no signal
+    html = clf._repr_mimebundle_()["text/html"]
+    for text in ("prior in training", "case-control", "The data do not identify the prior.", "sk-container"):
+        assert text in html
+    with config_context(display="text"):
+        assert set(clf._repr_mimebundle_()) == {"text/plain"}
 
 
 def test_notebooks_show_a_budget_and_warnings(june, data):

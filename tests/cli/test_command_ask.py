@@ -113,6 +113,12 @@ def test_columns_that_are_shown_need_no_warning(run, folder, monkeypatch):
     assert run("ask toy.drpu june.csv")[2] == ""
 
 
+def test_dropped_columns_are_not_shown(ask, folder):
+    _, out, _ = ask(["y", "q"], "--drop note")
+    assert "note" not in out.replace("--drop note", "")  # the next command has the option as well
+    assert read(str(folder / "june-answers.csv")).names[:3] == ["id", "b", "a"]
+
+
 def test_starting_again_goes_on_where_it_stopped(ask, folder):
     ask(["y", "n", "s", "n", "quit"])
     assert answers(folder)[:5] == ["yes", "no", None, "no", None]

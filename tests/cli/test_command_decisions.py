@@ -24,9 +24,12 @@ def test_a_budget_flags_that_many_rows(run):
     assert result["flagged"] == 50
     assert result["budget"]["rows"] == 50
     assert result["budget"]["precision"]["low"] <= result["budget"]["precision"]["value"]
-    _, out, _ = run("adapt toy.drpu june.csv --budget 2%")
-    assert "checking" in out
-    assert "10 rows (2.0%)" in out
+    _, out, _ = run("adapt toy.drpu june.csv --budget 2% --drop id --out ten.drpu")
+    assert "decided by          a budget of 10 rows (2.0%)" in out
+    assert "to expect           precision" in out
+    assert "drpu ask toy.drpu june.csv --drop id\n" in out
+    _, out, _ = run("inspect ten.drpu")
+    assert "the threshold of a budget; the cost is used for expected costs only" in out
 
 
 @pytest.fixture(scope="module")
@@ -100,8 +103,17 @@ def test_ties_do_not_make_the_list_longer(run, folder):
     assert code == 0
     assert f"{better + 5} rows written to" in out
     assert len(written(folder, "check.csv")["id"]) == better + 5
-    _, out, _ = run(f"adapt toy.drpu same.csv --budget {better + 5}")
-    assert f"61 rows share the last score, so {better + 61} are flagged" in out
+    tied = f"61 rows share the last score, so {better + 61} are flagged"
+    assert tied in out
+    assert tied in run(f"adapt toy.drpu same.csv --budget {better + 5}")[1]
+    truth = ["no"] * 5 + ["yes"] * (len(same) - 5)  # the last five rows of the list are negative
+    pa.csv.write_csv(same.append_column("truth", pa.array(truth)), folder / "same-truth.csv")
+    words = f"evaluate toy.drpu same-truth.csv --label truth --budget {better + 5}"
+    measured = answer(run(f"{words} --json"))["budget"]["measured_precision"]
+    assert_allclose(measured["value"], better / (better + 5))
+    _, out, _ = run(words)
+    assert tied in out
+    assert f"{better + 5} rows, precision" in out
 
 
 def test_evaluate_gives_the_precision_of_the_rows_of_a_budget(run, folder):
@@ -113,6 +125,7 @@ def test_evaluate_gives_the_precision_of_the_rows_of_a_budget(run, folder):
     best = clf.at_budget(rows=60, of=june.drop("id")).budget_.rows
     assert_allclose(found["evaluation"]["precision"]["value"], np.mean(truth[best] == "yes"))
     assert found["budget"]["rows"] == 60
+    assert found["budget"]["measured_precision"]["value"] == found["evaluation"]["precision"]["value"]
     code, _, err = run("evaluate toy.drpu checked.csv --label truth --budget 60 --by truth")
     assert code == 2
     assert "--budget is about all rows" in err

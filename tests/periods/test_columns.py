@@ -57,8 +57,12 @@ def test_a_change_of_the_prior_alone_moves_no_column(profiles, prior, found):
 @pytest.mark.parametrize("factor", [1e-4, 1e4, 2.0])  # all rows lie below or above those of training, or some
 def test_a_factor_on_an_amount_is_noticed_and_named(profiles, factor):
     rng = np.random.default_rng(8)
-    shifts = shifts_of(profiles, sample(rng, 1500, 0.3, factor=factor), TRAIN, near(0.3))
+    rows = sample(rng, 1500, 0.3, factor=factor)
+    shifts = shifts_of(profiles, rows, TRAIN, near(0.3))
     assert [shift.name for shift in shifts if shift.p_value < 0.001] == ["amount"]
+    rows[:, 3] = 100 + rows[:, 3]  # missing values stay beside those that lie above
+    moved = shifts_of(profiles, rows, TRAIN, near(0.3))
+    assert sorted(shift.name for shift in moved if shift.p_value < 0.001) == ["amount", "gaps"]
     assert shifts[0].name == "amount"
     if factor == 2.0:
         assert 0.05 < shifts[0].misfit < 0.3  # without the small move that does not matter

@@ -48,6 +48,23 @@ def test_a_new_prior_alone_moves_no_column(named, data):
     assert named.adapt(new_rows(data)).moved_columns_ == ()
 
 
+def test_later_dates_are_no_move_and_longer_durations_are(data):
+    X, y = data.X_y()
+    rng = np.random.default_rng(4)
+
+    def dated(rows, start, longer):
+        days = pd.to_timedelta(rng.integers(0, 90, len(rows)), unit="D")
+        frame = pd.DataFrame(rows, columns=["a", "b"])
+        return frame.assign(opened=pd.Timestamp(start) + days, waited=days * longer)
+
+    clf = DRPUClassifier("boosted", scenario="case-control", random_state=0)
+    clf.fit(dated(X, "2026-01-01", 1), y)
+    assert clf.adapt(dated(data.test, "2026-04-01", 1)).shift_ == "prior"
+    with pytest.warns(ShiftWarning, match="'waited'"):
+        moved = clf.adapt(dated(data.test, "2026-04-01", 5))
+    assert [shift.name for shift in moved.moved_columns_] == ["waited"]
+
+
 def test_a_factor_on_an_amount_is_named(named, data, tmp_path):
     save(named, tmp_path / "named.drpu")
     for clf in (named, load(tmp_path / "named.drpu")):

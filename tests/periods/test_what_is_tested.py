@@ -8,7 +8,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from drpu import DRPUClassifier, count_batches, load, save
-from drpu.exceptions import FewPositivesWarning, ShiftWarning
+from drpu.exceptions import FewRowsWarning, ShiftWarning
 from drpu.periods.read import read_new_rows
 from drpu.report.texts import only_prior_text, shift_text
 from drpu.tables.values import Cells, count_columns, profile_columns
@@ -129,13 +129,13 @@ def test_a_real_change_is_found_with_eight_positives():
     assert clf.adapt(new).shift_ == "other"
 
 
-@pytest.mark.filterwarnings("ignore::drpu.exceptions.FewRowsWarning")
-@pytest.mark.filterwarnings("ignore::drpu.exceptions.SeparationWarning")
-@pytest.mark.parametrize("n", [1, 5])
-def test_a_handful_of_rows_is_said_to_be_untested(classifier, n):
+@pytest.mark.parametrize(("n", "text"), [(1, "1 new row says little"), (5, "5 new rows say little")])
+def test_a_handful_of_rows_is_said_to_be_untested(classifier, n, text):
     rows = flights(np.random.default_rng(6), n, 0.4, new_level=1.0)
-    with pytest.warns(FewPositivesWarning, match="untested"):
+    with pytest.warns(FewRowsWarning, match=text) as issued:
         adapted = classifier.adapt(rows)
+    assert len(issued) == 1  # not that the classes are hardly separated, which would be the wrong cause
+    assert "It cannot be tested whether only the prior has changed." in str(issued[0].message)
     assert adapted.shift_ == "prior"
     assert adapted.untested_
     assert "(untested)" in repr(adapted)

@@ -141,6 +141,8 @@ def test_notes_are_kept_and_have_words_for_both_kinds_of_users():
     assert list_of_notes(many).count("(") >= 6
     assert list_of_notes(many).endswith("and 4 more")
     assert "--drop c0" in list_of_notes(many, command_line=True)
+    spaced = Note("constant", "customer no.", 1.0)
+    assert spaced.text(command_line=True).endswith("--drop 'customer no.'")  # one word of a shell
 
 
 def test_a_fit_warns_once_and_keeps_its_notes(tmp_path):

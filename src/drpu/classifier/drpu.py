@@ -11,9 +11,10 @@ from html import escape
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.exceptions import NotFittedError
-from sklearn.utils import Tags
+from sklearn.utils import Tags, estimator_html_repr
 
 from drpu import audits, classifier, decisions, models, periods, priors
 from drpu._arrays import BoolArray, FloatArray, Rows
@@ -1095,36 +1096,55 @@ class AdaptedClassifier(RatioClassifier):
         return f"AdaptedClassifier({', '.join(parts)})"
 
     def _repr_html_(self) -> str:
-        rows = {
+        priors_of_rows = {
             "prior of the rows": _prior_html(self.test_prior_),
             "prior in training": _prior_html(self.train_prior_),
-            "scenario": self.scenario_,
-            "cost": escape(str(self.cost_)),
-            "threshold": f"ratio above {self.threshold_:.3g}",
         }
-        if self.budget_ is None:
-            rows |= _expected_html(self)
-        else:
-            rows["budget"] = str(self.budget_)
-        doubts = _doubts_about(self)
-        if doubts:
-            rows["warnings"] = "<br>".join(map(escape, doubts))
-        cells = [
-            f"<tr><th scope=row>{name}</th><td>{text}</td></tr>" for name, text in rows.items()
-        ]
-        # the caption has the mark of scikit-learn's diagrams for fitted estimators
-        caption = "<caption><b>AdaptedClassifier</b>, fitted</caption>"
-        return f"<table>{caption}<tbody>{''.join(cells)}</tbody></table>"
+        return _box(self, priors_of_rows, _doubts_about(self))
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        return _shown_in_notebooks(self)
 
     def __sklearn_clone__(self) -> Self:
         return self
+
+
+_NOT_IDENTIFIED = "The data do not identify the prior."
 
 
 def _prior_html(prior: PriorEstimate) -> str:
     return prior._repr_html_().removeprefix("<p>prior ").removesuffix("</p>")
 
 
-def _expected_html(classifier: AdaptedClassifier) -> dict[str, str]:
+def _shown_in_notebooks(classifier: RatioClassifier) -> dict[str, str]:
+    """The forms of a classifier for notebooks, which ask for these before ``_repr_html_``."""
+    shown = {"text/plain": repr(classifier)}
+    if get_config()["display"] == "diagram":
+        shown["text/html"] = classifier._repr_html_()
+    return shown
+
+
+def _box(classifier: RatioClassifier, rows: dict[str, str], doubts: list[str]) -> str:
+    """A table with the priors in ``rows``, decisions, expected figures and what is not known."""
+    rows = rows | {
+        "scenario": classifier.scenario_,
+        "cost": escape(str(classifier.cost_)),
+        "threshold": f"ratio above {classifier.threshold_:.3g}",
+    }
+    budget = getattr(classifier, "budget_", None)
+    if budget is None:
+        rows |= _expected_html(classifier)
+    else:
+        rows["budget"] = str(budget)
+    if doubts:
+        rows["warnings"] = "<br>".join(map(escape, doubts))
+    cells = [f"<tr><th scope=row>{name}</th><td>{text}</td></tr>" for name, text in rows.items()]
+    # the caption has the mark of scikit-learn's diagrams for fitted estimators
+    caption = f"<caption><b>{type(classifier).__name__}</b>, fitted</caption>"
+    return f"<table>{caption}<tbody>{''.join(cells)}</tbody></table>"
+
+
+def _expected_html(classifier: RatioClassifier) -> dict[str, str]:
     expected = classifier.expected_performance()
     rows = {}
     for name in ("flagged", "precision", "recall"):
@@ -1141,7 +1161,7 @@ def _expected_html(classifier: AdaptedClassifier) -> dict[str, str]:
 def _doubts_about(classifier: AdaptedClassifier) -> list[str]:
     doubts = []
     if not classifier.test_prior_.identified:
-        doubts.append("The data do not identify the prior.")
+        doubts.append(_NOT_IDENTIFIED)
     if classifier.untested_:
         doubts.append("Untested: there are too few rows to test if only the prior has changed.")
     test = classifier.shift_test_
@@ -1390,7 +1410,8 @@ class DRPUClassifier(RatioClassifier):
                 n_jobs=self.n_jobs,
             )
         folds = models.with_score_error(folds, pair)
-        if training.known is not None and holdout != 0:
+        # Answers are not without effect, because they set the prior.
+        if training.known is not None and training.prior is None and holdout != 0:
             classifier.warn_of_unused_known(folds, training.known.n_negative, n_positive)
         tails = models.tails_of(held_out)
         self._inform_of_sizes(population.sizes)
@@ -1557,6 +1578,19 @@ class DRPUClassifier(RatioClassifier):
         if negative_part > 0:
             known = f"; known negatives have {negative_part:.0%} of the score"
         return f"{parameters} with prior {self.prior_}{known}"
+
+    def _repr_html_(self) -> str:
+        """What a fit found, above the diagram of scikit-learn with the parameters."""
+        diagram: str = estimator_html_repr(self)
+        if not self.__sklearn_is_fitted__():
+            return diagram
+        doubts = []
+        if not self.train_prior_.identified:
+            doubts.append(_NOT_IDENTIFIED)
+        return _box(self, {"prior in training": _prior_html(self.train_prior_)}, doubts) + diagram
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        return _shown_in_notebooks(self)
 
     def _intake(self) -> Any:
         return resolve_model(self.model)

@@ -26,7 +26,7 @@ from drpu.cli.options import (
     option,
     refuse,
 )
-from drpu.cli.show import Result, about, attributes, decision_lines, standing
+from drpu.cli.show import Result, about, attributes, budget_text, standing, tie_text
 from drpu.priors.constants import FEW_ANSWERS
 from drpu.report.texts import figure_text, number, share
 
@@ -161,8 +161,8 @@ def evaluate(
     """Accuracy, precision, recall and cost from true labels, with intervals.
 
     The labels come from a file that drpu audit wrote and that has been filled in, or from a column
-    of DATA, whose rows are then treated as a random sample. With --budget 200, the precision is
-    that of the 200 rows with the highest scores.
+    of DATA, whose rows are then treated as a random sample. With --budget 200, the precision of the
+    200 rows with the highest scores is measured.
 
     Examples
     --------
@@ -215,8 +215,39 @@ def evaluate(
         lines[name.replace("_", " ")] = _figure(name, evaluation)
     values = {"evaluation": evaluation} | standing(classifier)
     if decision.budget is not None:
-        lines |= decision_lines(values)
+        lines["decided by"] = budget_text(values["budget"]) + tie_text(values)
+        if y is not None:
+            listed = classifier.budget_.rows
+            precision = _precision_of_list(classifier, y, blank, level)
+            values["budget"]["measured_precision"] = precision
+            text = "cannot be computed: none of them has a true label"
+            if precision is not None:
+                text = figure_text(precision)
+            lines["in the list"] = f"{len(listed):,} rows, precision {text}"
     return Result(values, lines)
+
+
+def _precision_of_list(classifier: Any, y: Any, blank: str | None, level: float) -> Any:
+    """The share of positives among the rows of the budget that have a true label, or None.
+
+    More rows than these are flagged if several share the last score.
+    """
+    import numpy as np
+
+    from drpu.priors.figures import Figure, exact_limits
+    from drpu.state.labels import read_answers
+
+    has_label, positive_labels = read_answers(y, classifier.classes_, name="y")
+    positive = np.zeros(len(has_label), dtype=bool)
+    positive[has_label] = positive_labels
+    rows = classifier.budget_.rows
+    if blank is None:  # otherwise a blank label is that of a negative
+        rows = rows[has_label[rows]]
+    if len(rows) == 0:
+        return None
+    precision = float(positive[rows].mean())
+    low, high = exact_limits(precision, len(rows), (1 - level) / 2)
+    return Figure(precision, low, high)
 
 
 def _by_group(evaluations: Mapping[Any, Any], by: str, classifier: Any) -> Result:

@@ -22,6 +22,7 @@ from drpu.cli.options import (
     refuse,
 )
 from drpu.cli.show import (
+    COST_ONLY_EXPECTED,
     Result,
     about,
     decision_lines,
@@ -54,6 +55,7 @@ def inspect(
     drpu inspect fraud.drpu --json | jq .versions
     """
     from drpu.classifier.records import AdaptedRecord, DRPURecord
+    from drpu.decisions.budget import AtBudget
     from drpu.files.store import inspect_file
 
     with about(saved.artifact):
@@ -75,12 +77,16 @@ def inspect(
     if classifier is None:  # none is made, because that needs scikit-learn
         assert isinstance(record, (DRPURecord, AdaptedRecord))
         fitted = record.fitted
+        point: Any = record.point
         reading = getattr(record, "reading", None)
-        values |= learnt(fitted, file.kind) | position_at(fitted, record.point, reading)
+        values |= learnt(fitted, file.kind) | position_at(fitted, point, reading)
     else:
         fitted = classifier.fitted_
+        point = getattr(classifier, "point_", None)
         values |= learnt(fitted, type(classifier).__name__) | position(classifier)
     lines = _lines(values, scenario_text(fitted))
+    if isinstance(point, AtBudget):
+        lines["decided by"] = f"the threshold of a budget; {COST_ONLY_EXPECTED}"
     lines |= levels_line(file.contents["category_levels"])
     lines |= table_lines(values)
     if expected:

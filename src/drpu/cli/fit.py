@@ -7,6 +7,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -220,9 +221,10 @@ def _next_step(
     if classifier.train_prior_.identified:
         words = ["drpu", "ask", str(out), "NEW_ROWS.csv"]
         return {"next": f"for new rows, answer for {FEW_ANSWERS} of them: {shlex.join(words)}"}
-    words = ["drpu", "ask", str(out), rows, *reading.words]
-    if label is not None and ending_of(rows) not in NUMPY:  # it would lead the answers
-        words += ["--drop", label]
+    hidden = None
+    if ending_of(rows) not in NUMPY:
+        hidden = label  # it would lead the answers
+    words = ["drpu", "ask", str(out), rows, *replace(reading, columns=None, drop=hidden).words]
     answers = f"answers for {FEW_ANSWERS} rows identify the share of positives"
     return {"next": f"{answers}: {shlex.join(words)}"}
 

@@ -232,7 +232,7 @@ class Written:
         option(
             min=0,
             help="Add this many columns that speak for and against each written row, as drpu_for "
-            f"and drpu_against; {REASONS} with --budget if left out.",
+            f"and drpu_against; {REASONS} in the list of --budget if left out.",
         ),
     ] = None
 
@@ -371,9 +371,10 @@ class Reading:
 
     @property
     def words(self) -> list[str]:
-        """The options that say how text files are read, for another command."""
+        """The options that say how the same file is read, for another command."""
+        options = self._text_options | {"--columns": self.columns, "--drop": self.drop}
         words = []
-        for name, value in self._text_options.items():
+        for name, value in options.items():
             if value is not None:
                 words += [name, value]
         return words
@@ -582,7 +583,8 @@ def _check_columns(loaded: Loaded, chosen: list[str], classifier: Any) -> None:
     if len(absent) > 1:
         which += f" (and {len(absent) - 1} more of its columns)"
     raise DataError(
-        f"{loaded.path}: no column {name!r}, {which}. The file has {listed(loaded.names)}."
+        f"{loaded.path}: no column {name!r}, {which}. The file has "
+        f"{listed(map(repr, loaded.names))}."
         f"{did_you_mean(name, except_for(known, chosen))}"
     )
 

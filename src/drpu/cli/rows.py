@@ -36,6 +36,7 @@ from drpu.cli.show import (
     decision_lines,
     prior_cells,
     standing,
+    tie_text,
 )
 from drpu.priors.constants import FEW_ANSWERS
 from drpu.report.texts import prior_text, share, shift_text
@@ -135,7 +136,7 @@ def _save_adapted(adapted: Any, trained: Any, out: Path | None, *, next_step: st
         with about(out):
             drpu.save(adapted, out)
         lines["written"] = str(out)
-    if next_step is not None:
+    if next_step is not None and adapted.reading_.rows >= FEW_ANSWERS:
         lines["surer"] = f"answers for {FEW_ANSWERS} rows: {next_step}"
     return Result(values, lines)
 
@@ -224,6 +225,7 @@ def predict(
     new_columns = {f"{prefix}{name}": column for name, column in new_columns.items()}
     line = _flagged_text(flagged, n)
     if by is None:
+        line += tie_text(values)
         line += f"; share of positives {prior_text(classifier.test_prior_)}"
     rows_written = chosen if written.selects(decision) else None
     target = _Target(out, kept, rows_written, keep is not None, formulas)

@@ -27,6 +27,7 @@ from drpu.report.texts import (
 
 FIGURES = ("accuracy", "precision", "recall", "flagged", "cost")
 PRIOR_HEAD = ["prior", "low", "high", "only the prior changed"]
+COST_ONLY_EXPECTED = "the cost is used for expected costs only"
 PRIOR_SHIFT_ONLY = " (ranges that hold for a change of the prior only)"
 
 Table = tuple[list[str], list[list[str]]]  # names of columns, and lines of cells
@@ -183,8 +184,8 @@ def decision_lines(values: dict[str, Any]) -> dict[str, str]:
     """What to expect, the bill and the budget, from :func:`standing`."""
     lines = {}
     if "budget" in values:
-        lines["decided by"] = "the budget; the cost is used for expected costs only"
-        lines["checking"] = _budget_line(values["budget"])
+        lines["decided by"] = budget_text(values["budget"])
+        lines["to expect"] = _budget_line(values["budget"]) + tie_text(values)
     else:
         flagged = _expected(values, "flagged")
         precision = _expected(values, "precision")
@@ -196,18 +197,27 @@ def decision_lines(values: dict[str, Any]) -> dict[str, str]:
     return lines
 
 
-def _budget_line(budget: dict[str, Any]) -> str:
-    depth = share(budget["share"])
+def budget_text(budget: dict[str, Any]) -> str:
+    """The budget as the reason of a threshold."""
+    depth = f"{share(budget['share'])} of the rows"
     if budget["rows"] is not None:
-        depth = f"{budget['rows']:,} rows ({depth})"
+        depth = f"{budget['rows']:,} rows ({share(budget['share'])})"
+    return f"a budget of {depth}; {COST_ONLY_EXPECTED}"
+
+
+def tie_text(values: dict[str, Any]) -> str:
+    """How many rows share the last score of a budget, if more rows than it are flagged."""
+    budget = values.get("budget")
+    if budget is None or budget["flagged"] in (None, budget["rows"]):
+        return ""
+    return f"; {budget['tied']:,} rows share the last score, so {budget['flagged']:,} are flagged"
+
+
+def _budget_line(budget: dict[str, Any]) -> str:
     precision = expected_text(budget["precision"])
     recall = expected_text(budget["recall"])
     lift = figure_text(budget["lift"], "{:.3g}".format)
-    line = f"{depth}: precision {precision}, recall {recall}, lift {lift}"
-    flagged = budget["flagged"]
-    if flagged is not None and flagged != budget["rows"]:
-        line += f"; {budget['tied']:,} rows share the last score, so {flagged:,} are flagged"
-    return line
+    return f"precision {precision}, recall {recall}, lift {lift}"
 
 
 def _bill_line(bill: Any, costs: dict[str, float]) -> str:
@@ -238,11 +248,12 @@ def levels_line(levels: Mapping[str, int]) -> dict[str, str]:
 
 
 def listed(names: Iterable[Any], most: int = 12) -> str:
-    """The first names on one line, and dots if there are more."""
+    """The first names on one line, and the number of others."""
     texts = [str(name) for name in names]
+    line = ", ".join(texts[:most])
     if len(texts) > most:
-        texts[most:] = ["..."]
-    return ", ".join(texts)
+        line += f" and {len(texts) - most} more"
+    return line
 
 
 def size(n_bytes: int) -> str:

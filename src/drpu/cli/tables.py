@@ -10,6 +10,7 @@ import io
 import json
 import os
 import re
+import shlex
 import shutil
 import sys
 import tempfile
@@ -384,7 +385,8 @@ class Loaded:
         if name is None:
             meant = did_you_mean(word, self.names)
             raise DataError(
-                f"{self.path}: no column {word!r}, the file has {listed(self.names)}.{meant}"
+                f"{self.path}: no column {word!r}, the file has "
+                f"{listed(map(repr, self.names))}.{meant}"
             )
         return name
 
@@ -493,7 +495,8 @@ class Loaded:
         if refused:
             raise DataTypeError(
                 f"{self.path}: these columns hold neither numbers, texts nor dates: "
-                f"{listed(refused.values())}. Leave them out with --drop {','.join(refused)}."
+                f"{listed(refused.values())}. Leave them out with "
+                f"--drop {shlex.quote(','.join(refused))}."
             )
 
     def _check_sizes(self, names: Sequence[str]) -> None:
@@ -506,7 +509,7 @@ class Loaded:
             raise DataError(
                 f"{self.path}: columns with infinite or too large numbers, above {LARGEST:g}: "
                 f"{listed(refused.values())}. Correct them, or leave them out with "
-                f"--drop {','.join(refused)}."
+                f"--drop {shlex.quote(','.join(refused))}."
             )
 
     def array_rows(self, aside: Sequence[str] = ()) -> Any:

@@ -79,6 +79,13 @@ class Budget(TableResult):
         figures = figure_columns([self.precision, self.recall, self.lift])
         return {"figure": ["precision", "recall", "lift"], **figures}
 
+    def _shown_columns(self) -> TableColumns:
+        columns = self.to_columns()
+        for row, expected_share in enumerate([self.precision, self.recall]):  # lift is no share
+            if expected_share.is_wide:
+                columns["value"][row] = None
+        return columns
+
     def _title(self) -> str:
         title = f"{self._depth()}, those with ratios above {self.threshold:.3g}"
         return f"{title}; {self.tie_text()}" if self.tie_text() else title

@@ -252,12 +252,17 @@ def columns_moved(
     *,
     small_moves: bool = False,
 ) -> tuple[ColumnShift, ...]:
-    """Columns of counted rows that moved more than their ``prior`` explains."""
+    """Columns of counted rows that moved more than their ``prior`` explains.
+
+    Later rows have later dates by themselves, so that those are no such columns.
+    """
     profiles = fitted.columns.profiles
+    expected_to_move = fitted.columns.growing_with_time()
     if reference.map is None or reference.tails.columns is None:
-        return moved_columns(
+        shifts = moved_columns(
             profiles, counts.columns, fitted.unlabeled_prior, prior, small_moves=small_moves
         )
+        return tuple(shift for shift in shifts if shift.name not in expected_to_move)
     ends = np.cumsum([profile.cells.n for profile in profiles])[:-1]
     counts_by_column = np.split(reference.tails.columns.astype(np.float64), ends)
     answered = []
@@ -266,7 +271,8 @@ def columns_moved(
     shifts = moved_columns(
         answered, counts.columns, reference.prior, prior, small_moves=small_moves
     )
-    return tuple(shift for shift in shifts if shift.name not in reference.moved)
+    expected_to_move.update(reference.moved)
+    return tuple(shift for shift in shifts if shift.name not in expected_to_move)
 
 
 def evidence_of(
@@ -377,7 +383,9 @@ def check_single_sample(fitted: FittedRatio, argument: str) -> None:
 
 def warn_about_reading(reading: Reading, reference: Reference, *, shift: str = "auto") -> None:
     """Warn of everything that is doubtful in a reading; ``shift`` is the argument of ``adapt``."""
-    _warn_of_few_rows(reading)
+    few_rows = reading.rows is not None and reading.rows < FEW_ROWS
+    if few_rows:
+        _warn_of_few_rows(reading)
     if shift == "none":
         return
     test = reading.shift_test
@@ -393,9 +401,10 @@ def warn_about_reading(reading: Reading, reference: Reference, *, shift: str = "
         action = "supported" if supported else "kept"
         warn_of_other_shift(test, reading.moved_columns, action=action)
     else:
-        if reading.untested:
-            _warn_of_untested_shift()
-        warn_if_not_identified(reading.prior)
+        if not few_rows:  # otherwise the cause has been named, and more rows are the remedy
+            if reading.untested:
+                _warn_of_untested_shift()
+            warn_if_not_identified(reading.prior)
     if reference.map is not None:
         _warn_of_contradicted(reference.prior, reading.prior)
 
@@ -461,16 +470,21 @@ def _warn_of_untested_shift() -> None:
 
 
 def _warn_of_few_rows(reading: Reading) -> None:
-    """Warn that few new rows say little about their prior."""
-    if reading.rows is not None and reading.rows < FEW_ROWS:
-        FewRowsWarning.issue(
-            f"{reading.rows:g} new rows say little about their prior, which lies between {{low}} "
-            "and {high}: labels and expected figures depend on a rough value.",
-            advice="Adapt to more rows, or give the prior with at_prior.",
-            command="Adapt to more rows, or give --prior to drpu predict.",
-            low=reading.prior.low,
-            high=reading.prior.high,
-        )
+    """Warn that few new rows say little about their prior, and if nothing could be tested."""
+    subject = f"{reading.rows:g} new rows say little about their prior"
+    if reading.rows == 1:
+        subject = "1 new row says little about its prior"
+    untested = ""
+    if reading.untested:
+        untested = " It cannot be tested whether only the prior has changed."
+    FewRowsWarning.issue(
+        f"{subject}, which lies between {{low}} and {{high}}: labels and expected figures depend "
+        f"on a rough value.{untested}",
+        advice="Adapt to more rows, or give the prior with at_prior.",
+        command="Adapt to more rows, or give --prior to drpu predict.",
+        low=reading.prior.low,
+        high=reading.prior.high,
+    )
 
 
 def _warn_of_late_labels() -> None:

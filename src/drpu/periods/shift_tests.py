@@ -550,13 +550,16 @@ def _common_growth(
 def _pooled_cells(unlabeled: FloatArray, new: FloatArray) -> IntArray:
     """First cell of each range with enough rows of both samples.
 
-    Small cells are merged with the next one, or with the one before if that leaves a single range:
-    rows of which all lie above those of training fill only the last cell.
+    Small cells are merged with the next one, or with the one before if that leaves a single range
+    beside the last cell, which may be that of missing values: rows of which all lie above those of
+    training fill only the last cell of values.
     """
     start = _merged_cells(unlabeled, new)
-    if len(start) > 1:
+    if len(start) > 1 and start[1] < len(new) - 1:
         return start
     from_last = _merged_cells(unlabeled[::-1], new[::-1])
+    if len(from_last) <= len(start):
+        return start
     return np.append(0, len(new) - from_last[:0:-1])
 
 

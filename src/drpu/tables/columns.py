@@ -94,6 +94,11 @@ class Column(Kept, ABC):
         """Values of the data that are kept."""
         return ()
 
+    @property
+    def grows_with_time(self) -> bool:
+        """Whether values of later rows are larger by themselves."""
+        return False
+
     def cells(self) -> list[Cells | None]:
         """For each encoded column the cells in which rows are counted; None for quantiles."""
         return [None] * self.width
@@ -194,6 +199,11 @@ class DateColumn(Column):
         if self.zoned is not None:
             self._check_zones(zones_of(set(series.to_list())))
         return encoded
+
+    @property
+    def grows_with_time(self) -> bool:
+        """Whether the values are dates, not durations or times of the day."""
+        return self.zoned is not None
 
     def _check_zones(self, zones: frozenset[bool]) -> None:
         """Raise if dates have a time zone and those of training had none, or the other way."""

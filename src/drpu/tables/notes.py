@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -34,7 +35,7 @@ EXCESS = 6.63
 
 _PERIOD = re.compile(r"(19|20)\d\d[-/. ]?(0[1-9]|1[0-2]|[Qq][1-4]|[Ww]\d\d)")
 _OTHER_DATE = re.compile(r"\d\d?[-/. ](\d\d?|[^\W\d]{3,9}\.?)[-/. ](19|20)?\d\d( .*)?")
-_DROP = ("drop it", "--drop {column}")
+_DROP = ("drop it", "--drop {word}")
 # By code: the finding, and the ways out in Python and on the command line. The worst comes first.
 _TEXTS = {
     "gives-away": (
@@ -51,7 +52,7 @@ _TEXTS = {
         "{column!r} sorts with time ({number:.0f} different values), so that later rows have "
         "values that no training row has, and is used",
         "pass it as periods, or drop it",
-        "--period {column}, or --drop {column}",
+        "--period {word}, or --drop {word}",
     ),
     "identifier": (
         "{column!r} has {number:.0f} whole numbers, all different, as row numbers have, and is "
@@ -67,14 +68,14 @@ _TEXTS = {
     "copies": (
         "{number:.1%} of the rows are copies of others; copies of a labelled row count once, the "
         "others as they are",
-        "keep one of each, or pass groups",
-        "keep one of each",
+        "if they are one case each, keep one of them, or pass groups",
+        "if they are one case each, keep one of them",
     ),
     "other-dates": (
         "{column!r} has dates in another form than 2026-06-30, so they are categories that later "
         "rows do not have",
         "convert it to dates, or drop it",
-        "write them as 2026-06-30, or --drop {column}",
+        "write them as 2026-06-30, or --drop {word}",
     ),
     "constant": ("{column!r} has at most one value in all rows and no effect", *_DROP),
     "rare": (
@@ -133,7 +134,8 @@ class Note(Kept):
         way_out = in_terminal if command_line else in_python
         if way_out:
             text += f": {way_out}"
-        return text.format(column=self.column, number=self.number)
+        word = shlex.quote(str(self.column))
+        return text.format(column=self.column, word=word, number=self.number)
 
 
 def table_notes(
