@@ -11,7 +11,7 @@ from scipy.special import betaincinv
 
 from drpu import Audit, DRPUClassifier, make_gaussian_pu
 from drpu.audits import combine
-from drpu.audits.combine import AnswerDoubts, audited_priors, off_the_ends
+from drpu.audits.combine import AnswerDoubts, audited_priors, leaning_to, off_the_ends
 from drpu.audits.evaluation import Answers, draw_rows, make_strata, stopped_tails, with_reading
 from drpu.audits.recalibration import DesignedSample
 from drpu.exceptions import ContradictionWarning, DRPUWarning, UnusedNegativesWarning
@@ -203,6 +203,14 @@ def test_a_training_prior_that_answers_set_moves_no_label(train_prior, monkeypat
     moved = adapted(clf, X, audit)
     assert moved.train_prior_ == other
     assert np.mean(moved.predict(X) == june.predict(X)) > 0.99
+
+
+@pytest.mark.parametrize("low", [0.40, 0.43, 0.50])
+def test_one_answer_moves_a_precise_training_prior_little(low):
+    precise = PriorEstimate(0.426, 0.28, 0.53, 0.99, "central")  # whether or not the limits exclude its value
+    of_one_answer = Figure(0.99, low, 1.0, 0.0226)
+    assert low <= leaning_to(of_one_answer, precise).value < 0.53
+    assert leaning_to(Figure(0.99, 0.6, 1.0, 0.0226), precise).value == 0.99
 
 
 def test_a_prior_by_answers_is_never_0_or_1():

@@ -520,10 +520,10 @@ def leaning_to(share: Figure, without_answers: PriorEstimate) -> Figure:
     """The share, averaged with the prior without answers, with inverse variances as weights.
 
     Few answers, and answers about a month with few negatives, say little about the training prior.
-    The limits remain those of the answers, and the value as well if they exclude the prior without
-    answers.
+    The limits remain those of the answers, and the value as well if the limits of both exclude each
+    other.
     """
-    if not share.low <= without_answers.value <= share.high:
+    if share.low > without_answers.high or share.high < without_answers.low:
         return share
     deviations = float(-ndtri((1 - without_answers.level) / 2))
     spread = (without_answers.high - without_answers.low) / (2 * deviations)

@@ -185,7 +185,7 @@ def _part_to_keep(n: float) -> float:
 def map_of_others(
     log_odds_map: LogOddsMap, rows: RowLogOdds, others: FloatArray, cost: float
 ) -> LogOddsMap:
-    """The map for other log-odds ``others`` of the same rows, with the same labels at ``cost``.
+    """The map for other log-odds ``others`` of the same rows, with as many labels at ``cost``.
 
     The log-odds of ``rows`` are approximated by a line in the others, which is right where labels
     are decided.
@@ -213,12 +213,22 @@ def map_of_others(
         ),
         n=log_odds_map.n,
     )
-    # the threshold lies between the rows on either side of it
+    # Other log-odds may rank rows a little differently: as many rows are flagged as before.
     flagged = probability > cost
-    threshold = float(logit(cost)) - moved.slope * others
-    least = float(threshold[flagged].max(initial=-math.inf)) + NEAREST
-    most = float(threshold[~flagged].min(initial=math.inf)) - NEAREST
-    return replace(moved, intercept=min(max(moved.intercept, least), most))
+    order = np.argsort(-others, kind="stable")
+    thresholds = float(logit(cost)) - moved.slope * others[order]
+    n_rows = np.ones(len(others)) if rows.weight is None else rows.weight
+    n_flagged = int(np.searchsorted(n_rows[order].cumsum(), n_rows[flagged].sum() - NEAREST))
+    n_flagged += int(flagged.any())
+    least = float(thresholds[:n_flagged].max(initial=-math.inf)) + NEAREST
+    most = float(thresholds[n_flagged:].min(initial=math.inf)) - NEAREST
+    if least <= moved.intercept <= most:
+        return moved
+    if math.isinf(least):
+        return replace(moved, intercept=most)
+    if math.isinf(most):
+        return replace(moved, intercept=least)
+    return replace(moved, intercept=(least + most) / 2)
 
 
 # -- the share ---------------------------------------------------------------------------------
