@@ -617,6 +617,28 @@ def _answers_line(source: dict[str, Any], n: int, method: str, design: str) -> l
     return [f"{found['answers']:.0f}", name, *accuracies, *limits]
 
 
+def answers_ceilings() -> str:
+    """What other labels of the same periods reach."""
+    source = _read("answers")["ceilings"]
+    accuracy = source["accuracy"]
+    names = {
+        "trained": "as trained",
+        "10 answers": "10 answers",
+        "20 answers": "20 answers",
+        "50 answers": "50 answers",
+        "true prior": "the prior of the period is known",
+        "both priors": "both priors are known",
+        "supervised": "trees trained with all true labels of training",
+        "threshold": "the best threshold, by all true labels of the period",
+    }
+    lines = []
+    for name, text in names.items():
+        gain = accuracy[name] - accuracy["trained"]
+        lines.append([text, f"{accuracy[name]:.3f}", f"{gain:+.3f}"])
+    table = _table(["labels", "accuracy", "gain"], lines, source | {"versions": _read("answers")["versions"]})
+    return f"{source['cells']} periods of {source['tables']} tables:\n\n{table}"
+
+
 def answers_designs() -> str:
     """The three ways to choose rows."""
     source = _read("answers")
@@ -966,6 +988,7 @@ TABLES = {
     "rare": rare,
     "answers": answers,
     "answers_curve": answers_curve,
+    "answers_ceilings": answers_ceilings,
     "answers_designs": answers_designs,
     "answers_training": answers_training,
     "few_answers": few_answers,
