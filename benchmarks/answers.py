@@ -235,7 +235,7 @@ def ceilings(cells: list[Cell], draws: int) -> Row:
     """Accuracy of answers, and what other labels of the same rows reach: means over tables.
 
     ``true prior``: the prior of the period given; ``both priors``: that of training, too; ``threshold``: the
-    best one for the scores, chosen with all true labels of the period; ``supervised``: boosted trees that were
+    best one for the scores, by all true labels of the period; ``supervised``: boosted trees that were
     trained with all true labels of training.
     """
     lines = []
