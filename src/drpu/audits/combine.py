@@ -519,9 +519,9 @@ def _train_figure(
 def leaning_to(share: Figure, without_answers: PriorEstimate) -> Figure:
     """The share, averaged with the prior without answers, with inverse variances as weights.
 
-    Few answers, and answers about a month with few negatives, say little about the training prior.
-    The limits remain those of the answers, and the value as well if the limits of both exclude each
-    other.
+    Few answers, and answers about a month with few negatives, say little about the training prior:
+    if they are less precise than what is known without them, they do not move it. The limits remain
+    those of the answers, and the value as well if the limits of both exclude each other.
     """
     if share.low > without_answers.high or share.high < without_answers.low:
         return share
@@ -529,8 +529,10 @@ def leaning_to(share: Figure, without_answers: PriorEstimate) -> Figure:
     spread = (without_answers.high - without_answers.low) / (2 * deviations)
     weight = 1 / max(share.variance, 1e-12)
     other_weight = 1 / max(spread**2, 1e-12)
-    value = weight * share.value + other_weight * without_answers.value
-    value /= weight + other_weight
+    value = without_answers.value
+    if weight > other_weight:
+        value = weight * share.value + other_weight * without_answers.value
+        value /= weight + other_weight
     return replace(share, value=min(max(value, share.low), share.high))
 
 

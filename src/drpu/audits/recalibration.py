@@ -188,10 +188,10 @@ def map_of_others(
     """The map for other log-odds ``others`` of the same rows, with as many labels at ``cost``.
 
     The log-odds of ``rows`` are approximated by a line in the others, which is right where labels
-    are decided.
+    are decided, and where the others are not clipped.
     """
     probability = log_odds_map.probability(rows.z)
-    weight = (probability * (1 - probability)) ** 2
+    weight = (probability * (1 - probability)) ** 2 * expit(others) * expit(-others)
     if rows.weight is not None:
         weight = weight * rows.weight
     weight = weight / weight.sum()
