@@ -44,7 +44,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.preprocessing import StandardScaler
 
 from benchmarks._months import CACHE, RATES, Cell, read_cells, read_month_tables
-from benchmarks._results import command_line, read_results, write_results
+from benchmarks._results import command_line, commit_of_code, read_results, write_results
 from benchmarks._tables import encode, generator
 from drpu import Audit, DRPUClassifier, labelling_weights
 from drpu._samples import is_sparse
@@ -229,6 +229,46 @@ def _stopped(cell: Cell, about: Row, truth: float) -> Iterator[Row]:
             "holds": float(prior.low <= truth <= prior.high),
             "width": prior.high - prior.low,
         }
+
+
+def ceilings(cells: list[Cell], draws: int) -> Row:
+    """Accuracy of answers, and what other labels of the same rows reach: means over tables.
+
+    ``true prior``: the prior of the period given; ``both priors``: that of training, too; ``threshold``: the
+    best one for the scores, by all true labels of the period; ``supervised``: boosted trees that were
+    trained with all true labels of training.
+    """
+    lines = []
+    for cell in cells:
+        clf, y = cell.classifier("estimated"), cell["y"] == 1
+        truth = min(max(float(y.mean()), 1e-3), 1 - 1e-3)
+        labels = {
+            "trained": clf.predict(cell.rows),
+            "adapt": clf.adapt(cell.rows).predict(cell.rows),
+            "true prior": clf.at_prior(truth).predict(cell.rows),
+            "both priors": cell.classifier("given").at_prior(truth).predict(cell.rows),
+            "supervised": cell["supervised"] > 0.5,
+        }
+        line = {name: float(np.mean((found == 1) == y)) for name, found in labels.items()}
+        line["threshold"] = _best_accuracy(clf.predict_proba(cell.rows)[:, 1], y)
+        for n in (n for n in (10, 20, 50) if FEWEST * n <= len(y)):
+            right = []
+            for seed in range(draws):
+                plan = clf.plan_audit(cell.rows, n=n, random_state=seed)
+                adapted = clf.adapt(cell.rows, audit=plan.answer(y[plan.rows]))
+                right.append(np.mean((adapted.predict(cell.rows) == 1) == y))
+            line[f"{n} answers"] = float(np.mean(right))
+        lines.append({"table": cell.table, **line})
+    by_table = pd.DataFrame(lines).groupby("table").mean()
+    return {"cells": len(lines), "tables": len(by_table), "accuracy": by_table.mean().to_dict()}
+
+
+def _best_accuracy(score: Array, y: Array) -> float:
+    """Accuracy at the best threshold."""
+    order = np.argsort(-score, kind="stable")
+    gain = np.where(y[order], 1, -1).cumsum()
+    last_of_ties = np.append(np.diff(score[order]) != 0, True)
+    return float((max(gain[last_of_ties].max(), 0) + (~y).sum()) / len(y))
 
 
 def summarise(rows: list[Row]) -> list[Row]:
@@ -444,13 +484,27 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=1)
     parser.add_argument("--last", type=int, help="only so many of the last periods of a table")
     parser.add_argument("--model", default="boosted", help="model of the parts about training and rates")
-    parser.add_argument("--only", choices=("periods", "training"), help="one part; the other is kept")
+    parser.add_argument("--only", choices=("periods", "training", "ceilings"), help="one part")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
+    command = f"python -m benchmarks.answers --months MONTHS --tables FOLDER --draws {options.draws}"
+    if options.last is not None:
+        command += f" --last {options.last}"
     content: Row = {"draws": options.draws, "model": options.model}
-    if options.only != "training":
+    if options.only in (None, "ceilings"):
+        cells = []
+        for rate in RATES:
+            of_rate = read_cells(options.cache, protocol="next", rate=rate, seed=0)
+            cells += last_cells(of_rate, options.last)
+        content["ceilings"] = ceilings(cells, options.draws)
+        print(content["ceilings"])
+    if options.only == "ceilings":  # the other parts stay, with their command
+        before = read_results("answers")
+        made = {"command": f"{command} --only ceilings", "commit": commit_of_code()}
+        command, content = before["command"], {"ceilings": content["ceilings"] | made}
+    if options.only in (None, "periods"):
         content["periods"] = summarise(periods(options.months, options.cache, options.draws, options.last))
-    if options.only != "periods":
+    if options.only in (None, "training"):
         training, rates = [], []
         for one in draws([options.months, options.tables], options.model):
             name = f"{one.model}_{one.table}"
@@ -467,9 +521,6 @@ def main() -> None:
         content = {
             k: v for k, v in read_results("answers").items() if k not in ("command", "versions")
         } | content
-    command = f"python -m benchmarks.answers --months MONTHS --tables FOLDER --draws {options.draws}"
-    if options.last is not None:
-        command += f" --last {options.last}"
     print("wrote", write_results("answers", command, **content))
     print("wrote", write_picture())
 

@@ -42,7 +42,7 @@ import numpy as np
 
 from benchmarks._fuzz import all_steps, artifacts, edited, outcome
 from benchmarks._memory import memory
-from benchmarks._results import RESULTS, command_line, read_results, write_results
+from benchmarks._results import RESULTS, command_line, commit_of_code, read_results, write_results
 from benchmarks._uses import odd_uses
 from drpu import DRPUClassifier, KernelRatio, PriorMonitor, ScoreTails, load, make_gaussian_pu, save
 
@@ -426,7 +426,11 @@ def main() -> None:
     if "kills" in found:  # those of other writers stay
         found["kills"] = kept.get("kills", {}) | found["kills"]
     sizes = f"--edits {options.edits} --kills {options.kills} --counts {options.counts} --seed {options.seed}"
-    write_results("hardening", f"python -m benchmarks.hardening {sizes}", **kept | found)
+    command = f"python -m benchmarks.hardening {sizes}"
+    made = before.get("made", {})  # parts may be measured at different commits
+    for part in options.parts:
+        made[part] = {"command": f"{command} --parts {part}", "commit": commit_of_code()}
+    write_results("hardening", command, made=made, **kept | found)
 
 
 if __name__ == "__main__":

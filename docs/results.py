@@ -399,14 +399,40 @@ def hardening() -> str:
         ["", "", "allocations above 4 times the honest ones", str(edits["large_allocations"])],
     ]
     for name, found in source["kills"].items():
-        faults = {key: n for key, n in found.items() if key not in ("kills", "interruptions", "in_mid_write")}
         first = found.get("kills", found.get("interruptions"))
-        lines.append(
-            [f"killed: {name}", f"{first:,}", ", ".join(faults).replace("_", " "), str(sum(faults.values()))]
-        )
+        faults = {key.replace("_", " "): n for key, n in found.items() if key in _FAULTS_OF_KILLS}
+        lines.append([f"killed: {name}", f"{first:,}", ", ".join(faults), str(sum(faults.values()))])
     for name, found in source["counts"].items():
         lines.append([f"8 threads: {name}", f"{found['expected']:,}", "rows lost", str(found["lost"])])
-    return _table(["what", "how many", "what could go wrong", "found"], lines, source)
+    lines += _odd_uses(source["uses"])
+    if "memory" in source:
+        grown = source["memory"]
+        faults = str(len(grown["faults"]))
+        lines.append(["files with grown arrays", str(grown["files"]), "memory above the promise", faults])
+    table = _table(["what", "how many", "what could go wrong", "found"], lines, source)
+    made = [f"{part}: {run['commit']}" for part, run in source.get("made", {}).items()]
+    return f"{table}\nParts were measured at these commits: {', '.join(made)}.\n" if made else table
+
+
+# Other counts of killed writers are no faults: how many were killed in the middle of a write, and how many
+# conversations had all their answers.
+_FAULTS_OF_KILLS = ("lost", "half_written", "stale_after_next_run", "lost_answers", "counted_wrongly")
+
+
+def _odd_uses(uses: dict[str, Any]) -> list[list[str]]:
+    """Lines of the table about one core, odd audits and ONNX."""
+    lines = []
+    for name, found in uses["one_core"].items():
+        what = f"`n_jobs=-1` on one core: {name}"
+        lines.append([what, f"{found['rows']:,}", "other scores", str(found["different"])])
+    audits = uses["audits"]
+    what = "audits of equal rows and empty strata"
+    lines.append([what, f"{audits['trials']:,}", "untyped errors", str(audits["faults"])])
+    for name, found in uses["onnx"].items():
+        wrong = found["other_label"] + found["probability_off"]
+        wrong_text = "other labels or probabilities"
+        lines.append([f"rows by ONNX: {name}", f"{found['rows']:,}", wrong_text, str(wrong)])
+    return lines
 
 
 def months(name: str = "months") -> str:
@@ -589,6 +615,28 @@ def _answers_line(source: dict[str, Any], n: int, method: str, design: str) -> l
     limits = [f"{found['error']:.3f}", f"{found['holds_cells']:.0%}", f"{found['width']:.2f}"]
     name = method if design == "none" else f"{method}, {design}"
     return [f"{found['answers']:.0f}", name, *accuracies, *limits]
+
+
+def answers_ceilings() -> str:
+    """What other labels of the same periods reach."""
+    source = _read("answers")["ceilings"]
+    accuracy = source["accuracy"]
+    names = {
+        "trained": "as trained",
+        "10 answers": "10 answers",
+        "20 answers": "20 answers",
+        "50 answers": "50 answers",
+        "true prior": "the prior of the period is known",
+        "both priors": "both priors are known",
+        "supervised": "trees trained with all true labels of training",
+        "threshold": "the best threshold, by all true labels of the period",
+    }
+    lines = []
+    for name, text in names.items():
+        gain = accuracy[name] - accuracy["trained"]
+        lines.append([text, f"{accuracy[name]:.3f}", f"{gain:+.3f}"])
+    table = _table(["labels", "accuracy", "gain"], lines, source | {"versions": _read("answers")["versions"]})
+    return f"{source['cells']} periods of {source['tables']} tables:\n\n{table}"
 
 
 def answers_designs() -> str:
@@ -956,6 +1004,7 @@ TABLES = {
     "rare": rare,
     "answers": answers,
     "answers_curve": answers_curve,
+    "answers_ceilings": answers_ceilings,
     "answers_designs": answers_designs,
     "answers_training": answers_training,
     "few_answers": few_answers,

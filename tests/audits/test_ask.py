@@ -294,6 +294,9 @@ def test_a_table_of_another_plan_is_refused(short, rows):
     frame = short.to_frame(rows.test).assign(drpu_label="yes")
     with pytest.raises(DataError, match="another plan"):
         short.first(10).answer(frame)
+    for row in (np.nan, np.inf, "first", None):
+        with pytest.raises(DataError, match="was changed"):
+            short.answer(frame.assign(drpu_row=row))
     with pytest.raises(DataError, match="drpu_design"):
         short.answer(frame.drop(columns="drpu_design"))
     with pytest.raises(DataError, match="the 400 rows"):

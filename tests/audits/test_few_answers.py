@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy.special import betaincinv
 
 from drpu import Audit, DRPUClassifier, make_gaussian_pu
-from drpu.audits.combine import AnswerDoubts
+from drpu.audits import combine
+from drpu.audits.combine import AnswerDoubts, audited_priors, leaning_to, off_the_ends
 from drpu.audits.evaluation import Answers, draw_rows, make_strata, stopped_tails, with_reading
 from drpu.audits.recalibration import DesignedSample
 from drpu.exceptions import ContradictionWarning, DRPUWarning, UnusedNegativesWarning
@@ -175,6 +177,47 @@ def test_answers_that_are_all_no_are_accepted_where_positives_are_rare():
     assert june.test_prior_.high < 0.2
     assert np.isfinite(june.threshold_)
     assert (june.predict(X) == 1).any()
+
+
+def test_answers_about_other_rows_unflag_nothing_wholesale():
+    clf, X, _ = drawn(2, 0.3, 1.2)
+    before = adapted(clf, X).predict(X) == 1
+    others = np.flatnonzero(~before)[:30]
+    june = adapted(clf, X, Audit.random(others, [False] * 30))
+    assert june.test_prior_.high < adapted(clf, X).test_prior_.value  # the prior follows the answers
+    assert june.predict(X)[before].mean() > 0.4
+
+
+@pytest.mark.parametrize("train_prior", [0.01, 0.15, 0.6])
+def test_a_training_prior_that_answers_set_moves_no_label(train_prior, monkeypatch):
+    clf, X, y = drawn(4, 0.3, 2.0)
+    plan = clf.plan_audit(X, random_state=0)
+    audit = plan.answer(y[plan.rows])
+    june = adapted(clf, X, audit)
+    other = PriorEstimate(train_prior, 0.0, 1.0, 0.95, "audit")
+
+    def with_other(*arguments, **options):
+        return replace(audited_priors(*arguments, **options), train=other)
+
+    monkeypatch.setattr(combine, "audited_priors", with_other)
+    moved = adapted(clf, X, audit)
+    assert moved.train_prior_ == other
+    assert np.mean(moved.predict(X) == june.predict(X)) > 0.99
+
+
+@pytest.mark.parametrize("low", [0.40, 0.43, 0.50])
+def test_one_answer_moves_a_precise_training_prior_little(low):
+    precise = PriorEstimate(0.426, 0.28, 0.53, 0.99, "central")  # whether or not the limits exclude its value
+    of_one_answer = Figure(0.99, low, 1.0, 0.0226)
+    assert low <= leaning_to(of_one_answer, precise).value < 0.53
+    assert leaning_to(Figure(0.99, 0.6, 1.0, 0.0226), precise).value == 0.99
+
+
+def test_a_prior_by_answers_is_never_0_or_1():
+    for value, low, high in ((0.0, 0.0, 0.2), (1.0, 0.7, 1.0)):
+        prior = off_the_ends(Figure(value, low, high), 1.0, 0.95, 50)
+        assert 0 < prior.value < 1
+    assert off_the_ends(Figure(1e-4, 0.0, 0.2), 1.0, 0.95, 50).value == 1e-4
 
 
 def test_a_stated_error_rate_lowers_a_prior_of_rare_positives():

@@ -20,6 +20,7 @@ from drpu.audits.recalibration import (
     averaged_map,
     join_samples,
     keeping_recall,
+    map_of_others,
     recalibrate,
 )
 from drpu.priors.estimate import PriorEstimate
@@ -151,6 +152,31 @@ def test_at_least_half_of_the_expected_recall_is_kept(intercept, slope, cost):
     assert kept.intercept >= intercept
     if kept.intercept > intercept + 1e-6:  # no higher than needed: one row less is below a half
         assert after <= 0.5 * before + probability.max() + 1e-9
+
+
+@pytest.mark.parametrize("n", [1, 4, 12, 30, 1000])
+def test_of_few_expected_positives_a_third_stays_by_two_standard_deviations(n):
+    rows = RowLogOdds.of(np.full(1000, logit(0.9)) + np.linspace(0, 1e-3, 1000), np.full(1000, n / 900))
+    probability = np.full(1000, 0.9)
+    kept = keeping_recall(LogOddsMap(-20.0), rows, probability, 0.5)
+    part = float(np.mean(kept.log_odds(rows.z) > 0))
+    assert part >= 0.499
+    assert part - 2 * np.sqrt(part * (1 - part) / n) >= 1 / 3 - 0.01
+
+
+@given(centres, st.sampled_from([0.2, 0.5, 0.8]), st.floats(-3, 3), st.floats(0.1, 1), st.floats(0, 3))
+@settings(deadline=None)
+def test_a_map_for_other_log_odds_gives_the_same_labels(found, cost, start, slope, bend):
+    z = np.linspace(-6, 6, 201)
+    others = start + slope * z - bend * np.logaddexp(0, z - 1) * slope / 4
+    moved = map_of_others(found, RowLogOdds.of(z), others, cost)
+    clear = np.abs(found.log_odds(z) - logit(cost)) > 1e-6
+    flagged = found.log_odds(z) > logit(cost)
+    assert np.array_equal((moved.log_odds(others) > logit(cost))[clear], flagged[clear])
+    if bend == 0:  # a line: probabilities and their variance are the same
+        assert_allclose(moved.intercept + moved.slope * others, found.log_odds(z), atol=1e-6)
+    flat = map_of_others(found, RowLogOdds.of(z), np.zeros(201), cost)
+    assert np.isfinite([flat.intercept, flat.slope]).all()
 
 
 @given(st.lists(st.sampled_from([-math.inf, -1e300, -1.0, 0.0, 2.0, 1e300, math.inf]), min_size=1))

@@ -15,6 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import drpu
+from benchmarks._fuzz import repacked, unpacked
 from codec_laws import same
 from drpu import DRPUClassifier, load, save
 from drpu.exceptions import ArtifactError, DataTypeError
@@ -62,6 +63,18 @@ def test_a_saved_table_is_read_as_before_and_the_values_kept_are_named(clf, tmp_
     assert "V0-" not in manifest(path)
     assert "north" in manifest(path)
     assert drpu.verify(path).contents["category_levels"] == {"ward": 4}
+
+
+def test_a_file_with_other_names_than_those_of_its_table_is_refused(clf, tmp_path):
+    path = tmp_path / "visits.drpu"
+    save(clf, path)
+    content, parts = unpacked(path.read_bytes())
+    names = content["tree"]["fields"]["fitted"]["fields"]["columns"]["fields"]["names"]
+    names[names.index("ward")] = "WARD"
+    path.write_bytes(repacked(content, parts))
+    for read in (load, drpu.verify):
+        with pytest.raises(ArtifactError, match="names of the columns"):
+            read(path)
 
 
 def test_a_file_names_only_levels_of_at_least_five_rows(tmp_path):

@@ -37,6 +37,7 @@ from drpu.audits.recalibration import (
     MapBelief,
     join_samples,
     keeping_recall,
+    map_of_others,
     moved_map,
     recalibrate,
 )
@@ -51,7 +52,7 @@ from drpu.periods.read import Reading, read_new_rows, warn_of_other_shift
 from drpu.periods.shift_tests import MixtureTest
 from drpu.priors.calibration import ratio_posterior
 from drpu.priors.estimate import PriorEstimate
-from drpu.priors.figures import Figure
+from drpu.priors.figures import Figure, exact_limit
 from drpu.priors.matching import Growth, carry_share, negative_growth, settled_growth
 from drpu.priors.methods import prior_from_tails
 from drpu.priors.tails import ScoreTails
@@ -140,9 +141,10 @@ def combine_answers(
         prior = priors.test
         new_reference = Reference.of_training(recalibrated)
     else:
-        new_map, prior = period.recalibrated(recalibrated, fair=fair)
+        new_map, prior = period.recalibrated(fair=fair)
         if unsupported:
-            new_map = period.centre(fitted)
+            new_map = period.centre
+        new_map = period.in_terms_of(new_map, recalibrated)
         earlier = [*reference.moved, *(shift.name for shift in reading.moved_columns)]
         new_reference = Reference(counts, prior, new_map, tuple(dict.fromkeys(earlier)))
     new_point = operating_point(recalibrated, new_reference, prior, cost=point.cost)
@@ -192,15 +194,16 @@ class _AnsweredPeriod:
 
     def doubts(self) -> AnswerDoubts:
         """Why the answers may be wrong."""
-        sample = self._sample(self.trained)
-        share = sample.plain_share(stopped_tails(self.level), self._rows(self.trained).n)
-        return AnswerDoubts.of(sample, share, self.reading.prior, self.centre(self.trained))
+        sample = self._sample
+        share = sample.plain_share(stopped_tails(self.level), self._rows.n)
+        return AnswerDoubts.of(sample, share, self.reading.prior, self.centre)
 
-    def centre(self, fitted: FittedRatio) -> LogOddsMap:
-        """The map of the log-odds by ``fitted`` that gives the labels without answers."""
-        probability = self._probability(self._rows(self.trained).z)
+    @property
+    def centre(self) -> LogOddsMap:
+        """The map that gives the labels without answers."""
+        rows = self._rows
+        probability = self._probability(rows.z)
         flagged = probability > self.labelled.cost
-        rows = self._rows(fitted)
         start = LogOddsMap(slope=self.slope)
         if flagged.all() or not flagged.any():  # the labels do not show where the threshold is
             mean = float(np.clip(rows.mean(probability), NEAREST, 1 - NEAREST))
@@ -208,43 +211,69 @@ class _AnsweredPeriod:
         level = float(rows.z[flagged].min() + rows.z[~flagged].max()) / 2
         return replace(start, intercept=float(logit(self.labelled.cost)) - self.slope * level)
 
-    def recalibrated(self, fitted: FittedRatio, *, fair: bool) -> tuple[LogOddsMap, PriorEstimate]:
-        """The map of the log-odds by ``fitted``, and the prior of the rows.
+    def recalibrated(self, *, fair: bool) -> tuple[LogOddsMap, PriorEstimate]:
+        """The map of the trained log-odds, and the prior of the rows.
 
         ``fair`` says whether the labelled positives may be a random sample, without which readings
         of rows are wrong.
         """
-        rows = self._rows(fitted)
+        rows = self._rows
         without_answers = self.reading.prior
         only_prior = fair and self.reading.shift == "prior"
-        belief = MapBelief.of(self.centre(fitted), without_answers, only_prior=only_prior)
+        belief = MapBelief.of(self.centre, without_answers, only_prior=only_prior)
         tails = stopped_tails(self.level)
         start = without_answers.value
-        new_map, share = recalibrate(
-            rows, [self._sample(fitted)], belief=belief, start=start, tails=tails
-        )
+        new_map, share = recalibrate(rows, [self._sample], belief=belief, start=start, tails=tails)
         if not fair:
             return new_map, share_as_prior(share, 1.0, self.level)
         prior = share_as_prior(with_reading(share, without_answers), 1.0, self.level)
         new_map = moved_map(new_map, share.value, prior.value)
-        if only_prior and share.low <= without_answers.value <= share.high:
-            probability = self._probability(self._rows(self.trained).z)
+        allowed = share.low <= without_answers.value <= share.high
+        if only_prior and (allowed or self._is_one_sided(tails)):
+            probability = self._probability(rows.z)
             new_map = keeping_recall(new_map, rows, probability, self.labelled.cost)
         return new_map, prior
+
+    def _is_one_sided(self, tails: tuple[float, float]) -> bool:
+        """Whether all answers are "no", and too few of them are about rows that were flagged.
+
+        Answers about other rows lower the prior, but do not say that no flagged row is positive.
+        """
+        sample = self._sample
+        if sample.positive.any():
+            return False
+        cost = self.labelled.cost
+        n_flagged = int((self._probability(sample.z) > cost).sum())
+        return n_flagged == 0 or exact_limit(0, n_flagged, tails[1], upper=True) > cost
+
+    def in_terms_of(self, log_odds_map: LogOddsMap, fitted: FittedRatio) -> LogOddsMap:
+        """The map for the log-odds by ``fitted``, whose training prior the answers set.
+
+        A training prior moves and bends the log-odds. The answers have set it and have moved the
+        map, so a map of the moved log-odds would count them twice.
+        """
+        if fitted is self.trained:
+            return log_odds_map
+        return map_of_others(log_odds_map, self._rows, self._rows_by(fitted).z, self.labelled.cost)
 
     def _probability(self, z: FloatArray) -> FloatArray:
         """Probability without answers of rows with the trained log-odds ``z``."""
         ratio = expit(z) / max(self.trained.prior.value, 1e-12)
         return self.labelled.probability(ratio)
 
-    def _sample(self, fitted: FittedRatio) -> DesignedSample:
+    @property
+    def _sample(self) -> DesignedSample:
         samples = []
         for part in self.parts:
-            z = _trained_log_odds(fitted, part.scores)
+            z = _trained_log_odds(self.trained, part.scores)
             samples.append(DesignedSample.of(z, part.answers))
         return join_samples(samples)
 
-    def _rows(self, fitted: FittedRatio) -> RowLogOdds:
+    @property
+    def _rows(self) -> RowLogOdds:
+        return self._rows_by(self.trained)
+
+    def _rows_by(self, fitted: FittedRatio) -> RowLogOdds:
         if isinstance(self.batch, ScoreTails):
             of_cells = bounded_log_odds(fitted.cell_probability())
             return RowLogOdds.of(of_cells, self.batch.counts / self.batch.copies)
@@ -411,18 +440,24 @@ def audited_priors(
             test_bound = without_answers.high
         unlabeled = leaning_to(unlabeled, without_answers)
         test_share = _test_share(of_rows, test_share, without_answers, fitted)
-    half = half_an_answer([part.answers for part in parts])
+    n_answers = sum(map(len, parts))
     train = fitted.prior
     if train_figures:
-        estimate = _off_the_ends(unlabeled, train_bound, level, half)
+        estimate = off_the_ends(unlabeled, train_bound, level, n_answers)
         train = with_labelled(estimate, fitted.population.labelled_fraction)
-    return AuditedPriors(train, _off_the_ends(test_share, test_bound, level, half), fairness)
+    test = off_the_ends(test_share, test_bound, level, n_answers)
+    return AuditedPriors(train, test, fairness)
 
 
-def _off_the_ends(share: Figure, bound: float, level: float, half: float) -> PriorEstimate:
-    """The share as a prior, which is half an answer away from 0 and 1 if it is there."""
-    at_an_end = share.value <= 0 or share.value >= 1
-    return share_as_prior(share, bound, level, half if at_an_end else 0.0)
+def off_the_ends(share: Figure, bound: float, level: float, n_answers: int) -> PriorEstimate:
+    """The share as a prior, which is half an answer away from 0 and 1 if it is there.
+
+    At a prior of 0 or 1 all rows would have the same probability.
+    """
+    half = 0.0
+    if share.value <= 0 or share.value >= 1:
+        half = 0.5 / (n_answers + 1)
+    return share_as_prior(share, bound, level, half)
 
 
 def _test_share(
@@ -452,14 +487,6 @@ def _prior_without_answers(fitted: FittedRatio, level: float) -> PriorEstimate:
     return prior_from_tails(
         fitted.tails, level=bound_level(level), labelled_share=share, warn=False
     )
-
-
-def half_an_answer(answers: list[Answers]) -> float:
-    """Share of half an answer if all are of one kind, to keep a prior off 0 and 1; else 0."""
-    positive = np.concatenate([part.positive for part in answers])
-    if np.ptp(positive.astype(int)):
-        return 0.0
-    return 0.5 / (len(positive) + 1)
 
 
 def _growth(part: AuditPart, fitted: FittedRatio, share: Figure) -> Growth | None:
@@ -492,18 +519,20 @@ def _train_figure(
 def leaning_to(share: Figure, without_answers: PriorEstimate) -> Figure:
     """The share, averaged with the prior without answers, with inverse variances as weights.
 
-    Few answers, and answers about a month with few negatives, say little about the training prior.
-    The limits remain those of the answers, and the value as well if they exclude the prior without
-    answers.
+    Few answers, and answers about a month with few negatives, say little about the training prior:
+    if they are less precise than what is known without them, they do not move it. The limits remain
+    those of the answers, and the value as well if the limits of both exclude each other.
     """
-    if not share.low <= without_answers.value <= share.high:
+    if share.low > without_answers.high or share.high < without_answers.low:
         return share
     deviations = float(-ndtri((1 - without_answers.level) / 2))
     spread = (without_answers.high - without_answers.low) / (2 * deviations)
     weight = 1 / max(share.variance, 1e-12)
     other_weight = 1 / max(spread**2, 1e-12)
-    value = weight * share.value + other_weight * without_answers.value
-    value /= weight + other_weight
+    value = without_answers.value
+    if weight > other_weight:
+        value = weight * share.value + other_weight * without_answers.value
+        value /= weight + other_weight
     return replace(share, value=min(max(value, share.low), share.high))
 
 

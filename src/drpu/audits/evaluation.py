@@ -33,7 +33,7 @@ _FARTHEST_POSITION = 30.0
 _LEAST_VARIANCE = 0.2  # of a stratum, relative to the largest that the prior allows
 _STRATA = 5  # the same for any number of answers, so that a shorter plan is a part of a longer one
 # Part of the error probability that limits use, so that they also hold if answering stops as soon
-# as they are narrow enough. ``python -m benchmarks.answers --stopping`` computes what it gives.
+# as they are narrow enough. ``python -m benchmarks.few_answers`` computes what it gives.
 STOPPING = 0.75
 
 

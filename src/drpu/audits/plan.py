@@ -642,12 +642,13 @@ class AuditPlan:
         designs = dict(zip(self.rows.tolist(), self._design(), strict=True))
         answers = {}
         for row, design, label in zip(*columns, strict=True):
-            if designs.get(int(row)) != design:
+            position = _position(row)
+            if designs.get(position) != design:
                 raise DataError(
                     f"the table of answers belongs to another plan, or was changed, at {ROW} = "
                     f"{row}: pass the table of this plan's to_frame(X), filled in."
                 )
-            answers[int(row)] = label
+            answers[position] = label
         return answers
 
     def _places(self, rows: Any) -> IntArray:
@@ -745,6 +746,14 @@ def mean_scores(scores: Any) -> list[float]:
     """The mean score of each row, made finite, by which rows are recognised."""
     values: list[float] = np.clip(np.asarray(scores), -1e6, 1e6).mean(axis=1).tolist()
     return values
+
+
+def _position(row: Any) -> int:
+    """The position of a row that a table holds as a number or text; -1 if it is neither."""
+    try:
+        return int(float(row))
+    except (TypeError, ValueError, OverflowError):  # int(inf) overflows
+        return -1
 
 
 def group_text(group: Any) -> str:

@@ -41,6 +41,7 @@ from drpu.state.reference import (
 
 _PSEUDO_ANSWERS = 4.0  # answers without help of the map, added to the observed residuals
 _LEAST_RECALL = 0.5  # part of the expected recall that answers which allow the reading leave
+_KEEPING_DEVIATIONS = 2.0  # by which the kept part is above a third
 _LEAST_SLOPE = 0.01  # of a map: scores may tell nothing
 
 
@@ -157,17 +158,77 @@ def keeping_recall(
 ) -> LogOddsMap:
     """The map, with an intercept that keeps at least half of the expected recall.
 
-    ``probability`` is that of the rows without answers, whose labels are above ``cost``.
+    ``probability`` is that of the rows without answers, whose labels are above ``cost``. Of few
+    expected positives a larger part is kept, so that a third of the true ones stays even if fewer
+    of them than expected are among the rows that keep their label.
     """
     expected = probability if rows.weight is None else probability * rows.weight
-    least = _LEAST_RECALL * float(expected[probability > cost].sum())
-    if least == 0:
+    n_expected = float(expected[probability > cost].sum())
+    if n_expected == 0:
         return log_odds_map
+    least = max(_LEAST_RECALL, _part_to_keep(n_expected)) * n_expected
     order = np.argsort(-rows.z, kind="stable")
     last = int(np.searchsorted(expected[order].cumsum(), least))
     level = float(rows.z[order[min(last, len(order) - 1)]])
     lowest_intercept = float(logit(cost)) - log_odds_map.slope * level + NEAREST
     return replace(log_odds_map, intercept=max(log_odds_map.intercept, lowest_intercept))
+
+
+def _part_to_keep(n: float) -> float:
+    """The part of ``n`` positives of which a third is two standard deviations below it."""
+    third = 1 / 3
+    noise = _KEEPING_DEVIATIONS**2 / n
+    half_width = math.sqrt(noise * third * (1 - third) + noise**2 / 4)
+    return (third + noise / 2 + half_width) / (1 + noise)
+
+
+def map_of_others(
+    log_odds_map: LogOddsMap, rows: RowLogOdds, others: FloatArray, cost: float
+) -> LogOddsMap:
+    """The map for other log-odds ``others`` of the same rows, with as many labels at ``cost``.
+
+    The log-odds of ``rows`` are approximated by a line in the others, which is right where labels
+    are decided, and where the others are not clipped.
+    """
+    probability = log_odds_map.probability(rows.z)
+    weight = (probability * (1 - probability)) ** 2 * expit(others) * expit(-others)
+    if rows.weight is not None:
+        weight = weight * rows.weight
+    weight = weight / weight.sum()
+    centre = float(weight @ others)
+    spread = float(weight @ (others - centre) ** 2)
+    line = 1.0
+    if spread > NEAREST:
+        line = float(weight @ ((others - centre) * rows.z)) / spread
+    line = max(line, _LEAST_SLOPE)
+    start = float(weight @ rows.z) - line * centre
+    variance, covariance, variance_of_slope = log_odds_map.covariance
+    moved = LogOddsMap(
+        intercept=log_odds_map.intercept + log_odds_map.slope * start,
+        slope=log_odds_map.slope * line,
+        covariance=(
+            variance + 2 * start * covariance + start**2 * variance_of_slope,
+            line * (covariance + start * variance_of_slope),
+            line**2 * variance_of_slope,
+        ),
+        n=log_odds_map.n,
+    )
+    # Other log-odds may rank rows a little differently: as many rows are flagged as before.
+    flagged = probability > cost
+    order = np.argsort(-others, kind="stable")
+    thresholds = float(logit(cost)) - moved.slope * others[order]
+    n_rows = np.ones(len(others)) if rows.weight is None else rows.weight
+    n_flagged = int(np.searchsorted(n_rows[order].cumsum(), n_rows[flagged].sum() - NEAREST))
+    n_flagged += int(flagged.any())
+    least = float(thresholds[:n_flagged].max(initial=-math.inf)) + NEAREST
+    most = float(thresholds[n_flagged:].min(initial=math.inf)) - NEAREST
+    if least <= moved.intercept <= most:
+        return moved
+    if math.isinf(least):
+        return replace(moved, intercept=most)
+    if math.isinf(most):
+        return replace(moved, intercept=least)
+    return replace(moved, intercept=(least + most) / 2)
 
 
 # -- the share ---------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from drpu._checks import check_numbers, one_line
 from drpu._process import default_errors
 from drpu._results import TableColumns, TableResult, figure_columns
 from drpu._samples import Sample, SamplePair, indexable, is_sparse
-from drpu.audits.combine import half_an_answer, share_as_prior
+from drpu.audits.combine import off_the_ends
 from drpu.audits.evaluation import Answers, combine_figures
 from drpu.audits.labelling import answer_weights, inverse_weights
 from drpu.audits.labelling import labelling_rates as rates_by_cell
@@ -212,8 +212,8 @@ def prior_from_answers(
         if not part.of_unlabeled:
             share = _among_unlabeled(share, n_labelled, n_unlabeled)
         figures.append(share)
-    half = half_an_answer([part.answers for part in about_rows])
-    prior = share_as_prior(combine_figures(figures), 1.0, 0.95, half)
+    n_answers = sum(len(part.answers.positive) for part in about_rows)
+    prior = off_the_ends(combine_figures(figures), 1.0, 0.95, n_answers)
     return with_labelled(prior, fraction)
 
 

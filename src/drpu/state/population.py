@@ -178,8 +178,12 @@ class Columns(Kept):
     table: TableEncoder | None
 
     def __post_init__(self) -> None:
-        if self.table is not None and len(self.table.columns) != self.n:
+        if self.table is None:
+            return
+        if len(self.table.columns) != self.n:
             raise DataError(f"the table must have {self.n} columns, got {len(self.table.columns)}.")
+        if self.names is not None and list(self.names) != self.table.names:
+            raise DataError("the names of the columns must be those of the table.")
 
     @classmethod
     def of(cls, classifier: Any, **facts: Any) -> Self:
