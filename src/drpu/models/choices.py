@@ -40,9 +40,9 @@ class AutoChoices:
 
     # Functions of folds. With half of the trees, errors of priors on tables with a weak signal are
     # larger.
-    fold_trees: int = 80
+    fold_trees: int = 70
     fold_leaves: int = 32  # of averaged trees: priors are as good as with more
-    fold_rounds: int = 75  # of boosting without early stopping
+    fold_rounds: int = 65  # of boosting without early stopping
     fold_travel: float = 9.0  # rounds times learning rate of boosting without early stopping
     stopped_rate: float = 0.05  # learning rate with early stopping, of one fold
     fastest_rate: float = 0.25  # the same with many folds
