@@ -202,7 +202,9 @@ def test_a_test_set_at_another_prior_is_recognised_at_every_prior(toy, fitted):
 def test_the_default_says_what_it_did(toy, caplog):
     with caplog.at_level("INFO", logger="drpu"):
         clf = DRPUClassifier(holdout=2, scenario="case-control", random_state=0, verbose=1).fit(*toy.X_y())
-    members = f"log-ratio of 0.5 x a forest of {AUTO.fold_trees} trees + 0.25 x {AUTO.fold_rounds} boosted trees"
+    members = (
+        f"log-ratio of 0.5 x a forest of {AUTO.fold_trees} trees + 0.25 x {AUTO.fold_rounds} boosted trees"
+    )
     assert clf.model_.describe().startswith(f"2 folds of {members}")
     said = caplog.text
     assert "300 positives, 900 unlabeled rows" in said
