@@ -173,7 +173,7 @@ def test_the_printed_command_uses_the_answers(ask, folder, run, truth):
     code, out, err = run(*shlex.split(line)[1:])
     assert code == 0
     assert "missing-answers" not in err  # rows after the last answer were not asked about
-    assert "labels follow the answers" in out
+    assert "answers were used" in out
 
 
 def test_adapt_without_answers_ends_with_the_command_that_asks(ask, folder, run):

@@ -40,7 +40,7 @@ ROWS_ON_PAGE = 10  # of a list of rows; the file to download has more of them
 SHIFTS = {
     "prior": "only the share of positives; labels follow it",
     "other": "more than the share of positives; labels move only as far as there is support for it",
-    "answers": "labels follow the answers",
+    "answers": "answers were used; labels move as far as they support it",
     "none": "nothing was adapted",
 }
 UNTESTED = (
