@@ -16,6 +16,11 @@ def is_sparse(X: Any) -> bool:
     return bool(sparse.issparse(X))
 
 
+def is_matrix(X: Any) -> bool:
+    """Whether ``X`` is a dense matrix: no images, sparse rows or data frame."""
+    return isinstance(X, np.ndarray) and X.ndim == 2
+
+
 def without_repeats(X: Rows) -> Rows:
     """``X`` with repeated entries of a sparse matrix summed up, which is what they mean."""
     if not is_sparse(X) or X.has_canonical_format:

@@ -15,11 +15,10 @@ from drpu import models
 from drpu import periods as periods_package
 from drpu._arrays import BoolArray, FloatArray, IntArray, Rows, as_numpy
 from drpu._checks import LARGEST, check_numbers, check_weights, unit_weights
-from drpu._samples import Sample, SamplePair, n_rows, stack_rows
+from drpu._samples import Sample, SamplePair, at_rows, is_matrix, n_rows, stack_rows
 from drpu.exceptions import DataError, DataTypeError, LabelError, ParameterError, ScenarioWarning
 from drpu.models.crossfit import Known
 from drpu.models.learner import Accepts, Function, as_rows, check_pixels, check_shape
-from drpu.priors.estimate import PriorEstimate
 from drpu.priors.tails import ScoreTails
 from drpu.state.fitted import FittedRatio
 from drpu.state.history import LabelCount
@@ -32,7 +31,7 @@ from drpu.state.labels import (
     warn_of_more_positives,
 )
 from drpu.state.population import Columns, Population, TrainingColumns, TrainingMark, count_labels
-from drpu.state.rows import BacktestPlan, Batch, RawRows, TrainingSet
+from drpu.state.rows import Batch, RawRows, TrainingSet
 from drpu.tables.encoder import TableEncoder, fixed_cells
 from drpu.tables.frames import (
     Frame,
@@ -74,9 +73,9 @@ def read_training(estimator: Any, model: Accepts, arguments: FitArguments) -> Tr
     X = collected(as_records(arguments.X))
     weight = arguments.sample_weight
     groups = arguments.groups
-    warn_of_order(X, y=arguments.y, sample_weight=weight, groups=groups)
-    warn_of_order(X, periods=arguments.periods)
-    X, periods = _split_periods(X, arguments.periods)
+    periods = arguments.periods
+    warn_of_order(X, y=arguments.y, sample_weight=weight, groups=groups, periods=periods)
+    X, period_of_rows = periods_package.split_periods(X, periods)
     y, negative, classes = split_negatives(
         arguments.y, estimator.negative_label, estimator.pos_label
     )
@@ -87,86 +86,20 @@ def read_training(estimator: Any, model: Accepts, arguments: FitArguments) -> Tr
     scenario = scenario_of_table(estimator.scenario, pair, periods=periods is not None)
     if weight is not None:
         weight = check_numbers("sample_weight", weight)
-    plan = _plan_periods(periods, labelled, estimator.label_delay)
+    plan = None
     raw = None
-    if plan is not None:
-        group_array = None if groups is None else np.asarray(as_numpy(groups))
-        raw = RawRows(X, labelled, weight, group_array)
+    complete: Any = slice(None)  # rows whose labels are complete
+    if periods is not None:
+        plan = periods_package.plan_periods(period_of_rows, labelled, estimator.label_delay)
+        complete = plan.complete
+        raw = RawRows(X, labelled, weight, None if groups is None else np.asarray(as_numpy(groups)))
     label_count = None
     if scenario == "single-sample":
-        label_count = _count_complete(labelled, weight, plan)
-    labels = _FitLabels(labelled, negative, classes)
-    known = _read_known(estimator, model, arguments.audits, labels, pair, scenario)
-    period_column = arguments.periods if isinstance(arguments.periods, str) else None
-    return TrainingSet(
-        pair=known.pair,
-        known=known.known,
-        population=_population(known.pair, scenario, label_count, estimator.label_delay),
-        columns=_training_columns(estimator, known.pair, scenario, period_column),
-        labels=Labels.of(classes),
-        prior=known.prior,
-        raw=raw,
-        periods=plan,
-    )
+        label_count = count_labels(labelled[complete], at_rows(weight, complete))
 
-
-def _split_periods(X: Any, periods: Any) -> tuple[Any, Any]:
-    """The rows without the column of periods, and the period of each row."""
-    if periods is None:
-        return X, None
-    return periods_package.split_periods(X, periods)
-
-
-def _plan_periods(periods: Any, labelled: BoolArray, label_delay: int) -> BacktestPlan | None:
-    if periods is None:
-        return None
-    return periods_package.plan_periods(periods, labelled, label_delay)
-
-
-def _count_complete(
-    labelled: BoolArray, weight: FloatArray | None, plan: BacktestPlan | None
-) -> LabelCount:
-    """Labels of the rows whose labels are complete."""
-    if plan is None:
-        return count_labels(labelled, weight)
-    complete = plan.complete
-    return count_labels(labelled[complete], None if weight is None else weight[complete])
-
-
-@dataclass(frozen=True, slots=True)
-class _FitLabels:
-    """Labels of a fit: labelled rows, rows that are known to be negative, and the two labels."""
-
-    labelled: BoolArray
-    negative: BoolArray | None
-    classes: Classes
-
-
-@dataclass(frozen=True, slots=True)
-class _KnownRows:
-    """The samples, rows of known class, and the training prior that answers about them give."""
-
-    pair: SamplePair
-    known: Known | None = None
-    prior: PriorEstimate | None = None
-
-
-def _read_known(
-    estimator: Any,
-    model: Accepts,
-    audits: Any,
-    labels: _FitLabels,
-    pair: SamplePair,
-    scenario: str,
-) -> _KnownRows:
-    """Answers and known negatives of a fit; the negatives come beside a case-control study."""
-    if audits is None and labels.negative is None:
-        return _KnownRows(pair)
-    labelled = labels.labelled
-    negative = labels.negative
     answers = []
-    if audits is not None:
-        answers = audits_package.training_answers(audits, labels.classes, labelled)
+    if arguments.audits is not None:
+        answers = audits_package.training_answers(arguments.audits, classes, labelled)
     fraction = pair.labelled_fraction if scenario == "single-sample" else 0.0
     prior = audits_package.prior_from_answers(
         answers, len(pair.positive), len(pair.unlabeled), fraction
@@ -175,7 +108,18 @@ def _read_known(
     known = audits_package.known_rows(pair, labelled, answers, negative, check)
     if known is not None and negative is not None and scenario == "case-control":
         pair, known = audits_package.beside(pair, known, negative[~labelled])
-    return _KnownRows(pair, known, prior)
+    return TrainingSet(
+        pair=pair,
+        known=known,
+        population=_population(pair, scenario, label_count, estimator.label_delay),
+        columns=_training_columns(
+            estimator, pair, scenario, periods if isinstance(periods, str) else None
+        ),
+        labels=Labels.of(classes),
+        prior=prior,
+        raw=raw,
+        periods=plan,
+    )
 
 
 def read_samples(
@@ -238,16 +182,12 @@ def _training_columns(
         notes = table_notes(positive, unlabeled, estimator.table_, scenario=scenario)
     notes += notes_of_gaps(positive, unlabeled)
     profiles: tuple[ColumnProfile, ...] = ()
-    if _is_dense_table(positive) and _is_dense_table(unlabeled):
+    if is_matrix(positive) and is_matrix(unlabeled):
         n = positive.shape[1]
         names = Columns.of(estimator).encoded_names(n)
         cells = fixed_cells(estimator.table_, n)
         profiles = profile_columns(positive, unlabeled, names, cells)
     return TrainingColumns.of(estimator, profiles=profiles, notes=notes, period=period)
-
-
-def _is_dense_table(rows: Rows) -> bool:
-    return isinstance(rows, np.ndarray) and rows.ndim == 2
 
 
 def columns_of_ranges(estimator: Any, ranges: models.Ranges | None) -> TrainingColumns:
@@ -284,8 +224,10 @@ def _read_table(
     warn_of_more_positives(int(positive.sum()), int((~positive).sum()))
     weight = None
     if sample_weight is not None:
-        weight = unit_weights(check_weights("sample_weight", sample_weight, n_rows(X)))
-    codes = None if groups is None else read_groups("groups", groups, n_rows(X))
+        weight = _mean_one_weights("sample_weight", sample_weight, n_rows(X))
+    codes = None
+    if groups is not None:
+        codes = read_groups("groups", groups, n_rows(X))
     return Sample(X, weight, codes), positive, classes
 
 
@@ -421,8 +363,11 @@ def check_rows(
     models.refuse_frame(X, name)
     table = None if reset else getattr(estimator, "table_", None)
     X = as_records(X)
-    if not reset:
-        _refuse_records_without_names(estimator, X)
+    if not reset and isinstance(X, RecordFrame) and not hasattr(estimator, "feature_names_in_"):
+        raise DataTypeError(
+            "X must be an array, because the columns of training had no names, got a dict or "
+            f"values with the names {columns_named(X.names)}."
+        )
     if is_frame(X) and (reset or table is not None or model.accepts_frames):
         return read_tables(estimator, [X], model=model, reset=reset)[0]
     if reset:
@@ -445,20 +390,10 @@ def check_rows(
     return rows if table is None else table.transform_array(rows)
 
 
-def _refuse_records_without_names(estimator: Any, X: Any) -> None:
-    if isinstance(X, RecordFrame) and not hasattr(estimator, "feature_names_in_"):
-        raise DataTypeError(
-            "X must be an array, because the columns of training had no names, got a dict or "
-            f"values with the names {columns_named(X.names)}."
-        )
-
-
 def _check_image_shape(name: str, X: Any, shape: tuple[int, ...] | None) -> None:
     """Raise if rows or those of training are images, and their shapes differ."""
-    shape_of_rows = getattr(X, "shape", ())
-    if shape is None or len(shape_of_rows) <= 1:
-        return
-    if max(len(shape), len(shape_of_rows) - 1) > 1:
+    n_dimensions = len(getattr(X, "shape", ()))
+    if shape is not None and n_dimensions > 1 and max(len(shape), n_dimensions - 1) > 1:
         check_shape(name, X, shape)
 
 
@@ -482,17 +417,17 @@ def _is_plain(estimator: Any, X: Any, model: Accepts) -> bool:
 
 def read_tables(estimator: Any, parts: Sequence[Any], *, model: Accepts, reset: bool) -> list[Rows]:
     """The rows of data frames as ``model`` accepts them, with the columns of training."""
-    frames = [read_frame(part) for part in parts]
+    frames = list(map(read_frame, parts))
     if model.accepts_frames:  # a pipeline that encodes them: the tables, with columns in order
         if reset:
             _remember(estimator, frames[0], None)
         return [_aligned(estimator, frame) for frame in frames]
-    if reset:
+    if not reset:
+        matrices = [estimator.table_.transform(frame) for frame in frames]
+    else:
         encoder, matrix = TableEncoder.fit(frames, expand=not model.accepts_categories)
         _remember(estimator, frames[0], encoder)
-        matrices = np.split(matrix, np.cumsum([len(frame) for frame in frames])[:-1])
-    else:
-        matrices = [estimator.table_.transform(frame) for frame in frames]
+        matrices = np.split(matrix, np.cumsum(list(map(len, frames)))[:-1])
     return [_encoded_rows(estimator, matrix, model) for matrix in matrices]
 
 

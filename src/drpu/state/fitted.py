@@ -11,7 +11,7 @@ import numpy as np
 from drpu import priors
 from drpu._arrays import FloatArray, IntArray, Rows
 from drpu._codec import kept
-from drpu._samples import at_rows, n_rows
+from drpu._samples import at_rows, is_matrix, n_rows
 from drpu.exceptions import DataError
 from drpu.models.learner import LOG_LIMIT, Folds
 from drpu.priors.calibration import Calibration, calibrate, population_ratio
@@ -146,7 +146,7 @@ class FittedRatio:
             tails = self.no_counts()
         profiles = self.columns.profiles
         columns = None
-        if profiles and weight is None and isinstance(rows, np.ndarray) and rows.ndim == 2:
+        if profiles and weight is None and is_matrix(rows):
             columns = count_columns([profile.cells for profile in profiles], rows)
         if weight is not None:
             weight = np.repeat(weight, tails.copies)

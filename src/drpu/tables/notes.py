@@ -16,7 +16,7 @@ from scipy.special import xlogy
 
 from drpu._arrays import BoolArray, FloatArray
 from drpu._codec import Kept, Number, Text, kept
-from drpu._samples import is_sparse
+from drpu._samples import is_matrix, is_sparse
 from drpu.tables.encoder import TableEncoder
 from drpu.tables.values import DATE
 
@@ -146,7 +146,7 @@ def table_notes(
     scenario: str = "case-control",
 ) -> tuple[Note, ...]:
     """Notes about encoded training rows, the worst first; none for sparse rows and images."""
-    if not _is_matrix(positive) or not _is_matrix(unlabeled):
+    if not is_matrix(positive) or not is_matrix(unlabeled):
         return ()
     notes = []
     if table is not None:
@@ -179,13 +179,9 @@ def _rows_with_gaps(rows: Any) -> Any:
     if is_sparse(rows):
         entries = sparse.find(rows)
         return len(np.unique(entries[0][np.isnan(entries[2])]))
-    if not _is_matrix(rows):
+    if not is_matrix(rows):
         return None
     return int(np.isnan(rows).any(axis=1).sum())
-
-
-def _is_matrix(rows: Any) -> bool:
-    return isinstance(rows, np.ndarray) and rows.ndim == 2
 
 
 def list_of_notes(notes: Sequence[Note], *, command_line: bool = False, most: int = 6) -> str:
@@ -353,7 +349,7 @@ def reappearing_share(positive: Any, unlabeled: Any) -> float | None:
 
     None if it is not, and if it cannot be told: with few rows, sparse rows and images.
     """
-    if not _is_matrix(positive) or not _is_matrix(unlabeled):
+    if not is_matrix(positive) or not is_matrix(unlabeled):
         return None
     if min(len(positive), len(unlabeled)) < FEWEST_OF_CLASS:
         return None
