@@ -76,9 +76,8 @@ from drpu.classifier.fitting import training_prior
 from drpu.classifier.reading import read_rows
 from drpu.models.learner import Folds, Function
 from drpu.state.fitted import FittedRatio, label_offsets
-from drpu.state.history import LabelCount
 from drpu.state.labels import Labels
-from drpu.state.population import Population, TrainingColumns
+from drpu.state.population import LabelCount, Population, TrainingColumns
 from drpu.state.rows import Batch
 from drpu.tables.encoder import fixed_cells
 from drpu.tables.values import Cells, count_columns, profile_columns

@@ -56,7 +56,7 @@ from drpu.periods.moves import (
     steady_reading,
 )
 from drpu.periods.read import compared
-from drpu.state.history import PastPeriod
+from drpu.state.population import PastPeriod
 
 LEFT_OUT = ("bird_strikes", "rain_tomorrow")  # took no part in the choice of constants
 KINDS = ("estimated", "given")

@@ -19,7 +19,7 @@ from drpu.exceptions import MissingExtraError
 from drpu.periods.groups import GroupPrior, GroupPriors
 from drpu.priors.estimate import PriorEstimate
 from drpu.priors.figures import Figure
-from drpu.state.history import Backtest, PastPeriod
+from drpu.state.population import Backtest, PastPeriod
 from drpu.suspects import Suspects
 
 NAME = "<b>north & south</b>"

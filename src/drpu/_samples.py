@@ -42,6 +42,22 @@ def n_rows(X: Rows) -> int:
     return int(X.shape[0])
 
 
+def row_keys(rows: FloatArray) -> Any:
+    """One number for each row of a dense matrix; equal rows have equal numbers."""
+    keys = np.zeros(len(rows), dtype=np.uint64)
+    for k in range(rows.shape[1]):
+        column = rows[:, k].astype(np.float64) + 0.0  # one zero
+        column[np.isnan(column)] = np.nan  # one NaN
+        keys = mixed_bits(keys ^ np.ascontiguousarray(column).view(np.uint64))
+    return keys
+
+
+def mixed_bits(bits: Any) -> Any:
+    """Integers of 64 bits as others that look random; products wrap around."""
+    product = bits * np.uint64(0x9E3779B97F4A7C15)
+    return product ^ (product >> np.uint64(29))
+
+
 def stack_rows(*parts: Rows) -> Rows:
     """The parts stacked vertically; sparse parts give a sparse matrix, data frames a data frame."""
     if hasattr(parts[0], "stack"):

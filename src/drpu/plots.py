@@ -30,7 +30,7 @@ from drpu.priors.figures import WIDE_RANGE
 from drpu.priors.limits import ratio_limits
 from drpu.priors.tails import ScoreTails
 from drpu.state.fitted import FittedRatio, level_offsets, tie_break
-from drpu.state.history import Backtest
+from drpu.state.population import Backtest
 from drpu.state.reference import Reference
 
 __all__ = [

@@ -20,7 +20,7 @@ from matplotlib import pyplot
 from drpu import load
 from drpu.periods.moves import backtest_of
 from drpu.plots import BacktestDisplay, PriorDisplay
-from drpu.state.history import PastPeriod
+from drpu.state.population import PastPeriod
 from hostile_texts import FORMULAS, HOSTILE
 
 

@@ -31,7 +31,7 @@ from drpu.periods.moves import (
     what_moved,
 )
 from drpu.priors.estimate import PriorEstimate
-from drpu.state.history import Backtest, LabelCount, PastPeriod
+from drpu.state.population import Backtest, LabelCount, PastPeriod
 
 GRID = np.linspace(-6, 6, 61)  # log-ratios of cells
 priors = st.floats(0.02, 0.98)

@@ -27,7 +27,7 @@ from drpu.priors.figures import WIDE_RANGE, Figure
 from drpu.report import render_report, write_report
 from drpu.report.page import FIGURES
 from drpu.report.texts import expected_text, share
-from drpu.state.history import PastPeriod
+from drpu.state.population import PastPeriod
 from drpu.suspects import Suspects
 
 

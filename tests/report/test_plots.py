@@ -24,7 +24,7 @@ from drpu.plots import (
     ScoreDisplay,
     TailRatioDisplay,
 )
-from drpu.state.history import PastPeriod
+from drpu.state.population import PastPeriod
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("plot_*.py"))
 

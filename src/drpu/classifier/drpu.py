@@ -42,7 +42,6 @@ from drpu.priors.estimate import PriorEstimate, as_prior, warn_if_not_identified
 from drpu.priors.tails import ScoreTails
 from drpu.state.costs import Costs, check_cost
 from drpu.state.fitted import FittedRatio
-from drpu.state.history import Backtest, LabelCount
 from drpu.state.labels import (
     Classes,
     Labels,
@@ -52,7 +51,7 @@ from drpu.state.labels import (
     warn_of_guess,
     warn_of_more_positives,
 )
-from drpu.state.population import Columns, Population
+from drpu.state.population import Backtest, Columns, LabelCount, Population
 from drpu.state.record import Record, parameters_of
 from drpu.state.reference import LogOddsMap, Reference
 from drpu.state.rows import Batch, RawRows, TrainingSet
@@ -268,6 +267,13 @@ class RatioClassifier(PUClassifier):
 
     def _labels(self, margin: FloatArray) -> np.ndarray[Any, Any]:
         return self.classes_[(margin > 0).astype(np.intp)]
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        """The forms for notebooks, which ask for these before ``_repr_html_``."""
+        forms = {"text/plain": repr(self)}
+        if get_config()["display"] == "diagram":
+            forms["text/html"] = self._repr_html_()
+        return forms
 
     def _warn_of_prior(self) -> None:
         """Warn if labels are made at a prior that is not identified."""
@@ -535,12 +541,19 @@ class RatioClassifier(PUClassifier):
         """
         check_fraction("level", level)
         if audit is not None:
-            chosen_shift = None if shift == "auto" else shift
-            refuse_with_audit(sample_weight=sample_weight, y=y, shift=chosen_shift)
+            beside = {"sample_weight": sample_weight, "y": y}
+            if shift != "auto":
+                beside["shift"] = shift
+            for name, value in beside.items():
+                if value is not None:
+                    raise ParameterError(
+                        f"{name} must be left out with an audit: its answers are used instead."
+                    )
             return self._adapted_to_answers(X, audit, level=level)
         check_choice("shift", shift, periods.SHIFTS)
         warn_of_order(X, y=y, sample_weight=sample_weight)
-        if sample_weight is None and self._has_periods(X):
+        counted = isinstance(X, (Batch, ScoreTails)) or models.engine_of(X) is not None
+        if sample_weight is None and not counted and self.fitted_.columns.period is not None:
             X = classifier.read_batch(self, X, with_periods=True)
         counts = classifier.read_counts(self, X, sample_weight)
         arrived = None
@@ -636,7 +649,7 @@ class RatioClassifier(PUClassifier):
         return classifier.adapt_by_group(self, X, y, by, options)
 
     def _at_reading(self, reading: Reading) -> AdaptedClassifier:
-        """The classifier for rows that were read."""
+        """The classifier for rows that were read, at the cost of this one."""
         point = operating_point(
             self.fitted_,
             self.reference_,
@@ -665,11 +678,6 @@ class RatioClassifier(PUClassifier):
             answered.point,
             answered.evaluation,
         )
-
-    def _has_periods(self, X: Any) -> bool:
-        """Whether new rows may have the column of periods of training."""
-        counted = isinstance(X, (Batch, ScoreTails))
-        return self.fitted_.columns.period is not None and not counted and in_memory(X)
 
     def _weight_of_labels(self, counts: ScoreTails, sample_weight: Any) -> FloatArray | None:
         if sample_weight is not None and not isinstance(sample_weight, str):
@@ -798,10 +806,11 @@ class RatioClassifier(PUClassifier):
         """
         level = check_fraction("level", level)
         if isinstance(X, (audits.Audit, audits.AuditPlan)):
-            if y is not None:
-                raise ParameterError("y must be None with an audit: it contains the answers.")
-            if blank is not None:
-                raise ParameterError("blank must be None with an audit: it contains the answers.")
+            for name, value in {"y": y, "blank": blank}.items():
+                if value is not None:
+                    raise ParameterError(
+                        f"{name} must be None with an audit: it contains the answers."
+                    )
             audit = audits.check_audit(X)
         elif y is None:
             raise ParameterError("y must be given with rows: their true labels.")
@@ -926,20 +935,6 @@ class RatioClassifier(PUClassifier):
         return decisions.reasons_of(self.fitted_, classifier.read_rows(self, X), most, texts)
 
 
-def in_memory(X: Any) -> bool:
-    """Whether rows are not on a cluster."""
-    return models.engine_of(X) is None
-
-
-def refuse_with_audit(**arguments: Any) -> None:
-    """Raise if one of the arguments was given beside an audit, whose answers are used instead."""
-    for name, value in arguments.items():
-        if value is not None:
-            raise ParameterError(
-                f"{name} must be left out with an audit: its answers are used instead."
-            )
-
-
 class AdaptedClassifier(RatioClassifier):
     """A fitted classifier at another prior, cost, or both.
 
@@ -949,16 +944,8 @@ class AdaptedClassifier(RatioClassifier):
 
     Parameters
     ----------
-    fitted : FittedRatio
-        The stored part of training.
-    reference : Reference
-        The rows that new rows are compared with.
-    reading : Reading
-        What is known about the rows to classify.
-    point : OperatingPoint
-        How a ratio becomes a probability and a label.
-    evaluation : Evaluation, optional
-        Performance of this point, measured on answers.
+    fitted, reference, reading, point, evaluation
+        Its attributes ``fitted_``, ``reference_``, ``reading_``, ``point_`` and ``evaluation_``.
     """
 
     def __init__(
@@ -1097,45 +1084,29 @@ class AdaptedClassifier(RatioClassifier):
 
     def _repr_html_(self) -> str:
         priors_of_rows = {
-            "prior of the rows": _prior_html(self.test_prior_),
-            "prior in training": _prior_html(self.train_prior_),
+            "prior of the rows": self.test_prior_,
+            "prior in training": self.train_prior_,
         }
-        return _box(self, priors_of_rows, _doubts_about(self))
-
-    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        return _shown_in_notebooks(self)
+        return _box(self, priors_of_rows)
 
     def __sklearn_clone__(self) -> Self:
         return self
 
 
-_NOT_IDENTIFIED = "The data do not identify the prior."
-
-
-def _prior_html(prior: PriorEstimate) -> str:
-    return prior._repr_html_().removeprefix("<p>prior ").removesuffix("</p>")
-
-
-def _shown_in_notebooks(classifier: RatioClassifier) -> dict[str, str]:
-    """The forms of a classifier for notebooks, which ask for these before ``_repr_html_``."""
-    shown = {"text/plain": repr(classifier)}
-    if get_config()["display"] == "diagram":
-        shown["text/html"] = classifier._repr_html_()
-    return shown
-
-
-def _box(classifier: RatioClassifier, rows: dict[str, str], doubts: list[str]) -> str:
-    """A table with the priors in ``rows``, decisions, expected figures and what is not known."""
-    rows = rows | {
-        "scenario": classifier.scenario_,
-        "cost": escape(str(classifier.cost_)),
-        "threshold": f"ratio above {classifier.threshold_:.3g}",
-    }
+def _box(classifier: RatioClassifier, priors_of_rows: dict[str, PriorEstimate]) -> str:
+    """A table with the priors, decisions, expected figures and what is not known."""
+    rows = {}
+    for name, prior in priors_of_rows.items():
+        rows[name] = prior._repr_html_().removeprefix("<p>prior ").removesuffix("</p>")
+    rows["scenario"] = classifier.scenario_
+    rows["cost"] = escape(str(classifier.cost_))
+    rows["threshold"] = f"ratio above {classifier.threshold_:.3g}"
     budget = getattr(classifier, "budget_", None)
     if budget is None:
         rows |= _expected_html(classifier)
     else:
         rows["budget"] = str(budget)
+    doubts = _doubts_about(classifier)
     if doubts:
         rows["warnings"] = "<br>".join(map(escape, doubts))
     cells = [f"<tr><th scope=row>{name}</th><td>{text}</td></tr>" for name, text in rows.items()]
@@ -1158,19 +1129,19 @@ def _expected_html(classifier: RatioClassifier) -> dict[str, str]:
     return rows
 
 
-def _doubts_about(classifier: AdaptedClassifier) -> list[str]:
+def _doubts_about(classifier: RatioClassifier) -> list[str]:
+    reading = classifier.reading_
     doubts = []
     if not classifier.test_prior_.identified:
-        doubts.append(_NOT_IDENTIFIED)
-    if classifier.untested_:
+        doubts.append("The data do not identify the prior.")
+    if reading.untested:
         doubts.append("Untested: there are too few rows to test if only the prior has changed.")
-    test = classifier.shift_test_
-    if test is not None and test.p_value < periods.OTHER_SHIFT:
+    if reading.shift_test is not None and reading.shift_test.p_value < periods.OTHER_SHIFT:
         doubts.append(
             "More than the prior has changed: expected figures hold for prior shift only."
         )
-    if classifier.moved_columns_:
-        names = ", ".join(repr(shift.name) for shift in classifier.moved_columns_[:8])
+    if reading.moved_columns:
+        names = ", ".join(repr(shift.name) for shift in reading.moved_columns[:8])
         doubts.append(f"Columns moved more than a new prior explains: {names}.")
     return doubts
 
@@ -1328,8 +1299,7 @@ class DRPUClassifier(RatioClassifier):
         if isinstance(learner, models.FrameLearner):
             return self._fit_frame(learner, arguments)
         training = classifier.read_training(self, learner, arguments)
-        with progress_bar("fit", show=self.verbose):
-            return self._keep(_with_importances(self._fit_ratio(learner, training), training))
+        return self._learn(learner, training)
 
     def fit_pu(
         self,
@@ -1379,8 +1349,12 @@ class DRPUClassifier(RatioClassifier):
         training = classifier.read_samples(
             self, learner, positive, unlabeled, negative, weights=weights
         )
+        return self._learn(learner, training)
+
+    def _learn(self, learner: RatioLearner, training: TrainingSet) -> Self:
         with progress_bar("fit", show=self.verbose):
-            return self._keep(_with_importances(self._fit_ratio(learner, training), training))
+            fitted = self._fit_ratio(learner, training)
+            return self._keep(_with_importances(fitted, training))
 
     def _fit_ratio(self, learner: RatioLearner, training: TrainingSet) -> FittedRatio:
         """The steps of a fit after its arguments were read."""
@@ -1499,10 +1473,9 @@ class DRPUClassifier(RatioClassifier):
 
     def _keep(self, fitted: FittedRatio) -> Self:
         """Keep what was learnt, the cost, and the parameters of this fit."""
-        prior = fitted.prior
         self._fitted = fitted
         self._reference = Reference.of_training(fitted)
-        self._point = trained_point(prior, check_cost("cost", self.cost))
+        self._point = trained_point(fitted.prior, check_cost("cost", self.cost))
         self._keep_parameters()
         return self
 
@@ -1513,8 +1486,10 @@ class DRPUClassifier(RatioClassifier):
     def _check_parameters(self) -> None:
         check_cost("cost", self.cost)
         check_choice("scenario", self.scenario, SCENARIO_CHOICES)
-        label_delay = check_integer("label_delay", self.label_delay, low=0)
-        if label_delay and self.scenario == "case-control":
+        if (
+            check_integer("label_delay", self.label_delay, low=0)
+            and self.scenario == "case-control"
+        ):
             raise ParameterError(
                 f"label_delay must be 0 with scenario='case-control', got {self.label_delay}: "
                 "labels of later rows are used with scenario='single-sample' only.",
@@ -1573,24 +1548,18 @@ class DRPUClassifier(RatioClassifier):
         parameters: str = super().__repr__(N_CHAR_MAX)
         if not self.__sklearn_is_fitted__():
             return parameters
-        known = ""
+        text = f"{parameters} with prior {self.prior_}"
         negative_part = classifier.negative_part(self.fitted_.model)
         if negative_part > 0:
-            known = f"; known negatives have {negative_part:.0%} of the score"
-        return f"{parameters} with prior {self.prior_}{known}"
+            text += f"; known negatives have {negative_part:.0%} of the score"
+        return text
 
     def _repr_html_(self) -> str:
         """What a fit found, above the diagram of scikit-learn with the parameters."""
         diagram: str = estimator_html_repr(self)
         if not self.__sklearn_is_fitted__():
             return diagram
-        doubts = []
-        if not self.train_prior_.identified:
-            doubts.append(_NOT_IDENTIFIED)
-        return _box(self, {"prior in training": _prior_html(self.train_prior_)}, doubts) + diagram
-
-    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        return _shown_in_notebooks(self)
+        return _box(self, {"prior in training": self.train_prior_}) + diagram
 
     def _intake(self) -> Any:
         return resolve_model(self.model)

@@ -16,14 +16,12 @@ from drpu.audits.plan import LABEL, Audit, GroupPlans, PlanRequest, plan_audit
 from drpu.classifier.drpu import AdaptedClassifier, RatioClassifier
 from drpu.classifier.reading import read_batch
 from drpu.decisions.budget import budget_depth
-from drpu.decisions.point import operating_point
 from drpu.exceptions import DataError, ParameterError, silent
 from drpu.periods.groups import (
     GroupPrior,
     GroupPriors,
     GroupReader,
     Groups,
-    ReadGroup,
     group_values,
     joint_level,
     shrunken_priors,
@@ -88,26 +86,11 @@ def adapt_by_group(
     decided = []
     for prior, group in zip(priors, read_groups, strict=True):
         adapted = answered.get(group.name)
-        if adapted is None:
-            adapted = _classifier_of(classifier, group, prior)
+        if adapted is None:  # at the prior that all groups together gave
+            adapted = classifier._at_reading(group.reading.with_prior(prior.prior))
         codes = tuple(warning.code for warning in caught[group.name])
         decided.append(replace(_decided(prior, adapted, group.batch, options), warnings=codes))
     return replace(priors, groups=tuple(decided))
-
-
-def _classifier_of(
-    classifier: RatioClassifier, group: ReadGroup, prior: GroupPrior
-) -> AdaptedClassifier:
-    """The classifier of a group, at the prior that all groups together gave."""
-    reading = group.reading.with_prior(prior.prior)
-    point = operating_point(
-        classifier.fitted_,
-        classifier.reference_,
-        prior.prior,
-        cost=classifier.cost_,
-        hypotheses=reading.hypotheses,
-    )
-    return AdaptedClassifier(classifier.fitted_, classifier.reference_, reading, point)
 
 
 def _decided(

@@ -21,7 +21,6 @@ from drpu.models.crossfit import Known
 from drpu.models.learner import Accepts, Function, as_rows, check_pixels, check_shape
 from drpu.priors.tails import ScoreTails
 from drpu.state.fitted import FittedRatio
-from drpu.state.history import LabelCount
 from drpu.state.labels import (
     Classes,
     Labels,
@@ -30,7 +29,14 @@ from drpu.state.labels import (
     split_negatives,
     warn_of_more_positives,
 )
-from drpu.state.population import Columns, Population, TrainingColumns, TrainingMark, count_labels
+from drpu.state.population import (
+    Columns,
+    LabelCount,
+    Population,
+    TrainingColumns,
+    TrainingMark,
+    count_labels,
+)
 from drpu.state.rows import Batch, RawRows, TrainingSet
 from drpu.tables.encoder import TableEncoder, fixed_cells
 from drpu.tables.frames import (

@@ -36,7 +36,6 @@ KIND_MODULES = (
     "drpu.classifier.records",
     "drpu.state.population",
     "drpu.state.costs",
-    "drpu.state.history",
     "drpu.state.labels",
     "drpu.state.reference",
     "drpu.state.fitted",

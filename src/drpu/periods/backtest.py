@@ -22,8 +22,7 @@ from drpu.periods.moves import (
 from drpu.periods.read import compared
 from drpu.priors.tails import ScoreTails
 from drpu.state.fitted import FittedRatio
-from drpu.state.history import Backtest, LabelCount, PastPeriod
-from drpu.state.population import count_labels
+from drpu.state.population import Backtest, LabelCount, PastPeriod, count_labels
 from drpu.state.reference import Reference
 from drpu.state.rows import BacktestPlan, RawRows, TrainingSet
 from drpu.tables.frames import RecordFrame, is_frame, read_frame

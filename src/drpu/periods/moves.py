@@ -41,7 +41,7 @@ from drpu.decisions.point import Hypothesis
 from drpu.exceptions import DataError
 from drpu.periods.shift_tests import OTHER_SHIFT
 from drpu.priors.estimate import PriorEstimate
-from drpu.state.history import Backtest, Kind, LabelCount, PastPeriod
+from drpu.state.population import Backtest, Kind, LabelCount, PastPeriod
 from drpu.state.rows import BacktestPlan
 
 Moved: TypeAlias = Literal["prior", "other"]

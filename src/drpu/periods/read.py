@@ -48,9 +48,8 @@ from drpu.priors.matching import carried_prior, match_samples
 from drpu.priors.methods import prior_from_tails
 from drpu.priors.tails import ScoreTails
 from drpu.state.fitted import FittedRatio
-from drpu.state.history import LabelCount
 from drpu.state.labels import labelled_flags, labels_of
-from drpu.state.population import count_labels
+from drpu.state.population import LabelCount, count_labels
 from drpu.state.reference import Reference
 
 SHIFTS = ("auto", "prior", "none")

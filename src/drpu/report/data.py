@@ -51,7 +51,7 @@ from drpu.priors.figures import WIDE_RANGE, Figure, exact_limits_of
 from drpu.priors.tails import ScoreTails
 from drpu.state.costs import Costs
 from drpu.state.fitted import FittedRatio, tie_break
-from drpu.state.history import Backtest
+from drpu.state.population import Backtest
 from drpu.state.rows import Batch
 
 ROWS = 10_000  # number of rows in the texts of a page without new rows

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from drpu.priors.estimate import PriorEstimate
     from drpu.priors.figures import Figure
     from drpu.report.data import ReportData, RowList
-    from drpu.state.history import Backtest
+    from drpu.state.population import Backtest
 
 MEANINGS = {
     "flagged": "rows that are flagged",

@@ -30,7 +30,7 @@ from drpu.priors.figures import exact_limits
 from drpu.priors.tails import KeptTails, ScoreTails
 from drpu.scale.batches import check_classifier
 from drpu.state.fitted import FittedRatio
-from drpu.state.history import LabelCount
+from drpu.state.population import LabelCount
 from drpu.state.reference import Reference
 
 _SPACING = 500.0  # rows between the starts of two tests: earlier rows must not hide a late change

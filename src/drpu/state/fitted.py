@@ -17,9 +17,8 @@ from drpu.models.learner import LOG_LIMIT, Folds
 from drpu.priors.calibration import Calibration, calibrate, population_ratio
 from drpu.priors.estimate import PriorEstimate
 from drpu.priors.tails import KeptTails, ScoreTails
-from drpu.state.history import Backtest
 from drpu.state.labels import Classes, Labels
-from drpu.state.population import Population, TrainingColumns, with_labelled
+from drpu.state.population import Backtest, Population, TrainingColumns, with_labelled
 from drpu.tables.values import count_columns
 
 _CHUNK = 1 << 16
@@ -89,9 +88,7 @@ class FittedRatio:
     def log_ratio(self, X: Rows) -> FloatArray:
         """Log of the ratio, or of its mean over the fold models, without an upper bound."""
         parts = [_label_log_ratio(self, self.model.label_scores(rows)) for _, rows in _chunks(X)]
-        if len(parts) == 1:
-            return parts[0]
-        return np.concatenate(parts)
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def log_ratio_of(self, scores: FloatArray) -> FloatArray:
         """The same from :meth:`scores` of the rows."""

@@ -46,8 +46,11 @@ class Labels(Kept):
     @classmethod
     def of(cls, classes: Classes) -> Labels:
         """The labels of a fitted classifier."""
-        negative, positive = classes.tolist()
-        return cls(classes.dtype.str, (_plain_label(negative), _plain_label(positive)))
+        labels = classes.tolist()
+        for k, label in enumerate(labels):
+            if isinstance(label, str):
+                labels[k] = str.__str__(label)  # a plain string instead of NumPy's
+        return cls(classes.dtype.str, tuple(labels))
 
     def classes(self) -> Classes:
         """The labels as the attribute ``classes_``."""
@@ -55,11 +58,6 @@ class Labels(Kept):
             return np.array(self.values, dtype=np.dtype(self.dtype))
         except (ValueError, TypeError, OverflowError) as error:
             raise DataError(f"classes must be two labels of the type {self.dtype}.") from error
-
-
-def _plain_label(label: Any) -> Any:
-    """The label as JSON keeps it: a plain string instead of NumPy's."""
-    return str.__str__(label) if isinstance(label, str) else label
 
 
 def listed(labels: Any, name: str = "labels") -> list[Any]:
@@ -156,17 +154,20 @@ def read_answers(
 
 def _positive(answers: list[Any], classes: Classes, name: str) -> list[bool]:
     """The answers as labels of training, as words, or as a mixture of both with one meaning."""
-    as_labels = []
-    as_words = []
     negative, positive = map(_key, classes.tolist())
+    meaning_of_label = {negative: False, positive: True}
+    as_labels: list[Any] = []
+    as_words: list[Any] = []
     for answer in answers:
         key = _key(answer)
-        as_labels.append(key == positive if key in (negative, positive) else None)
-        as_words.append(_WORDS.get(key.lower() if isinstance(key, str) else key))
+        as_labels.append(meaning_of_label.get(key))
+        if isinstance(key, str):
+            key = key.lower()
+        as_words.append(_WORDS.get(key))
     if None not in as_labels and (None in as_words or isinstance(classes[1], (bool, np.bool_))):
-        return [label is True for label in as_labels]
+        return as_labels
     if None not in as_words and None in as_labels:
-        return [word is True for word in as_words]
+        return as_words
     meanings = []
     for answer, label, word in zip(answers, as_labels, as_words, strict=True):
         if label is None and word is None:
@@ -180,7 +181,7 @@ def _positive(answers: list[Any], classes: Classes, name: str) -> list[bool]:
                 f"({_shown(classes)}), with different answers: use True for positive and False "
                 "for negative."
             )
-        meanings.append(bool(word if label is None else label))
+        meanings.append(True in (label, word))
     return meanings
 
 
@@ -192,8 +193,9 @@ def _shown(classes: Classes) -> str:
 def _key(value: Any) -> Any:
     """What answers are compared by: a number, or a word without blanks around it."""
     if isinstance(value, (bool, str)):
-        text = str(value).strip()
-        value = text.lower() if text.lower() in ("true", "false") else text
+        value = str(value).strip()
+        if value.lower() in ("true", "false"):
+            return value.lower()
     if not isinstance(value, (str, bytes)):
         return value
     for number in (int, float):
@@ -219,8 +221,10 @@ def read_labels(y: Any, pos_label: Any = None, *, warn: bool = True) -> tuple[Bo
     are the unlabeled rows.
     """
     labels = _flat(y, warn=warn)
-    if missing(labels).any():
-        gaps = _without_label(labels)
+    gaps = missing(labels)
+    if gaps.any():
+        if labels.dtype.kind not in "biuf":  # beside missing labels, blank texts are missing, too
+            gaps = np.array(list(map(is_missing_cell, labels)), dtype=bool)
         classes = _classes_with_gaps(labels[~gaps], pos_label, _declared(y))
         return ~gaps, _storable(classes)
     labels = _plain_numbers(labels, y)
@@ -237,13 +241,6 @@ def read_labels(y: Any, pos_label: Any = None, *, warn: bool = True) -> tuple[Bo
     if warn and pos_label is None:
         warn_of_guess(classes, int(flags.sum()), int((~flags).sum()))
     return flags, classes
-
-
-def _without_label(labels: np.ndarray[Any, Any]) -> BoolArray:
-    """Which labels are missing; beside missing ones, blank texts are missing, too."""
-    if labels.dtype.kind in "biuf":
-        return missing(labels)
-    return np.array([is_missing_cell(label) for label in labels], dtype=bool)
 
 
 def _plain_numbers(labels: np.ndarray[Any, Any], y: Any) -> np.ndarray[Any, Any]:

@@ -1,29 +1,29 @@
-"""The training population and its columns: how rows were collected, counted and read."""
+"""The training population, its columns and past periods: how rows were collected and counted."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, Self, cast
+from typing import Annotated, Any, Literal, Self, TypeAlias
 
 import numpy as np
-from scipy import sparse
 
 from drpu._arrays import BoolArray, FloatArray, Rows
 from drpu._codec import Array, Items, Kept, NotKept, Number, Text, Whole, kept
-from drpu._samples import n_rows
+from drpu._results import TableColumns, TableResult
+from drpu._samples import is_sparse, mixed_bits, n_rows, row_keys
 from drpu.exceptions import DataError
 from drpu.models.learner import Function
 from drpu.priors.estimate import PriorEstimate
 from drpu.priors.tails import effective_size
-from drpu.state.history import LabelCount
 from drpu.tables.encoder import TableEncoder
 from drpu.tables.frames import FrameRows
 from drpu.tables.notes import MOST_NOTES, Note
 from drpu.tables.values import ColumnProfile
 
-_ODD = np.uint64(0x9E3779B97F4A7C15)
-_MIX = np.uint64(0xBF58476D1CE4E5B9)
 _ALL_BITS = 2**64 - 1
+
+Kind: TypeAlias = Literal["guarded", "matched"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,44 +58,59 @@ class TrainingMark:
 def row_digest(X: Rows) -> int:
     """A 64-bit hash of a set of rows, which does not depend on their order."""
     if isinstance(X, FrameRows):
-        X = (X.keys() >> 11).astype(np.float64)[:, None]  # 53 bits fit into float64
-    if sparse.issparse(X):
-        return _sparse_digest(cast(Any, X))
-    total = 0
-    dense = np.asarray(X).reshape(n_rows(X), -1)
-    columns = np.arange(dense.shape[1])
-    for start in range(0, len(dense), 4096):  # in blocks, to limit memory
-        block = np.ascontiguousarray(dense[start : start + 4096], dtype=np.float64)
-        block = block + 0.0  # -0 becomes 0
-        hashes = _mixed(block.view(np.uint64), columns).sum(axis=1, dtype=np.uint64)
-        total = (total + _total(hashes)) & _ALL_BITS
-    return total
+        keys = X.keys().astype(np.uint64)
+    elif is_sparse(X):
+        keys = _sparse_keys(X)
+    else:
+        keys = row_keys(np.asarray(X).reshape(n_rows(X), -1))
+    return int(mixed_bits(keys).sum(dtype=np.uint64))
 
 
-def _sparse_digest(X: Any) -> int:
+def _sparse_keys(X: Any) -> Any:
+    """One number for each row, made from its columns with values and these values."""
     rows = X.tocsr(copy=True)
     rows.sum_duplicates()
     rows.eliminate_zeros()
-    cells = _mixed(np.asarray(rows.data, dtype=np.float64).view(np.uint64), rows.indices)
-    row_of_cell = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
-    hashes = np.zeros(rows.shape[0], dtype=np.uint64)
-    np.add.at(hashes, row_of_cell, cells)
-    return _total(hashes)
+    values = np.asarray(rows.data, dtype=np.float64).view(np.uint64)
+    cells = mixed_bits(mixed_bits(rows.indices.astype(np.uint64) + np.uint64(1)) ^ values)
+    keys = np.zeros(rows.shape[0], dtype=np.uint64)
+    np.add.at(keys, np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr)), cells)
+    return keys
 
 
-def _mixed(bits: Any, columns: Any) -> Any:
-    """A hash of each value in its column; integers wrap around."""
-    with np.errstate(over="ignore"):
-        x = bits ^ ((columns.astype(np.uint64) + np.uint64(1)) * _ODD)
-        x = (x ^ (x >> np.uint64(30))) * _MIX
-        return x ^ (x >> np.uint64(27))
+@kept("label-count")
+@dataclass(frozen=True)
+class LabelCount(Kept):
+    """Labelled rows among all rows of a sample."""
 
+    labels: Annotated[float, Number(0)]
+    rows: Annotated[float, Number(0)]
 
-def _total(hashes: Any) -> int:
-    """Sum of the hashes, mixed again so that exchanging values between rows changes the sum."""
-    with np.errstate(over="ignore"):
-        x = (hashes ^ (hashes >> np.uint64(29))) * _ODD
-        return int((x ^ (x >> np.uint64(32))).sum(dtype=np.uint64))
+    def __post_init__(self) -> None:
+        if self.labels > self.rows:
+            raise DataError(
+                f"there must not be more labels than rows, got {self.labels:g} of {self.rows:g}."
+            )
+
+    def __add__(self, other: LabelCount) -> LabelCount:
+        return LabelCount(self.labels + other.labels, self.rows + other.rows)
+
+    @property
+    def mean(self) -> float:
+        """Share of labelled rows; 0 without rows."""
+        if self.rows == 0:
+            return 0.0
+        return self.labels / self.rows
+
+    @property
+    def share(self) -> float:
+        """Share of labelled rows, with half a label added so that it is not zero."""
+        return (self.labels + 0.5) / (self.rows + 1)
+
+    @property
+    def noise(self) -> float:
+        """Variance of the log of the share by the noise of the count."""
+        return (1 - self.share) / (self.labels + 0.5)
 
 
 @kept("population")
@@ -127,7 +142,8 @@ class Population:
 
     def unlabeled_prior(self, prior: PriorEstimate) -> PriorEstimate:
         """Prior of the unlabeled rows, from that of the population."""
-        return without_labelled(prior, self.labelled_fraction)
+        fraction = self.labelled_fraction
+        return _affine(prior, -fraction / (1 - fraction), 1 / (1 - fraction))
 
 
 def with_labelled(prior: PriorEstimate, fraction: float) -> PriorEstimate:
@@ -135,22 +151,20 @@ def with_labelled(prior: PriorEstimate, fraction: float) -> PriorEstimate:
     return _affine(prior, fraction, 1 - fraction)
 
 
-def without_labelled(prior: PriorEstimate, fraction: float) -> PriorEstimate:
-    """Prior of the unlabeled rows of a population, from that of the population."""
-    return _affine(prior, -fraction / (1 - fraction), 1 / (1 - fraction))
-
-
 def _affine(prior: PriorEstimate, shift: float, scale: float) -> PriorEstimate:
     def moved(share: float) -> float:
         return min(max(shift + scale * share, 0.0), 1.0)
 
+    upper = prior.upper
+    if upper is not None:
+        upper = moved(upper)
     return replace(
         prior,
         value=moved(prior.value),
         low=moved(prior.low),
         high=moved(prior.high),
-        upper=None if prior.upper is None else moved(prior.upper),
-        quantiles=tuple(moved(quantile) for quantile in prior.quantiles),
+        upper=upper,
+        quantiles=tuple(map(moved, prior.quantiles)),
     )
 
 
@@ -205,8 +219,9 @@ class Columns(Kept):
 
         ``width`` is that of flattened images.
         """
-        if not width:
-            width = self.n if self.table is None else self.table.width
+        if not width and self.table is not None:
+            width = self.table.width
+        width = width or self.n
         if model.n_columns != width:
             raise DataError(
                 f"the model must have {width} columns, as the rows do, got {model.n_columns}."
@@ -214,20 +229,22 @@ class Columns(Kept):
 
     def facts(self) -> dict[str, Any]:
         """Which names of the data they keep, and how many levels of each category."""
-        levels = {} if self.table is None else self.table.kept_values()
+        levels = {}
+        if self.table is not None:
+            levels = self.table.kept_values()
         return {"column_names": self.names is not None, "category_levels": levels}
 
     def growing_with_time(self) -> set[str]:
         """Names of the columns of dates."""
         if self.table is None:
             return set()
-        return {str(column.name) for column in self.table.used if column.grows_with_time}
+        return {column.name for column in self.table.used if column.grows_with_time}
 
     def encoded_names(self, n: int) -> list[str]:
         """Names of the ``n`` columns of encoded rows; a category may have several of them."""
         names = list(self.names or ())
         if self.table is not None:
-            names = [str(column.name) for column in self.table.sources]
+            names = [column.name for column in self.table.sources]
         if len(names) == n:
             return names
         return [f"column {k}" for k in range(n)]
@@ -251,3 +268,66 @@ class TrainingColumns(Columns):
     importances: Annotated[FloatArray, Array("d", low=0)] | None = field(
         default=None, compare=False
     )
+
+
+@kept("past-period")
+@dataclass(frozen=True)
+class PastPeriod(Kept):
+    """A past period, read by a classifier that was fitted to rows before it."""
+
+    name: str
+    rows: Annotated[int, Whole(0)]
+    labels: Annotated[int, Whole(0)]  # labelled ones among them
+    seen: float  # move of the prior by the labelled share, from the rows of that fit to the period
+    noise: Annotated[float, Number(0)]  # variance of ``seen`` by the noise of both counts
+    guarded: float  # move of the prior that the rows alone show, with the guard
+    matched: float  # the same as if only the prior had moved
+    used: bool = True  # false if its labels may be late, or if there are too few of them
+
+
+@kept("backtest")
+@dataclass(frozen=True, repr=False)
+class Backtest(Kept, TableResult):
+    """How well rows of past periods were read without labels.
+
+    Its length is the number of periods; iterating gives them.
+
+    ``spread``: Standard deviation of the move that slope and noise do not explain.
+    """
+
+    periods: tuple[PastPeriod, ...]  # the past periods, in the order of time
+    kind: Kind  # the reading that explains the past moves better
+    slope: float  # how far the prior moved when this reading moved by one
+    spread: Annotated[float, Number(0)]
+
+    def __len__(self) -> int:
+        return len(self.periods)
+
+    def __iter__(self) -> Iterator[PastPeriod]:
+        return iter(self.periods)
+
+    def read_move(self, guarded: float, matched: float) -> float:
+        """The move to expect from what the rows of a period show, with the guard and without it."""
+        if self.kind == "guarded":
+            return self.slope * guarded
+        return self.slope * matched
+
+    def to_columns(self) -> TableColumns:
+        """One row per period, with the move of its log-odds by the labels and as read from rows."""
+        columns: TableColumns = {
+            name: [] for name in ("period", "rows", "labels", "seen", "read", "used")
+        }
+        for period in self.periods:
+            columns["period"].append(period.name)
+            columns["rows"].append(period.rows)
+            columns["labels"].append(period.labels)
+            columns["seen"].append(period.seen)
+            columns["read"].append(self.read_move(period.guarded, period.matched))
+            columns["used"].append(period.used)
+        return columns
+
+    def _title(self) -> str:
+        moves = "moves of the log-odds seen by labels and read without them"
+        return (
+            f"{len(self)} past periods, {moves}; slope {self.slope:.2f}, spread {self.spread:.2f}"
+        )

@@ -110,7 +110,7 @@ def parameters_of(classifier: Any, **others: Any) -> dict[str, Parameter]:
     parameters = classifier.get_params(deep=False) | others
     if not isinstance(parameters["random_state"], (int, np.integer)):
         parameters["random_state"] = None
-    return {name: _plain(value) for name, value in parameters.items()}
+    return _plain_values(parameters)
 
 
 def read_parameters(parameters: dict[str, Parameter]) -> dict[str, Any]:
@@ -123,6 +123,10 @@ def read_parameters(parameters: dict[str, Parameter]) -> dict[str, Any]:
     return arguments
 
 
+def _plain_values(parameters: dict[str, Any]) -> dict[str, Any]:
+    return {name: _plain(value) for name, value in parameters.items()}
+
+
 def _plain(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return tuple(map(_plain, value))
@@ -132,9 +136,7 @@ def _plain(value: Any) -> Any:
         return value
     name = type(value).__name__
     if name in LEARNERS and LEARNERS[name].module == type(value).__module__:
-        parameters = {}
-        for key, parameter in value.get_params(deep=False).items():
-            parameters[key] = _plain(parameter)
+        parameters = _plain_values(value.get_params(deep=False))
         if not any(isinstance(parameter, Kept) for parameter in parameters.values()):
             return LearnerRecord(name, parameters)
     return LearntElsewhere(name)

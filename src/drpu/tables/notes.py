@@ -16,7 +16,7 @@ from scipy.special import xlogy
 
 from drpu._arrays import BoolArray, FloatArray
 from drpu._codec import Kept, Number, Text, kept
-from drpu._samples import is_matrix, is_sparse
+from drpu._samples import is_matrix, is_sparse, row_keys
 from drpu.tables.encoder import TableEncoder
 from drpu.tables.values import DATE
 
@@ -330,7 +330,7 @@ def _every_kth(rows: FloatArray) -> FloatArray:
 def _row_notes(rows: FloatArray, positive: BoolArray, scenario: str) -> list[Note]:
     """Notes about copies within the samples, and about positives among the unlabeled rows."""
     notes = []
-    keys = _keys(rows)
+    keys = row_keys(rows)
     _, positive_counts = np.unique(keys[positive], return_counts=True)
     _, unlabeled_counts = np.unique(keys[~positive], return_counts=True)
     copies = 1 - (len(positive_counts) + len(unlabeled_counts)) / len(keys)
@@ -353,7 +353,7 @@ def reappearing_share(positive: Any, unlabeled: Any) -> float | None:
         return None
     if min(len(positive), len(unlabeled)) < FEWEST_OF_CLASS:
         return None
-    return _reappearing(_keys(positive), _keys(unlabeled))
+    return _reappearing(row_keys(positive), row_keys(unlabeled))
 
 
 def _reappearing(positive_keys: Any, unlabeled_keys: Any) -> float | None:
@@ -401,18 +401,6 @@ def _excess_between(within_positive: float, within_unlabeled: float, between: fl
 def _equal_pairs(counts: Any) -> float:
     """Pairs of equal rows, from the number of rows of each value."""
     return float((counts * (counts - 1.0)).sum()) / 2
-
-
-def _keys(rows: FloatArray) -> Any:
-    """One number for each row; equal rows have equal numbers."""
-    keys = np.zeros(len(rows), dtype=np.uint64)
-    for k in range(rows.shape[1]):
-        column = rows[:, k].astype(np.float64) + 0.0  # one zero
-        column[np.isnan(column)] = np.nan  # one NaN
-        bits = np.ascontiguousarray(column).view(np.uint64)
-        mixed = (keys ^ bits) * np.uint64(0x9E3779B97F4A7C15)
-        keys = mixed ^ (mixed >> np.uint64(29))
-    return keys
 
 
 def _twins(keys: Any) -> float:
