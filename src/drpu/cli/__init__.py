@@ -39,9 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         0 done, 1 bad data or file or an output that could not be written, 2 wrong usage, 3 done
         with a warning about a violated assumption and ``--strict``, 130 interrupted by Ctrl-C.
     """
-    if arguments is None:
-        arguments = sys.argv[1:]
-    flags, words = _split_flags(arguments)
+    flags, words = _split_flags(sys.argv[1:] if arguments is None else arguments)
     if sys.stderr is None:  # closed by the caller: warnings cannot be shown
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115
     try:  # from the first import on, Ctrl-C ends in an exit code and not in a traceback
@@ -127,10 +125,9 @@ def _fail_usage(error: Any, *, in_json: bool) -> int:
     """Print how the command is used, and what was wrong; return the exit code."""
     from drpu.cli import show
 
-    context = getattr(error, "ctx", None)
     usage = []
-    if context is not None:
-        usage = [context.get_usage(), f"Try '{context.command_path} --help' for help."]
+    if getattr(error, "ctx", None) is not None:
+        usage = [error.ctx.get_usage(), f"Try '{error.ctx.command_path} --help' for help."]
     message = error.format_message()
     show.print_error("UsageError", message, code=USAGE, in_json=in_json, usage=usage)
     return USAGE

@@ -26,7 +26,7 @@ from drpu.cli.options import (
     option,
     refuse,
 )
-from drpu.cli.show import Result, about, attributes, budget_text, standing, tie_text
+from drpu.cli.show import PIPE, Result, about, attributes, budget_text, standing, tie_text
 from drpu.priors.constants import FEW_ANSWERS
 from drpu.report.texts import figure_text, number, share
 
@@ -82,7 +82,7 @@ def audit(
         )
     if by is not None and population != "auto":
         raise typer.BadParameter("--population is about all rows: give it without --by.")
-    from drpu.cli.tables import PIPE, check_out, with_columns, write_table
+    from drpu.cli.tables import check_out, with_columns, write_table
 
     check_out(out, [saved.artifact, data], table=True)
     reading.check(data)
@@ -94,7 +94,9 @@ def audit(
     with about(data):
         if by is None:
             plan = classifier.plan_audit(X, population=population, **options)
-            facts, expectation = _plan_facts(plan)
+            facts = attributes(plan, "n", "rows", "expected_width", "population", "level")
+            width_of_interval = share(plan.expected_width)
+            expectation = f"the interval of the prior is expected to be {width_of_interval} wide"
         else:
             plan = classifier.plan_audit_by(X, by=loaded.groups(by), **options)
             facts, expectation = _group_facts(plan, by, level)
@@ -112,29 +114,18 @@ def audit(
     return Result({"out": out} | facts, lines, aside=out == PIPE)
 
 
-def _plan_facts(plan: Any) -> tuple[dict[str, Any], str]:
-    """Values of a plan for JSON, and what is expected of it."""
-    facts = attributes(plan, "n", "rows", "expected_width", "population", "level")
-    return facts, f"the interval of the prior is expected to be {share(plan.expected_width)} wide"
-
-
 def _group_facts(plans: Any, by: str, level: float) -> tuple[dict[str, Any], str]:
-    """The same for the plans of groups."""
+    """Values of the plans of groups for JSON, and what is expected of them."""
     sizes = {}
     widths = {}
     for name, plan in plans.items():
         sizes[str(name)] = plan.n
         widths[str(name)] = plan.expected_width
-    facts = {
-        "n": plans.n,
-        "rows": plans.rows,
-        "groups": sizes,
-        "expected_widths": widths,
-        "level": level,
-    }
+    facts = attributes(plans, "n", "rows")
+    facts |= {"groups": sizes, "expected_widths": widths, "level": level}
     widest = share(max(widths.values()))
-    expectation = f"{len(plans)} groups of {by}, whose intervals are expected to be at most "
-    return facts, f"{expectation}{widest} wide"
+    intervals = f"whose intervals are expected to be at most {widest} wide"
+    return facts, f"{len(plans)} groups of {by}, {intervals}"
 
 
 _FIGURES = ("accuracy", "precision", "recall", "false_positive_rate", "flagged", "cost", "prior")
@@ -251,7 +242,6 @@ def _precision_of_list(classifier: Any, y: Any, blank: str | None, level: float)
 
 
 def _by_group(evaluations: Mapping[Any, Any], by: str, classifier: Any) -> Result:
-    """A table with a line for each group."""
     facts = []
     rows = []
     for name, evaluation in evaluations.items():
@@ -302,7 +292,7 @@ def suspects(
     drpu suspects fraud.drpu train.parquet --label fraud --out check.csv
     drpu suspects fraud.drpu train.csv --label fraud --n 20 --keep id,amount
     """
-    from drpu.cli.tables import PIPE, check_out, with_columns, write_table
+    from drpu.cli.tables import check_out, with_columns, write_table
 
     check_out(out, [saved.artifact, data], table=True)
     reading.check(data)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from drpu.cli.options import Data, Formulas, Keep, Level, Output, Reading, Saved, Seed, option
-from drpu.cli.show import Result, about, say, size
+from drpu.cli.show import PIPE, Result, about, say, size
 from drpu.exceptions import DataError, MissingAnswersWarning, silent
 from drpu.priors.constants import FEW_ANSWERS
 from drpu.report.texts import prior_text, share
@@ -68,7 +68,7 @@ def ask(
     drpu ask fraud.drpu june.csv --width 0.05
     drpu ask fraud.drpu june.csv --page ask.html
     """
-    from drpu.cli.tables import PIPE, check_out, ending_of
+    from drpu.cli.tables import check_out, ending_of
 
     if data == PIPE:
         raise typer.BadParameter(
@@ -192,19 +192,15 @@ def _shown(
     positions = conversation.plan.rows
     opinions = None
     if reasons:
-        opinions = _opinions(classifier, X.take(positions))
+        planned = X.take(positions)
+        probabilities = classifier._outputs(planned)["probability"]
+        opinions = []
+        for probability, decisive in zip(
+            probabilities, classifier.reasons(planned, 3), strict=True
+        ):
+            opinions.append(f"probability {share(probability)}; {decisive}")
     values = loaded.array_rows() if kept is None else kept
     return ShownRows.of(values, positions, opinions=opinions)
-
-
-def _opinions(classifier: Any, planned: Any) -> list[str]:
-    """The probability of each planned row as trained, and the columns that decide it."""
-    outputs = classifier._outputs(planned)
-    opinions = []
-    reasons_of_rows = classifier.reasons(planned, 3)
-    for probability, reasons in zip(outputs["probability"], reasons_of_rows, strict=True):
-        opinions.append(f"probability {share(probability)}; {reasons}")
-    return opinions
 
 
 # -- in the terminal -------------------------------------------------------------------------------
@@ -288,8 +284,12 @@ def _what_changed(
         "next": shlex.join(words),
     }
     n_rows = len(X)
+    answered = f"{conversation.n_answers} in {answers.path}"
+    answered += f", {sum(conversation.answers.values())} of them yes"
+    if conversation.skipped:
+        answered += f"; skipped: {len(conversation.skipped)}"
     lines = {
-        "answers": _answers_line(conversation, answers),
+        "answers": answered,
         "share of positives": f"{prior_text(after.prior_)}; before {prior_text(before.prior_)}",
         "rows flagged": f"{flagged[1]:,} of {n_rows:,}; before {flagged[0]:,}",
     }
@@ -298,14 +298,6 @@ def _what_changed(
         lines["more answers"] = outlook
     lines["use them"] = shlex.join(words)
     return Result(values, lines)
-
-
-def _answers_line(conversation: Conversation, answers: AnswersFile) -> str:
-    positive = sum(conversation.answers.values())
-    line = f"{conversation.n_answers} in {answers.path}, {positive} of them yes"
-    if conversation.skipped:
-        line += f"; skipped: {len(conversation.skipped)}"
-    return line
 
 
 def _warn_of_skipped(conversation: Conversation) -> None:

@@ -99,13 +99,19 @@ def _lines(values: dict[str, Any], scenario: str) -> dict[str, str]:
     positives = f"{values['positives']:,.0f} positives"
     unlabeled = f"{values['unlabeled']:,.0f} unlabeled rows"
     versions = [f"{name} {version}" for name, version in values["versions"].items()]
+    if values["row_shape"]:
+        columns = f"none; rows of shape ({', '.join(map(str, values['row_shape']))})"
+    elif values["columns"]:
+        columns = listed(values["columns"], most=8)
+    else:
+        columns = f"{values['n_columns']} without names"
     extent = "its facts; --trusted loads the whole classifier"
     if values["loaded"]:
         extent = "the whole classifier"
     return {
         "kind": values["kind"],
         "model": values["model"],
-        "columns": _columns_text(values),
+        "columns": columns,
         "learnt from": f"{positives}, {unlabeled}",
         "labels": labels_text(values["classes"]),
         "scenario": scenario,
@@ -117,14 +123,6 @@ def _lines(values: dict[str, Any], scenario: str) -> dict[str, str]:
         "size": size(values["bytes"]),
         "read": extent,
     }
-
-
-def _columns_text(values: dict[str, Any]) -> str:
-    if values["row_shape"]:
-        return f"none; rows of shape ({', '.join(map(str, values['row_shape']))})"
-    if not values["columns"]:
-        return f"{values['n_columns']} without names"
-    return listed(values["columns"], most=8)
 
 
 def verify(
@@ -145,11 +143,12 @@ def verify(
     """
     from drpu.files.archive import MAX_BYTES
 
-    if max_bytes is None:
-        max_bytes = MAX_BYTES
     with about(saved.artifact):
         summary = drpu.verify(
-            saved.artifact, trusted=saved.trusted, max_bytes=max_bytes, expected_sha256=saved.sha256
+            saved.artifact,
+            trusted=saved.trusted,
+            max_bytes=max_bytes or MAX_BYTES,
+            expected_sha256=saved.sha256,
         )
     values = {"artifact": str(saved.artifact), "verified": True} | summary.as_dict()
     lines = {"verified": str(saved.artifact)} | summary.lines()

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -25,9 +25,6 @@ from drpu.exceptions import (
 )
 from drpu.priors.constants import FEW_ANSWERS
 from drpu.report.texts import prior_text, scenario_text
-
-if TYPE_CHECKING:
-    from drpu.cli.tables import Loaded
 
 _NOTES = ("case-control", "sorted", "left-out", "text")  # those that no warning repeats
 
@@ -112,9 +109,7 @@ def fit(
 
     check_out(out, [train, unlabeled])
     reading.check(train, unlabeled)
-    cost = costs.stated
-    if cost is None:
-        cost = 0.5
+    cost = 0.5 if costs.stated is None else costs.stated
     classifier = drpu.DRPUClassifier(
         model, prior=number_or_text(prior), cost=cost,
         scenario=scenario or "auto", label_delay=label_delay, random_state=seed, n_jobs=jobs,
@@ -165,7 +160,11 @@ def _fit_two_files(
     classifier: Any, reading: Reading, train: str, unlabeled: str, weight: str | None
 ) -> None:
     """Fit to a file of positives and a file of unlabeled rows."""
-    positives, others = _read_alike(reading, train, unlabeled)
+    positives = reading.read(train)
+    others = reading.read(unlabeled)
+    texts = positives.texts | others.texts  # a column that is text in one is text in both
+    positives = reading.with_texts(positives, texts)
+    others = reading.with_texts(others, texts)
     positive_rows, positive_weight = reading.training_rows(positives, weight)
     other_rows, other_weight = reading.training_rows(others, weight)
     weights = {"positive_weight": positive_weight, "unlabeled_weight": other_weight}
@@ -180,14 +179,6 @@ def _remember_left_out(classifier: Any, names: list[str]) -> None:
         classifier._ignore_columns(names)
 
 
-def _read_alike(reading: Reading, train: str, unlabeled: str) -> tuple[Loaded, Loaded]:
-    """The content of two files; a column that is text in one is text in both."""
-    positives = reading.read(train)
-    others = reading.read(unlabeled)
-    texts = positives.texts | others.texts
-    return reading.with_texts(positives, texts), reading.with_texts(others, texts)
-
-
 def _lines(
     classifier: Any, values: dict[str, Any], *, assumed: bool, known_negatives: int
 ) -> dict[str, str]:
@@ -199,11 +190,9 @@ def _lines(
         part = negative_part(classifier.model_)
         counts += f"; {known_negatives:,} known negatives have {part:.0%} of the score"
     scenario = scenario_text(classifier.fitted_)
-    if assumed:
-        scenario = f"assumed {scenario}"
     lines = {
         "fitted to": counts,
-        "scenario": scenario,
+        "scenario": f"assumed {scenario}" if assumed else scenario,
         "share of positives": prior_text(classifier.prior_),
         "threshold": f"ratio above {classifier.threshold_:.3g}",
     }

@@ -14,11 +14,11 @@ import numpy as np
 
 import drpu
 from drpu._progress import Step
+from drpu.cli.show import PIPE
 from drpu.cli.tables import (
     FIRST_ROWS,
     INDEX,
     PARQUET,
-    PIPE,
     SEPARATED,
     Loaded,
     TextFile,

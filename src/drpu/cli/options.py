@@ -17,7 +17,7 @@ import typer
 
 import drpu
 from drpu._progress import part, progress_bar, rest
-from drpu.cli.show import about, listed
+from drpu.cli.show import PIPE, about, listed
 from drpu.exceptions import ArtifactError, DataError, EmptyColumnsWarning, ParameterError, silent
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ class Saved:
             return self.check_kind(classifier)
 
     def check_kind(self, classifier: Any) -> Any:
-        """The classifier, if it is one that can be moved to another prior."""
+        """The same for a classifier that was read in another way."""
         if not isinstance(classifier, (drpu.DRPUClassifier, drpu.AdaptedClassifier)):
             kind = type(classifier).__name__
             raise ArtifactError(f"it holds a {kind}, which has no prior to move.")
@@ -280,22 +280,19 @@ class Written:
             most = REASONS
         if not most:
             return columns
-        try:
-            reasons = self._reasons(classifier, X.take(chosen), most, output)
-        except ParameterError:  # a model without trees
-            if self.explain is not None:
-                raise
-            return columns
+        reasons = []
+        if len(chosen):
+            show = int(sys.stderr.isatty() and not output.json)
+            try:
+                with progress_bar("explain", show=show):
+                    reasons = classifier.reasons(X.take(chosen), most)
+            except ParameterError:  # a model without trees
+                if self.explain is not None:
+                    raise
+                return columns
         columns["for"] = [reason.texts()[0] for reason in reasons]
         columns["against"] = [reason.texts()[1] for reason in reasons]
         return columns
-
-    def _reasons(self, classifier: Any, rows: Any, most: int, output: Output) -> list[Any]:
-        if len(rows) == 0:
-            return []
-        show = int(sys.stderr.isatty() and not output.json)
-        with progress_bar("explain", show=show):
-            return list(classifier.reasons(rows, most))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -360,8 +357,9 @@ class Reading:
     ] = None
 
     @property
-    def _text_options(self) -> dict[str, str | None]:
-        return {"--sep": self.sep, "--encoding": self.encoding, "--decimal": self.decimal}
+    def _options(self) -> dict[str, str | None]:
+        texts = {"--sep": self.sep, "--encoding": self.encoding, "--decimal": self.decimal}
+        return texts | {"--columns": self.columns, "--drop": self.drop}
 
     @property
     def _form(self) -> TextFormat:
@@ -372,9 +370,8 @@ class Reading:
     @property
     def words(self) -> list[str]:
         """The options that say how the same file is read, for another command."""
-        options = self._text_options | {"--columns": self.columns, "--drop": self.drop}
         words = []
-        for name, value in options.items():
+        for name, value in self._options.items():
             if value is not None:
                 words += [name, value]
         return words
@@ -383,8 +380,7 @@ class Reading:
         """Raise if an option has no effect on any of the files that a command reads."""
         files = [path for path in paths if path is not None]
         if not files:
-            options = self._text_options | {"--columns": self.columns, "--drop": self.drop}
-            refuse(options, "needs a file of rows: give one.")
+            refuse(self._options, "needs a file of rows: give one.")
         self._form.check(files)
 
     def read(self, path: str, classifier: Any = None, texts: Sequence[str] = ()) -> Loaded:
@@ -401,8 +397,6 @@ class Reading:
 
     def with_texts(self, loaded: Loaded, texts: set[str]) -> Loaded:
         """The content of a file, read again if some of the columns are no texts in it."""
-        from drpu.cli.tables import PIPE
-
         if loaded.path == PIPE or not loaded.texts < texts:
             return loaded
         return self.read(loaded.path, texts=[*texts])
@@ -471,16 +465,14 @@ class Reading:
         with_period: bool = False,
     ) -> list[str]:
         """The columns to score, after checks of all columns; see :meth:`rows`."""
-        period = classifier.fitted_.columns.period
-        with_periods = _names_of_training(classifier)
         chosen = self.chosen(loaded)
         _check_columns(loaded, chosen, classifier)
-        extra = except_for(with_periods, chosen)
+        extra = except_for(_names_of_training(classifier), chosen)
         if not self.columns:
             _warn_of_extra(loaded, extra, used, classifier)
         wanted = except_for(extra, chosen)
         if not with_period:
-            wanted = except_for([period], wanted)
+            wanted = except_for([classifier.fitted_.columns.period], wanted)
         _warn_of_empty(loaded, wanted, classifier)
         return wanted
 

@@ -28,6 +28,7 @@ from drpu.cli.options import (
     refuse,
 )
 from drpu.cli.show import (
+    PIPE,
     PRIOR_HEAD,
     Result,
     about,
@@ -114,7 +115,7 @@ def adapt(
 
 def ask_words(saved: Saved, data: str, reading: Reading) -> str | None:
     """The command that asks about rows of a file; None if they came from a pipe."""
-    if data == "-":
+    if data == PIPE:
         return None
     return shlex.join(["drpu", "ask", str(saved.artifact), data, *reading.words])
 
@@ -186,16 +187,18 @@ def predict(
         refuse({"--level": True}, "is that of an estimated share: give --adapt, or --by month.")
     written.check(decision)
     from drpu.classifier.groups import GroupOutputs
-    from drpu.cli.tables import check_out
+    from drpu.cli.tables import check_out, with_columns, write_table
 
     check_out(out, [saved.artifact, data], table=True)
     reading.check(data)
     decision.check()
     classifier = decision.applied_to(saved.load(), prior)
+    target = _Target(out, keep, prefix, formulas)
     if by is None and written.each_alone(decision) and _takes_batches(out, output):
-        source = _Source(data, reading, level if adapt else None)
-        new_file = _NewFile(out, keep, prefix, formulas, only_flagged=written.only_flagged)
-        in_batches = _predict_in_batches(classifier, source, new_file)
+        read_level = level if adapt else None
+        in_batches = _predict_in_batches(
+            classifier, reading, data, target, read_level, only_flagged=written.only_flagged
+        )
         if in_batches is not None:
             return in_batches
     loaded = reading.read(data, classifier)
@@ -227,9 +230,14 @@ def predict(
     if by is None:
         line += tie_text(values)
         line += f"; share of positives {prior_text(classifier.test_prior_)}"
-    rows_written = chosen if written.selects(decision) else None
-    target = _Target(out, kept, rows_written, keep is not None, formulas)
-    return target.write(new_columns, values, line, table, output)
+    rows = chosen if written.selects(decision) else None
+    if out == PIPE and output.json:
+        values["answers"] = new_columns
+        if keep is not None:
+            values["kept"] = (kept if rows is None else kept.take(rows)).to_pydict()
+        return Result(values)
+    write_table(out, with_columns(kept, new_columns, rows=rows), formulas=formulas)
+    return _written(values, line, table)
 
 
 def _flagged_text(flagged: int, n: int) -> str:
@@ -238,7 +246,7 @@ def _flagged_text(flagged: int, n: int) -> str:
 
 def _takes_batches(out: str, output: Output) -> bool:
     """Whether labelled rows can be written in batches."""
-    from drpu.cli.tables import NUMPY, PIPE, ending_of
+    from drpu.cli.tables import NUMPY, ending_of
 
     if out == PIPE:
         return not output.json
@@ -246,84 +254,60 @@ def _takes_batches(out: str, output: Output) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Source:
-    """A file of rows to label, and the level of the interval of their share of positives."""
-
-    path: str
-    reading: Reading
-    level: float | None  # None: the share of positives is not estimated
-
-
-@dataclass(frozen=True, slots=True)
-class _NewFile:
-    """The file for labelled rows of a large file."""
+class _Target:
+    """The file for labelled rows, and the columns in it."""
 
     path: str
     keep: str | None
     prefix: str
     formulas: bool
-    only_flagged: bool
 
 
-def _predict_in_batches(classifier: Any, source: _Source, new_file: _NewFile) -> Result | None:
-    """Label the rows of a large file in one pass, or in two; None if the file is not large."""
-    from drpu.cli.tables import PIPE, write_tables
+def _predict_in_batches(
+    classifier: Any,
+    reading: Reading,
+    data: str,
+    target: _Target,
+    level: float | None,
+    *,
+    only_flagged: bool,
+) -> Result | None:
+    """Label the rows of a large file in one pass, or in two; None if the file is not large.
 
-    adapts = source.level is not None
+    ``level`` is None if the share of positives is not estimated.
+    """
+    from drpu.cli.tables import write_tables
+
+    adapts = level is not None
     with progress_bar("predict", show=1):
-        rows = source.reading.large(classifier, source.path, mixed=adapts)
+        rows = reading.large(classifier, data, mixed=adapts)
         if rows is None:
             return None
         keep = None
-        if new_file.keep is not None:
-            keep = rows.file.head.names_of(new_file.keep)
-        with about(source.path):
+        if target.keep is not None:
+            keep = rows.file.head.names_of(target.keep)
+        with about(data):
             if adapts:
                 with rest(0.5):
-                    rows.classifier = rows.adapted(level=source.level)
+                    rows.classifier = rows.adapted(level=level)
             else:
                 classifier._warn_of_prior()
-            scored = rows.scored(keep, new_file.prefix, only_flagged=new_file.only_flagged)
+            scored = rows.scored(keep, target.prefix, only_flagged=only_flagged)
             with rest():
-                write_tables(new_file.path, scored, formulas=new_file.formulas)
+                write_tables(target.path, scored, formulas=target.formulas)
     values = standing(rows.classifier)
     values |= {"rows": rows.n, "flagged": rows.flagged, "written": rows.written}
-    values["out"] = new_file.path
+    values["out"] = target.path
     line = _flagged_text(rows.flagged, rows.n)
-    line += f"; share of positives {prior_text(rows.classifier.test_prior_)}"
-    if new_file.path != PIPE:
-        line += f"; {rows.written:,} rows written to {new_file.path}"
-    return Result(values, [line], aside=new_file.path == PIPE)
+    return _written(values, f"{line}; share of positives {prior_text(rows.classifier.test_prior_)}")
 
 
-@dataclass(frozen=True, slots=True)
-class _Target:
-    """The file for labelled rows, and what is copied to it."""
-
-    path: str
-    kept: Any  # the columns of the input that are copied
-    rows: Any  # positions of the rows that are written; None if all are, in their order
-    named: bool  # whether the kept columns were named
-    formulas: bool
-
-    def write(
-        self, columns: dict[str, Any], values: dict[str, Any], line: str, table: Any, output: Output
-    ) -> Result:
-        """Write the columns, or return them in the values for JSON on the standard output."""
-        from drpu.cli.tables import PIPE, with_columns, write_table
-
-        if self.path == PIPE and output.json:
-            values["answers"] = columns
-            if self.named:
-                kept = self.kept if self.rows is None else self.kept.take(self.rows)
-                values["kept"] = kept.to_pydict()
-            return Result(values)
-        write_table(
-            self.path, with_columns(self.kept, columns, rows=self.rows), formulas=self.formulas
-        )
-        if self.path != PIPE:
-            line += f"; {values['written']:,} rows written to {self.path}"
-        return Result(values, [line], table=table, aside=self.path == PIPE)
+def _written(values: dict[str, Any], line: str, table: Any = None) -> Result:
+    """The result of a command that has written labelled rows."""
+    aside = values["out"] == PIPE
+    if not aside:
+        line += f"; {values['written']:,} rows written to {values['out']}"
+    return Result(values, [line], table=table, aside=aside)
 
 
 def prior(

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, is_dataclass
-from typing import Any, TextIO
+from typing import Any
 
 from drpu._output import printable
 from drpu._progress import say_above
@@ -25,6 +25,7 @@ from drpu.report.texts import (
     share,
 )
 
+PIPE = "-"  # a path: the standard input, or the standard output
 FIGURES = ("accuracy", "precision", "recall", "flagged", "cost")
 PRIOR_HEAD = ["prior", "low", "high", "only the prior changed"]
 COST_ONLY_EXPECTED = "the cost is used for expected costs only"
@@ -65,9 +66,8 @@ def print_result(result: Result, *, in_json: bool) -> None:
 
 def position(classifier: Any) -> dict[str, Any]:
     """The current prior, cost and threshold of the classifier, and what moved."""
-    if hasattr(classifier, "shift_"):
-        return position_at(classifier.fitted_, classifier.point_, classifier.reading_)
-    return position_at(classifier.fitted_, classifier.point_)
+    reading = classifier.reading_ if hasattr(classifier, "shift_") else None
+    return position_at(classifier.fitted_, classifier.point_, reading)
 
 
 def position_at(fitted: Any, point: Any, reading: Any = None) -> dict[str, Any]:
@@ -108,19 +108,16 @@ def learnt(fitted: Any, kind: str) -> dict[str, Any]:
     """Facts about the fit of a classifier of this kind."""
     from drpu.state.fitted import prior_in_other_scenario
 
-    columns = fitted.columns.names
-    if columns is not None:
-        columns = list(columns)
-    row_shape = None
-    if len(fitted.model.row_shape) > 1:
-        row_shape = list(fitted.model.row_shape)
+    row_shape = fitted.model.row_shape
+    if len(row_shape) == 1:
+        row_shape = None
     notes = [asdict(note) | {"text": note.text(command_line=True)} for note in fitted.columns.notes]
     return {
         "kind": kind,
         "model": fitted.model.describe(),
         "n_columns": fitted.columns.n,
         "row_shape": row_shape,
-        "columns": columns,
+        "columns": fitted.columns.names,
         "classes": fitted.classes,
         "positives": fitted.population.sizes[0],
         "unlabeled": fitted.population.sizes[1],
@@ -145,10 +142,10 @@ def by_group(groups: Any, by: str) -> tuple[dict[str, Any], Table]:
         values |= attributes(group, "flagged", "alone", "weight", "p_value", "warnings")
         values["moved_columns"] = list(group.classifier.moved_columns_)
         facts.append(values)
-        flagged = f"{group.flagged:,}"
-        threshold = f"{group.classifier.threshold_:.3g}"
-        cells = [f"{group.n:,}", *prior_cells(group), flagged, threshold]
-        rows.append([group_name, *cells, ", ".join(group.warnings)])
+        decision = [f"{group.flagged:,}", f"{group.classifier.threshold_:.3g}"]
+        warnings_of_group = ", ".join(group.warnings)
+        cells = [f"{group.n:,}", *prior_cells(group), *decision, warnings_of_group]
+        rows.append([group_name, *cells])
     head = ["data", "rows", *PRIOR_HEAD, "flagged", "ratio above", "warnings"]
     return {"found": facts, "differ": groups.differ}, (head, rows)
 
@@ -173,9 +170,7 @@ def table_lines(values: dict[str, Any]) -> dict[str, str]:
     if past is not None:
         lines["past periods"] = f"{len(past.periods)}. {backtest_text(past)}"
     for number, note in enumerate(values["notes"], start=1):
-        name = f"table ({number})"
-        if number == 1:
-            name = "table"
+        name = "table" if number == 1 else f"table ({number})"
         lines[name] = note["text"]
     return lines
 
@@ -185,11 +180,16 @@ def decision_lines(values: dict[str, Any]) -> dict[str, str]:
     lines = {}
     if "budget" in values:
         lines["decided by"] = budget_text(values["budget"])
-        lines["to expect"] = _budget_line(values["budget"]) + tie_text(values)
+        precision = expected_text(values["budget"]["precision"])
+        recall = expected_text(values["budget"]["recall"])
+        lift = figure_text(values["budget"]["lift"], "{:.3g}".format)
+        expected = f"precision {precision}, recall {recall}, lift {lift}"
+        lines["to expect"] = expected + tie_text(values)
     else:
-        flagged = _expected(values, "flagged")
-        precision = _expected(values, "precision")
-        lines["to expect"] = f"{flagged}, {precision}, {_expected(values, 'recall')}"
+        texts = []
+        for name in ("flagged", "precision", "recall"):
+            texts.append(f"{name} {expected_text(values['expected'][name])}")
+        lines["to expect"] = ", ".join(texts)
         if values.get("shift") == "other":
             lines["to expect"] += PRIOR_SHIFT_ONLY
     if "costs" in values:
@@ -213,27 +213,13 @@ def tie_text(values: dict[str, Any]) -> str:
     return f"; {budget['tied']:,} rows share the last score, so {budget['flagged']:,} are flagged"
 
 
-def _budget_line(budget: dict[str, Any]) -> str:
-    precision = expected_text(budget["precision"])
-    recall = expected_text(budget["recall"])
-    lift = figure_text(budget["lift"], "{:.3g}".format)
-    return f"precision {precision}, recall {recall}, lift {lift}"
-
-
 def _bill_line(bill: Any, costs: dict[str, float]) -> str:
     digits = 0 if 1000 * bill.high >= 100 else 2
-
-    def for_1000_rows(amount: float) -> str:
-        return f"{1000 * amount:,.{digits}f}"
-
+    amounts = figure_text(bill, lambda amount: f"{1000 * amount:,.{digits}f}")
     return (
-        f"{figure_text(bill, for_1000_rows)} for 1000 rows; "
+        f"{amounts} for 1000 rows; "
         f"a false alarm costs {costs['false_alarm']:g}, a miss {costs['miss']:g}"
     )
-
-
-def _expected(values: dict[str, Any], name: str) -> str:
-    return f"{name} {expected_text(values['expected'][name])}"
 
 
 def levels_line(levels: Mapping[str, int]) -> dict[str, str]:
@@ -362,10 +348,7 @@ def _warning_text(warning: Any) -> str:
 
 
 def _in_command_words(text: str) -> str:
-    def translate(word: re.Match[str]) -> str:
-        return _PYTHON_WORDS[word.group()]
-
-    return _PYTHON_WORD.sub(translate, text)
+    return _PYTHON_WORD.sub(lambda word: _PYTHON_WORDS[word.group()], text)
 
 
 def _one_line(text: str) -> str:
@@ -406,18 +389,14 @@ def plain(value: Any) -> Any:
 
 def say(text: str, *, aside: bool = False) -> None:
     """Print a line for people; with ``aside`` on the standard error, as the output is data."""
-    stream = _stream(aside)
+    stream = sys.stderr if aside else sys.stdout
     encoding = getattr(stream, "encoding", None) or "utf-8"
     say_above(printable(text).encode(encoding, "backslashreplace").decode(encoding), stream)
 
 
-def _stream(aside: bool) -> TextIO:
-    return sys.stderr if aside else sys.stdout
-
-
 def _print_table(head: list[str], rows: list[list[str]], *, aside: bool) -> None:
     """Print a table on a terminal, tab-separated lines in a pipe."""
-    stream = _stream(aside)
+    stream = sys.stderr if aside else sys.stdout
     if not stream.isatty():
         for row in (head, *rows):
             print("\t".join(map(printable, row)), file=stream)

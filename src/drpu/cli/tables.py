@@ -27,11 +27,10 @@ import numpy as np
 
 from drpu._checks import LARGEST, require
 from drpu._output import check_output, output_file, printable
-from drpu.cli.show import listed, plain
+from drpu.cli.show import PIPE, listed, plain
 from drpu.exceptions import DataError, DataTypeError, MissingExtraError, ParameterError
 from drpu.tables.values import NULL_WORDS
 
-PIPE = "-"
 INDEX = "__index_level_"  # start of the name of an index in Parquet files of pandas
 JSON_LINES = (".jsonl", ".ndjson", ".json")
 SEPARATED = (".csv", ".tsv", ".txt")
@@ -82,16 +81,12 @@ class TextFormat:
                 "--decimal must be . or , and differ from --sep, "
                 f"got {self.decimal!r} and {self.sep!r}."
             )
-        if self.encoding is not None:
-            self._check_encoding(self.encoding)
-
-    def _check_encoding(self, encoding: str) -> None:
         try:
-            "".encode(encoding)
+            "".encode(self.encoding or "utf-8")
         except (LookupError, ValueError) as error:
             raise ParameterError(
                 "--encoding must name an encoding that Python knows, such as latin-1, cp1252 or "
-                f"utf-16, got {encoding!r}."
+                f"utf-16, got {self.encoding!r}."
             ) from error
 
     def check(self, paths: Sequence[str]) -> None:
@@ -191,10 +186,12 @@ class TextFile:
 
     def _open(self) -> Any:
         """The bytes of the file, unpacked."""
-        if self.content is not None:
-            file = io.BytesIO(self.content)
-            return gzip.open(file) if self.content[:2] == b"\x1f\x8b" else file
-        return gzip.open(self.path) if self.is_packed else open(self.path, "rb")
+        if self.content is None:
+            return gzip.open(self.path) if self.is_packed else open(self.path, "rb")
+        file = io.BytesIO(self.content)
+        if self.content[:2] == b"\x1f\x8b":
+            return gzip.open(file)
+        return file
 
     def _check_start(self, start: bytes) -> None:
         """Raise if the first bytes are not UTF-8 text, and name their likely encoding."""
