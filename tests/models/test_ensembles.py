@@ -8,7 +8,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from drpu.models.boosted import BoostedFunction
-from drpu.models.ensembles import FEW_ROWS, LeafMasks, TreesTogether
+from drpu.models.ensembles import LeafMasks
 from drpu.models.trees import Trees
 
 COLUMNS = 6
@@ -60,16 +60,6 @@ def test_masks_give_the_sums_and_leaves_of_lightgbm(gaps, whole, one_hot):
     assert_array_equal(masks.sums(new.astype(np.float32)), masks.sums(new.astype(np.float32).astype(float)))
     for trees in some:
         assert_array_equal(LeafMasks.of([trees]).leaves(new), trees.reached_leaves(new, 1))
-
-
-def test_one_row_has_the_score_that_it_has_in_a_batch():
-    functions = [BoostedFunction(trees, 0.5) for trees in ensembles(gaps=True, whole=False, one_hot=300)]
-    together = TreesTogether(functions)
-    new = rows(FEW_ROWS + 8, 3, gaps=True, whole=False)
-    scores = together.scores(new)
-    assert_array_equal(np.concatenate([together.scores(row[None]) for row in new]), scores)
-    assert_array_equal(np.column_stack([function.score(new) for function in functions]), scores)
-    assert together.scores(new[:0]).shape == (0, len(functions))
 
 
 def test_trees_without_a_split_have_their_value():

@@ -123,9 +123,8 @@ def test_the_ratio_of_equal_samples_is_one(name):
     # Trees that see other rows differ by chance: 100 rows a leaf are odds with a standard error of 0.14.
     most = 0.35 if name == "forest" else 0.02
     assert np.abs(learner.fit_ratio(same, same).log_ratio(same)).max() < most
-    if name != "forest":  # a tree that cannot split says nothing
-        constant = np.ones((30, 2))
-        assert_allclose(learner.fit_ratio(constant, constant).ratio(constant), 1, atol=0.05)
+    constant = np.ones((30, 2))  # a tree that cannot split says nothing
+    assert_allclose(LEARNERS[name]().fit_ratio(constant, constant).ratio(constant), 1, atol=0.05)
 
 
 @pytest.mark.parametrize("name", ["forest", "classifier"])
@@ -179,6 +178,9 @@ def test_rows_are_checked(make, rows):
         (AutoRatio(random_state=0), 0.2),
         (ForestRatio(random_state=0), 0.25),  # leaves are noisy where the classes overlap
         (FourierRatio(300, random_state=0), 0.15),
+        (BoostedRatio(random_state=0), 0.25),
+        (KernelRatio("centroids", random_state=0), 0.12),
+        (KernelRatio("rows", random_state=0), 0.12),
     ],
 )
 def test_a_gaussian_ratio_is_learnt(learner, most):

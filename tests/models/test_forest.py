@@ -90,8 +90,3 @@ def test_trees_have_at_most_the_leaves_asked_for(most, data):
     model = ForestRatio(3, most_leaves=most, random_state=0).fit_ratio(data.positive, data.unlabeled)
     leaves = model.trees.booster.predict(data.unlabeled, pred_leaf=True).reshape(len(data.unlabeled), -1)
     assert {len(np.unique(tree)) for tree in leaves.T} <= set(range(2, most + 1))
-
-
-def test_the_ratio_is_1_where_no_tree_can_split():
-    model = ForestRatio(20, random_state=0).fit_ratio(np.ones((30, 2)), np.ones((70, 2)))
-    assert_allclose(model.ratio([[1.0, 1.0], [5.0, -3.0]]), 1)
