@@ -91,12 +91,6 @@ def test_probabilities_are_a_distribution_under_the_current_prior(toy, fitted):
     assert_allclose(proba[:, 1], np.mean(shifted, axis=0), atol=1e-7)
 
 
-def test_rows_are_treated_alone(toy, fitted):
-    together = fitted.predict_proba(toy.test[:50])
-    alone = np.vstack([fitted.predict_proba(row[None]) for row in toy.test[:50]])
-    assert_allclose(together, alone, atol=1e-12)
-
-
 @pytest.mark.parametrize(("prior", "label"), [(0.0, 0), (1.0, 1)])
 def test_one_class_left_means_one_label(toy, fitted, prior, label):
     adapted = fitted.at_prior(prior)
