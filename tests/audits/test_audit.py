@@ -63,16 +63,6 @@ def test_every_beginning_of_an_order_of_strata_is_in_proportion(sizes, seed):
             assert latest.max() <= waiting.min() + 1e-9
 
 
-@pytest.mark.parametrize("n", [1, 7, 20, 50])
-def test_a_shorter_plan_is_the_beginning_of_a_longer_one(n):
-    rng = np.random.default_rng(3)
-    scores, _ = scores_of(rng, 500, 0.3)
-    posterior = posterior_of(scores, 0.3)
-    longer = draw_rows(make_strata(scores, posterior, 100, 0.5), scores, np.random.RandomState(0))
-    shorter = draw_rows(make_strata(scores, posterior, n, 0.5), scores, np.random.RandomState(0))
-    assert (shorter == longer[:n]).all()
-
-
 @given(n=st.integers(1, 200), levels=st.integers(1, 50), seed=st.integers(0, 10**6))
 @settings(max_examples=50, deadline=None)
 def test_a_plan_draws_the_planned_number_of_different_rows_from_each_stratum(n, levels, seed):

@@ -17,6 +17,7 @@ from drpu.exceptions import (
     DataTypeError,
     FewNegativesWarning,
     LabelError,
+    ParameterError,
 )
 from drpu.models.crossfit import Blend
 
@@ -188,6 +189,8 @@ def test_sensitivity_starts_from_the_training_prior():
     fitted = clf("classifier").fit(X, label.astype(int))
     # the mean probability is that of the calibration, which is fitted to the same counts
     assert abs(fitted.sensitivity(1.0).prior - fitted.train_prior_.value) < 0.02
+    with pytest.raises(ParameterError, match="k must"):
+        fitted.sensitivity(0.5)
 
 
 TWICE = Audit.random(range(50), [0, 1] * 25)

@@ -222,13 +222,6 @@ def test_groups_with_labels_are_shrunk_to_a_reading_with_labels(clf):
     assert min(alone) <= found.whole.value <= max(alone)
 
 
-def test_groups_keep_the_trained_prior_on_request(clf):
-    X = rows(10, 2000, 0.6)[0]
-    found = clf.adapt_by(X, by=np.arange(2000) % 4, shift="none")
-    assert {group.prior for group in found} == {clf.prior_}
-    assert found.whole == clf.prior_
-
-
 # -- few rows, weights, arguments that have no effect ----------------------------------------------
 
 

@@ -13,9 +13,7 @@ from drpu import (
     DRPUClassifier,
     PriorMonitor,
     count_batches,
-    load,
     make_gaussian_pu,
-    save,
 )
 from drpu._codec import decode, encode
 from drpu.exceptions import ShiftWarning
@@ -44,10 +42,6 @@ def new_rows(data, factor=1.0):
     return pd.DataFrame(data.test, columns=["a", "b"]).assign(amount=amount)
 
 
-def test_a_new_prior_alone_moves_no_column(named, data):
-    assert named.adapt(new_rows(data)).moved_columns_ == ()
-
-
 def test_later_dates_are_no_move_and_longer_durations_are(data):
     X, y = data.X_y()
     rng = np.random.default_rng(4)
@@ -63,14 +57,6 @@ def test_later_dates_are_no_move_and_longer_durations_are(data):
     with pytest.warns(ShiftWarning, match="'waited'"):
         moved = clf.adapt(dated(data.test, "2026-04-01", 5))
     assert [shift.name for shift in moved.moved_columns_] == ["waited"]
-
-
-def test_a_factor_on_an_amount_is_named(named, data, tmp_path):
-    save(named, tmp_path / "named.drpu")
-    for clf in (named, load(tmp_path / "named.drpu")):
-        with pytest.warns(ShiftWarning, match="'amount'"):
-            moved = clf.adapt(new_rows(data, 2.0)).moved_columns_
-        assert [shift.name for shift in moved] == ["amount"]
 
 
 def test_counts_name_the_columns_that_moved(named, data, tmp_path):

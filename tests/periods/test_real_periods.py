@@ -235,38 +235,15 @@ def test_answers_of_two_months_add_up(clf, audited):
 # -- labels that are no fair sample ----------------------------------------------------------------
 
 
-def test_known_rates_correct_for_labels_that_are_no_fair_sample():
-    rng = np.random.default_rng(11)
-    X, y = rows(rng, 4000, 0.4)
-    chance = np.where(X[:, 1] > 1, 0.6, 0.1)  # the rate depends on a column
-    labels = (y & (rng.random(len(y)) < chance)).astype(int)
-    clf = DRPUClassifier("kernel", holdout=0.2, scenario="single-sample", random_state=0)
-    weight = np.where(labels == 1, 1 / chance, 1.0)
-    weight[labels == 1] /= weight[labels == 1].mean()
-    fair = clf.fit(X, labels, sample_weight=weight).ratio(X)
-    true = np.exp(2.5 * (X[:, 0] - 1.25) + (X[:, 1] - 0.5))
-    true = true / (0.4 * true + 0.6)
-    biased = clf.fit(X, labels).ratio(X)
-    assert np.mean(np.abs(fair - true)) < 0.8 * np.mean(np.abs(biased - true))
-
-
-def test_bounds_of_the_prior_widen_with_the_factor(clf):
-    one, two = clf.sensitivity(1.0), clf.sensitivity(2.0)
-    assert one.prior == one.prior_low == one.prior_high
-    assert two.prior_low < one.prior < two.prior_high
-    assert two.flagged_low <= one.flagged <= two.flagged_high
-    with pytest.raises(ParameterError, match="k must"):
-        clf.sensitivity(0.5)
-
-
 @pytest.mark.parametrize(
-    "seed", [0, pytest.param(1, marks=pytest.mark.slow), pytest.param(2, marks=pytest.mark.slow)]
+    ("model", "seed"),
+    [("auto", 0), (KernelRatio(), 0), *(pytest.param("auto", k, marks=pytest.mark.slow) for k in (1, 2))],
 )
-def test_noise_keeps_its_trained_labels_and_hardly_moves_the_prior(seed):
+def test_noise_keeps_its_trained_labels_and_hardly_moves_the_prior(model, seed):
     rng = np.random.default_rng(seed)
     X, label = rng.normal(size=(900, 3)), rng.random(900) < 0.2
     with pytest.warns(SeparationWarning):
-        clf = DRPUClassifier(KernelRatio(), scenario="single-sample", random_state=0).fit(X, label)
+        clf = DRPUClassifier(model, scenario="single-sample", random_state=0).fit(X, label)
     with pytest.warns(SeparationWarning):
         later = clf.adapt(new := rng.normal(size=(600, 3)))
     assert explained_share(clf.fitted_) < 0.1
