@@ -79,20 +79,6 @@ def test_frames_keep_their_columns_and_arrays_apart_agree(rival, toy, library):
 
 
 @rivals
-def test_a_seed_settles_the_answers(rival, toy):
-    first, second = (fitted(rival, toy, random_state=3).decision_function(toy.test) for _ in range(2))
-    assert_array_equal(first, second)
-
-
-@rivals
-def test_each_row_is_answered_alone(rival, toy):
-    clf = fitted(rival, toy)
-    whole = clf.decision_function(toy.test[:20])
-    assert_allclose(clf.decision_function(toy.test[7:9]), whole[7:9], rtol=1e-10, atol=1e-10)
-    assert_array_equal(clf.predict(toy.test[:20]), clf.classes_[(whole > 0).astype(int)])
-
-
-@rivals
 def test_bad_input_is_named(rival, toy):
     X, y = toy.X_y()
     clf = clone(rival)
