@@ -384,18 +384,20 @@ CELLS = {
 }
 
 
-@pytest.mark.parametrize("cells", CELLS)
-@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
-def test_no_call_on_extreme_cells_ends_in_an_untyped_error(cells, library, tmp_path):
+def frame_of(library, cells):
+    """A table of numbers and of these cells, or None if the library has no such column."""
     lib = pytest.importorskip(library)
     values = {"a": np.random.default_rng(0).normal(size=90).tolist(), "cell": CELLS[cells] * 30}
+    if library == "pandas":
+        return lib.DataFrame({name: lib.Series(column, dtype=object) for name, column in values.items()})
     try:
-        if library == "pandas":
-            frame = lib.DataFrame({name: lib.Series(column, dtype=object) for name, column in values.items()})
-        else:
-            frame = lib.DataFrame(values) if library == "polars" else lib.table(values)
+        return lib.DataFrame(values) if library == "polars" else lib.table(values)
     except BaseException:  # a panic of polars is no Exception
-        pytest.skip("this library has no such column")
+        return None
+
+
+def call_with(frame, tmp_path):
+    """Fit to a table and call what there is: no error but those of drpu may leave a call."""
     try:
         y = np.arange(90) % 3 == 0
         clf = DRPUClassifier(BoostedRatio(n_rounds=2), holdout=2, random_state=0).fit(frame, y)
@@ -410,6 +412,14 @@ def test_no_call_on_extreme_cells_ends_in_an_untyped_error(cells, library, tmp_p
     ):
         with suppress(DRPUError, FileNotFoundError):
             call()
+
+
+@pytest.mark.parametrize("cells", CELLS)
+def test_no_call_on_extreme_cells_ends_in_an_untyped_error(cells, tmp_path):
+    frames = [frame_of(library, cells) for library in ("pandas", "polars", "pyarrow")]
+    for frame in frames:
+        if frame is not None:
+            call_with(frame, tmp_path)
 
 
 def test_a_table_without_columns_is_refused():
