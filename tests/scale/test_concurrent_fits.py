@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from operator import add
 
 import pytest
-from cluster_checks import COLUMNS, make_rows
+from cluster_rows import COLUMNS, make_rows
 from numpy.testing import assert_array_equal
 
 from drpu import DaskBoosted, DRPUClassifier, SparkBoosted

@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 import pytest
-from cluster_checks import COLUMNS, make_rows
+from cluster_rows import COLUMNS, make_rows
 from numpy.testing import assert_allclose
 
 from drpu import DRPUClassifier, PriorMonitor, SparkBoosted, make_gaussian_pu
