@@ -63,6 +63,17 @@ def run(folder, capsys, monkeypatch):
 
 
 @pytest.fixture
+def scored_rows(monkeypatch):
+    """The number of rows in each call that scores rows with the models of all folds."""
+    from drpu.models.crossfit import Folds
+
+    calls = []
+    score = Folds.fold_scores
+    monkeypatch.setattr(Folds, "fold_scores", lambda self, X: calls.append(len(X)) or score(self, X))
+    return calls
+
+
+@pytest.fixture
 def undrawn(monkeypatch):
     """Pages with empty figures, whose drawing takes most of the time; the script moves their marks."""
 

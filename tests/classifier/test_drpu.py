@@ -29,18 +29,10 @@ from drpu.exceptions import (
     PriorError,
     SeenPositivesWarning,
     SeparationWarning,
-    ShiftWarning,
     heard,
 )
 
 # -- priors are estimated, and labels follow from them ------------------------------------
-
-
-def test_both_priors_lie_in_their_intervals(toy, fitted):
-    adapted = fitted.adapt(toy.test)
-    assert fitted.prior_.low <= 0.5 <= fitted.prior_.high
-    assert adapted.prior_.low <= toy.test_labels.mean() <= adapted.prior_.high
-    assert abs(adapted.prior_.value - toy.test_labels.mean()) < 0.03
 
 
 def test_adapting_gains_accuracy_when_the_prior_has_moved(toy, fitted):
@@ -208,16 +200,22 @@ def test_a_single_sample_has_no_prior_below_its_labelled_share(toy):
         clf.fit(*toy.X_y())
 
 
-# -- expected performance--------------------------------------------------------------------
+@pytest.mark.parametrize("weighted", [False, True])
+def test_adapting_and_labelling_in_one_call_is_one_after_the_other(toy, fitted, weighted):
+    weight = np.random.default_rng(0).integers(1, 4, len(toy.test)) if weighted else None
+    adapted, labels = fitted.at_cost(0.7).adapt_predict(toy.test, sample_weight=weight, level=0.9)
+    apart = fitted.adapt(toy.test, sample_weight=weight, level=0.9).at_cost(0.7)
+    assert adapted.prior_ == apart.prior_
+    assert adapted.cost_ == 0.7
+    assert_array_equal(labels, apart.predict(toy.test))
 
 
-def test_expected_performance_is_what_the_labels_show(toy, fitted):
-    adapted = fitted.adapt(toy.test)
-    expected, predicted, labels = adapted.expected_performance(), adapted.predict(toy.test), toy.test_labels
-    assert abs(expected.accuracy.value - (predicted == labels).mean()) < 0.03
-    assert abs(expected.flagged.value - predicted.mean()) < 0.03
-    for figure in (expected.accuracy, expected.cost):
-        assert figure.low <= figure.value <= figure.high
+def test_every_row_is_scored_once(toy, fitted, scored_rows):
+    fitted.adapt_predict(toy.test)
+    assert sum(scored_rows) == len(toy.test)
+
+
+# -- uncertain rows ----------------------------------------------------------------------------
 
 
 def test_uncertain_rows_are_those_whose_label_changes_inside_the_interval(toy, fitted):
@@ -226,12 +224,6 @@ def test_uncertain_rows_are_those_whose_label_changes_inside_the_interval(toy, f
     # both average over the training prior, of which the interval moves every value a little differently
     assert (adapted.uncertain(toy.test) != (ends[0] != ends[1])).mean() < 0.005
     assert not fitted.at_prior(0.3).uncertain(toy.test).any()
-
-
-def test_a_shift_that_is_not_of_the_prior_is_noticed(toy, fitted):
-    assert fitted.adapt(toy.test).shift_test_.p_value > 0.01
-    with pytest.warns(ShiftWarning, match="more than the prior has changed"):
-        fitted.adapt(toy.test + 1.0)
 
 
 # -- a prior that is not identified ---------------------------------------------------------

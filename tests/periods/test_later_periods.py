@@ -448,5 +448,6 @@ def test_rows_of_several_periods_are_told_whether_labels_are_asked_for_or_not(pa
     clf = DRPUClassifier(QUICK, holdout=2, scenario="single-sample", random_state=0)
     clf.fit(frame, labels, periods="month")
     for adapt in (clf.adapt, clf.adapt_predict):
-        with pytest.warns(MixedPeriodsWarning, match="4 periods"):
+        with pytest.warns(MixedPeriodsWarning, match=r"4 periods.*adapt_by"):
             adapt(frame)
+        adapt(frame[number == 0])  # one period: a warning would be an error

@@ -20,7 +20,6 @@ from sklearn.exceptions import NotFittedError
 from drpu import DRPUClassifier, PriorEstimate, make_gaussian_pu
 from drpu.cli.show import decision_lines, standing
 from drpu.exceptions import DataError, DataTypeError, DRPUError, FewPositivesWarning, ShiftWarning
-from drpu.models.crossfit import Folds
 from drpu.periods.moves import backtest_of
 from drpu.plots import GainDisplay
 from drpu.priors.figures import WIDE_RANGE, Figure
@@ -319,14 +318,11 @@ def test_writing_returns_the_classifier_of_the_page(classifier, data, tmp_path):
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_every_new_row_is_scored_once(classifier, data, monkeypatch):
+def test_every_new_row_is_scored_once(classifier, data, scored_rows):
     plan = classifier.plan_audit(data.test, n=60, random_state=0)
     audit = plan.answer(data.test_labels[plan.rows])
-    scored = []
-    once = Folds.fold_scores
-    monkeypatch.setattr(Folds, "fold_scores", lambda self, X: scored.append(len(X)) or once(self, X))
     months = np.repeat(["may", "june"], 300)
     for options in ({}, {"by": months, "budget": 50, "audit": audit}):
-        scored.clear()
+        scored_rows.clear()
         render_report(classifier, data.test, **options)
-        assert sum(scored) == 600
+        assert sum(scored_rows) == 600
