@@ -15,7 +15,7 @@ from drpu import (
     VPUClassifier,
     make_gaussian_pu,
 )
-from drpu.models.scores import KernelScore, LinearScore
+from drpu.models.fourier import KernelScore, LinearScore
 from drpu.networks.learner import NetworkScore
 
 pytest.importorskip("torch")

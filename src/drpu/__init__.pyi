@@ -26,13 +26,13 @@ from .priors.estimate import PriorEstimate as PriorEstimate
 from .priors.kernel_mean import KernelMeanPrior as KernelMeanPrior
 from .priors.methods import estimate_prior as estimate_prior
 from .priors.tails import ScoreTails as ScoreTails
-from .rivals.elkan_noto import ElkanNotoClassifier as ElkanNotoClassifier
 from .rivals.generative import GenPUClassifier as GenPUClassifier
+from .rivals.posterior import ElkanNotoClassifier as ElkanNotoClassifier
+from .rivals.posterior import VPUClassifier as VPUClassifier
 from .rivals.risk import NNPUClassifier as NNPUClassifier
 from .rivals.risk import PUaClassifier as PUaClassifier
 from .rivals.risk import PULDClassifier as PULDClassifier
 from .rivals.risk import UPUClassifier as UPUClassifier
-from .rivals.risk import VPUClassifier as VPUClassifier
 from .scale.batches import count_batches as count_batches
 from .scale.batches import score_batches as score_batches
 from .scale.dask import DaskBoosted as DaskBoosted

@@ -177,6 +177,16 @@ class SamplePair:
         """The rows of each sample at the given positions."""
         return SamplePair(self.positive.take(positive), self.unlabeled.take(unlabeled))
 
+    def at_most(self, n: int, rng: np.random.Generator) -> SamplePair:
+        """At most ``n`` randomly drawn rows of each sample."""
+        return SamplePair(self.positive.at_most(n, rng), self.unlabeled.at_most(n, rng))
+
+    def with_rows(self, positive: Rows, unlabeled: Rows) -> SamplePair:
+        """The same samples with something else in place of their rows, such as scores."""
+        return SamplePair(
+            replace(self.positive, rows=positive), replace(self.unlabeled, rows=unlabeled)
+        )
+
     def placed(self) -> SamplePair:
         """The same samples as the larger ones to which places refer."""
         return SamplePair(self.positive.placed(), self.unlabeled.placed())

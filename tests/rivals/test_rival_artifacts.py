@@ -14,8 +14,8 @@ from sklearn.preprocessing import StandardScaler
 
 from drpu import ElkanNotoClassifier, PriorEstimate, UPUClassifier, load, save
 from drpu.exceptions import ArtifactError, DataError, ParameterError
+from drpu.models.fourier import KernelScore
 from drpu.models.registry import LearntElsewhere
-from drpu.models.scores import KernelScore
 from rival_settings import fitted, make_toy, rivals
 
 

@@ -12,7 +12,7 @@ from drpu import (
     GenPUClassifier,
     UPUClassifier,
 )
-from drpu.models.scores import LinearScore
+from drpu.models.fourier import LinearScore
 from rival_settings import SMOOTH, TINY
 
 # The checks fit a few rows of noise, where drpu's warnings about the data are correct.

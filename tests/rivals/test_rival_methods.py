@@ -30,7 +30,7 @@ from drpu.exceptions import (
     ParameterError,
     PriorError,
 )
-from drpu.models.scores import KernelScore, LinearScore
+from drpu.models.fourier import KernelScore, LinearScore
 from drpu.networks.learner import NetworkScore
 from drpu.rivals.generative import LARGEST_BATCH, MOST_STEPS
 from rival_settings import TINY, fitted, labelled_toy, make_toy

@@ -23,7 +23,7 @@ from drpu.exceptions import (
     PriorBoundaryWarning,
     PriorError,
 )
-from drpu.models.scores import LinearScore
+from drpu.models.fourier import LinearScore
 from drpu.networks.learner import NetworkScore
 from rival_settings import TINY, fitted, labelled_toy, make_toy, rivals
 

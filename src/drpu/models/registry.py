@@ -40,9 +40,9 @@ MODELS = (
     Model("ForestRatio", "drpu.models.boosted"),
     Model("FourierRatio", "drpu.models.fourier"),
     Model("KernelRatio", "drpu.models.kernel", ratio="kernel"),
-    Model("KernelScore", "drpu.models.scores", score="kernel", function="drpu.models.fourier"),
+    Model("KernelScore", "drpu.models.fourier", score="kernel"),
     Model("LinearRatio", "drpu.models.fourier"),
-    Model("LinearScore", "drpu.models.scores", score="linear", function="drpu.models.fourier"),
+    Model("LinearScore", "drpu.models.fourier", score="linear"),
     Model(
         "NetworkRatio", "drpu.networks.learner", ratio="network", function="drpu.networks.function"
     ),

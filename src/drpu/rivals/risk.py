@@ -1,28 +1,27 @@
-"""Classifiers that minimise a positive-unlabeled risk: uPU, nnPU, PUa, PULD and VPU."""
+"""Classifiers that minimise a positive-unlabeled risk: uPU, nnPU, PUa and PULD."""
 
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
+from scipy.optimize import minimize
 from sklearn.utils.metaestimators import available_if
 
-from drpu._arrays import FloatArray, Rows, softplus
-from drpu._checks import check_integer, check_random_state, check_real
+from drpu._arrays import BoolArray, FloatArray, Rows
+from drpu._checks import check_integer, check_real
 from drpu._samples import Sample
 from drpu.classifier.fitting import KERNEL_MEANS, flat_sample, kernel_mean_prior
 from drpu.classifier.reading import check_rows
 from drpu.exceptions import ParameterError
+from drpu.models.fourier import Designs, LinearFunction, LinearScore
 from drpu.models.learner import ScoreLearner
 from drpu.models.registry import resolve_score
-from drpu.models.risks import ShiftedRisk, VariationalRisk, get_loss
-from drpu.models.scores import LinearScore, fit_margin
-from drpu.networks.learner import NetworkScore
+from drpu.models.risks import ShiftedRisk, get_loss, weight_shares
 from drpu.priors.estimate import PriorEstimate, as_prior
 from drpu.priors.methods import prior_from_tails
 from drpu.rivals.rival import (
-    PosteriorRival,
     ScoredRival,
     off_the_edge,
     open_prior,
@@ -283,7 +282,7 @@ class PUaClassifier(NNPUClassifier):
         self : PUaClassifier
         """
         self._check_one_prior(X_test)
-        return self._fit_for(X_test, self._read_table(X, y, sample_weight))
+        return self._fit(self._read_table(X, y, sample_weight), X_test=X_test)
 
     def fit_pu(
         self,
@@ -297,13 +296,11 @@ class PUaClassifier(NNPUClassifier):
         """Fit the classifier to a positive and an unlabeled sample, for the prior of other rows."""
         self._check_one_prior(X_test)
         weights = (positive_weight, unlabeled_weight)
-        return self._fit_for(X_test, self._read_samples(positive, unlabeled, weights))
+        return self._fit(self._read_samples(positive, unlabeled, weights), X_test=X_test)
 
-    def _fit_for(self, X_test: Rows | None, training: TrainingSet) -> Self:
-        """Fit to checked rows, for the prior of ``X_test`` or for ``test_prior``."""
-        self._keep_parameters()
-        self.scenario_ = training.population.scenario
-        rng = check_random_state(self.random_state)
+    def _learn(
+        self, training: TrainingSet, rng: np.random.RandomState, X_test: Rows | None = None
+    ) -> None:
         self.prior_ = self._training_prior(training, rng)
         if X_test is not None:
             rows = check_rows(
@@ -315,8 +312,6 @@ class PUaClassifier(NNPUClassifier):
         else:
             self.test_prior_ = self.prior_
         self._minimise(self.test_prior_.value, training, rng)
-        self.classes_ = training.labels.classes()
-        return self
 
     def _prior_of(
         self, test: Sample, training: TrainingSet, rng: np.random.RandomState
@@ -342,6 +337,12 @@ class PUaClassifier(NNPUClassifier):
         super()._check_parameters()
         if self.test_prior is not None:
             open_prior("test_prior", self.test_prior)
+
+
+FAINTEST = 1e-3  # weight of the unlabeled rows in the first round, relative to the last
+MOST_TURNS = 10  # alternations between labels and score in one round
+MARGIN_STEPS = 200
+ROUNDING = 0.1  # half width of the smoothed corner of the hinge
 
 
 @dataclass(eq=False, repr=False)
@@ -423,14 +424,27 @@ class PULDClassifier(ScoredRival):
         self.prior_ = self._training_prior(training, rng)
         model = self._seeded(rng)
         assert isinstance(model, LinearScore)
-        self.model_ = fit_margin(
-            model,
-            training.pair,
-            prior=training.population.unlabeled_prior(self.prior_).value,
-            strengths=(self.positive_strength, self.unlabeled_strength),
-            rounds=self.rounds,
-            cost=self.cost,
-        )
+        unlabeled_prior = training.population.unlabeled_prior(self.prior_).value
+        features, designs = model.designs(training.pair)
+        share_p = weight_shares(designs.positive, designs.positive.weight)
+        share_u = weight_shares(designs.unlabeled, designs.unlabeled.weight)
+        pull_p = 2 * (1 - self.cost) * self.positive_strength * share_p
+        w = np.zeros(designs.positive.width + 1)
+        labels = np.zeros(len(designs.unlabeled), dtype=bool)
+        schedule = np.geomspace(FAINTEST, 1.0, self.rounds) if self.rounds > 1 else np.ones(1)
+        for strength in schedule:
+            for turn in range(MOST_TURNS):
+                new_labels = labels
+                if turn > 0 or w.any():
+                    scores = designs.unlabeled.times(w[:-1])
+                    new_labels = label_by_rank(scores, share_u, unlabeled_prior)
+                if turn > 0 and np.array_equal(new_labels, labels):
+                    break
+                labels = new_labels
+                cost_of_label = np.where(labels, 2 * (1 - self.cost), 2 * self.cost)
+                pull_u = self.unlabeled_strength * strength * cost_of_label * share_u
+                w = _margin(designs, labels, pull_p, pull_u, w)
+        self.model_ = LinearFunction(features, w[:-1], float(w[-1]))
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -439,140 +453,38 @@ class PULDClassifier(ScoredRival):
         check_integer("rounds", self.rounds, low=1)
 
 
-# Training options of the default network: the betas of the published method, a low learning rate.
-VARIATIONAL_NETWORK = {"learning_rate": 3e-4, "betas": (0.5, 0.99)}
+def label_by_rank(scores: FloatArray, weight: FloatArray, prior: float) -> BoolArray:
+    """The optimal labels of scores: the largest, a weighted fraction ``prior``, are positive."""
+    order = np.argsort(-scores, kind="stable")
+    before = np.cumsum(weight[order]) - weight[order] / 2
+    labels = np.zeros(len(scores), dtype=bool)
+    labels[order] = before < prior
+    return labels
 
 
-@dataclass(eq=False, repr=False)
-class VPUClassifier(PosteriorRival, ScoredRival):
-    r"""Classifier by the variational risk (VPU), which needs no prior.
+def _margin(
+    designs: Designs, labels: BoolArray, pull_p: FloatArray, pull_u: FloatArray, start: FloatArray
+) -> FloatArray:
+    """Coefficients of the large-margin fit to these labels, the intercept last."""
+    sign = np.where(labels, 1.0, -1.0)
 
-    The sigmoid :math:`\Phi` of a network is trained to be proportional to the posterior. Its
-    maximum over the training rows is taken as a posterior of 1. A row is predicted positive
-    if :math:`\Phi` divided by this maximum exceeds the cost.
+    def value(w: FloatArray) -> tuple[float, FloatArray]:
+        scores_p, scores_u = designs.scores(w)
+        loss_p, slope_p = _hinge(scores_p)
+        loss_u, slope_u = _hinge(sign * scores_u)
+        slope = designs.gradient(pull_p * slope_p, pull_u * slope_u * sign)
+        slope[:-1] += w[:-1]
+        total = float(pull_p @ loss_p + pull_u @ loss_u + w[:-1] @ w[:-1] / 2)
+        return total, slope
 
-    Parameters
-    ----------
-    model : "network", torch module or NetworkRatio, default="network"
-        The network. There is no linear or kernel form, because the method needs MixUp between
-        rows in the training loop to keep :math:`\Phi` on the scale of a probability.
-    mixup : float, default=2.0
-        Weight of the MixUp penalty, at least 0.
-    concentration : float, default=0.3
-        The weights of MixUp are drawn from Beta(concentration, concentration).
-    prior : float, PriorEstimate or str, optional
-        Not needed. If it is given, or estimated by a named method, :math:`\Phi` is scaled such
-        that the mean posterior equals the prior, instead of scaling by its maximum.
-    cost, scenario, pos_label, random_state
-        As in :class:`drpu.UPUClassifier`.
-
-    Attributes
-    ----------
-    log_scale_ : float
-        Logarithm of the :math:`\Phi` that corresponds to a posterior of 1: by default the
-        maximum over the unlabeled training rows.
-    prior_ : PriorEstimate
-        Mean posterior of the training population, without limits, or the given prior.
-    model_, classes_
-        As in :class:`drpu.UPUClassifier`.
-
-    Notes
-    -----
-    The epoch with the lowest variational risk on holdout rows is kept. Without this the network
-    learns to separate labelled from unlabeled rows, and the classifier fails, as
-    ``model=NetworkRatio(early_stopping=False)`` shows. For the same reason an epoch uses each row
-    of either sample once, in batches of different sizes. The published method draws as many
-    positives as unlabeled rows in each step, and networks overfit them within an epoch.
-
-    ``predict_proba`` is correct if the largest posterior of the training rows is 1.
-
-    References
-    ----------
-    H. Chen, F. Liu, Y. Wang, L. Zhao and H. Wu, "A variational approach for learning from
-    positive and unlabeled data", NeurIPS 2020.
-
-    Examples
-    --------
-    >>> from drpu import NetworkRatio, VPUClassifier, make_gaussian_pu
-    >>> data = make_gaussian_pu(300, 1000, prior=0.5, test_prior=0.5, separation=4, random_state=0)
-    >>> network = NetworkRatio(hidden=(32,), learning_rate=1e-2, epochs=20)
-    >>> clf = VPUClassifier(network, random_state=0)
-    >>> clf = clf.fit_pu(data.positive, data.unlabeled)
-    >>> bool(clf.score(data.test, data.test_labels) > 0.85)
-    True
-    """
-
-    _special_prior = None
-    _numbers = {"log_scale_": (-1e6, 1e6)}  # noqa: RUF012
-
-    model: Any = "network"
-    _: KW_ONLY
-    mixup: float = 2.0
-    concentration: float = 0.3
-    prior: Any = None
-
-    def _log_posterior(self, X: Rows) -> FloatArray:
-        return np.asarray(-softplus(-self._scores(X)) - self.log_scale_)
-
-    def _intake(self) -> NetworkScore:
-        model = resolve_score(self.model, **VARIATIONAL_NETWORK)
-        if not isinstance(model, NetworkScore):
-            raise ParameterError(
-                f"model must be a network for VPUClassifier, got {self.model!r}: "
-                "the method needs MixUp, which only networks support."
-            )
-        return model
-
-    def _learn(self, training: TrainingSet, rng: np.random.RandomState) -> None:
-        pair = training.pair
-        share = training.population.labelled_fraction
-        objective = VariationalRisk(share, self.mixup, self.concentration)
-        self.model_ = self._seeded(rng).fit_score(pair, objective)
-        positive = self._values(pair.positive, share)
-        unlabeled = self._values(pair.unlabeled, 1 - share)
-        population = (positive, unlabeled)
-        if self.prior is None:
-            self.log_scale_ = float(unlabeled.log_phi.max())
-            mean = min(_mean_posterior(population, self.log_scale_), 1.0)
-            self.prior_ = PriorEstimate(mean, 0.0, 1.0, 0.95, "vpu")
-        else:
-            self.prior_ = self._training_prior(training, rng)
-            self.log_scale_ = _scale_at(self.prior_.value, population)
-
-    def _values(self, sample: Sample, share: float) -> _Values:
-        """Values of a sample that makes up ``share`` of the population."""
-        log_phi = -softplus(-self.model_.score(sample.rows))
-        return _Values(log_phi, share * sample.weights() / sample.total)
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_real("mixup", self.mixup, low=0)
-        check_real("concentration", self.concentration, low=1e-3)
+    options: Any = {"maxiter": MARGIN_STEPS, "ftol": 1e-7}
+    solution = minimize(value, start, jac=True, method="L-BFGS-B", options=options)
+    return np.asarray(solution.x, dtype=np.float64)
 
 
-class _Values(NamedTuple):
-    """Logarithm of Phi for the rows of a sample, and their mass in the population."""
-
-    log_phi: FloatArray
-    mass: FloatArray
-
-
-def _mean_posterior(population: tuple[_Values, _Values], scale: float) -> float:
-    mean = 0.0
-    for values in population:
-        mean += float(values.mass @ np.exp(np.minimum(values.log_phi - scale, 0)))
-    return mean
-
-
-def _scale_at(prior: float, population: tuple[_Values, _Values]) -> float:
-    """The scale at which the mean posterior equals the prior, by bisection."""
-    positive, unlabeled = population
-    low = min(positive.log_phi.min(), unlabeled.log_phi.min())
-    high = max(positive.log_phi.max(), unlabeled.log_phi.max()) - np.log(prior)
-    for _ in range(100):
-        middle = (low + high) / 2
-        if min(_mean_posterior(population, middle), 1.0) > prior:
-            low = middle
-        else:
-            high = middle
-    return float(high)
+def _hinge(margin: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """[1 - z]_+ with a smoothed corner, and its derivative."""
+    lack = 1 - margin
+    round_part = np.clip(lack + ROUNDING, 0, 2 * ROUNDING)
+    value = round_part**2 / (4 * ROUNDING) + np.maximum(lack - ROUNDING, 0)
+    return value, -round_part / (2 * ROUNDING)

@@ -142,10 +142,10 @@ class PURival(Parameters, PUClassifier):
         self._check_parameters()
         return read_samples(self, self._intake(), positive, unlabeled, weights=weights)
 
-    def _fit(self, training: TrainingSet) -> Self:
+    def _fit(self, training: TrainingSet, **more: Any) -> Self:
         self._keep_parameters()
         self.scenario_ = training.population.scenario
-        self._learn(training, check_random_state(self.random_state))
+        self._learn(training, check_random_state(self.random_state), **more)
         self.classes_ = training.labels.classes()
         return self
 
@@ -219,13 +219,13 @@ class PURival(Parameters, PUClassifier):
 
 
 RIVALS = {  # where each class is
-    "ElkanNotoClassifier": "drpu.rivals.elkan_noto",
+    "ElkanNotoClassifier": "drpu.rivals.posterior",
     "GenPUClassifier": "drpu.rivals.generative",
     "NNPUClassifier": "drpu.rivals.risk",
     "PUaClassifier": "drpu.rivals.risk",
     "PULDClassifier": "drpu.rivals.risk",
     "UPUClassifier": "drpu.rivals.risk",
-    "VPUClassifier": "drpu.rivals.risk",
+    "VPUClassifier": "drpu.rivals.posterior",
 }
 
 
@@ -333,26 +333,6 @@ def open_prior(name: str, prior: float | PriorEstimate) -> PriorEstimate:
             "both classes must be present."
         )
     return checked
-
-
-class PosteriorRival(PURival):
-    """A method that estimates the log of the posterior, which may exceed 0."""
-
-    @abstractmethod
-    def _log_posterior(self, X: Rows) -> FloatArray:
-        """Log of the estimated probability of the positive class."""
-
-    def decision_function(self, X: Rows) -> FloatArray:
-        """Logarithm of the unclipped posterior divided by the cost.
-
-        It is above 0 for positive predictions.
-        """
-        return np.asarray(self._log_posterior(X) - np.log(self._used.cost))
-
-    def predict_proba(self, X: Rows) -> FloatArray:
-        """Probability of each class, in the order of ``classes_``, clipped to [0, 1]."""
-        posterior = np.exp(np.minimum(self._log_posterior(X), 0))
-        return np.column_stack([1 - posterior, posterior])
 
 
 @dataclass(eq=False, repr=False)
