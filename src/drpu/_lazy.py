@@ -31,6 +31,7 @@ _MODULES = {
     "mean_variance_axis": "sklearn.utils.sparsefuncs",
     "pairwise_distances": "sklearn.metrics",
     "randomized_svd": "sklearn.utils.extmath",
+    "roc_auc_score": "sklearn.metrics",
     "threadpool_limits": "threadpoolctl",
 }
 

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 from sklearn.metrics import roc_auc_score
 
 from drpu.audits.labelling import answer_weights
-from drpu.models.crossfit import negative_share, ranking
+from drpu.models.crossfit import negative_share
 
 
 def samples(seed: int, n: int = 3000, prior: float = 0.3, rate: float = 0.3):
@@ -19,13 +19,6 @@ def samples(seed: int, n: int = 3000, prior: float = 0.3, rate: float = 0.3):
     y = rng.random(n) < prior
     label = y & (rng.random(n) < rate)
     return label, y, rng.normal(size=n) + y, rng.normal(size=n) + y
-
-
-@given(st.lists(st.tuples(st.booleans(), st.integers(-3, 3)), min_size=2, max_size=50))
-def test_the_ranking_is_the_area_under_the_curve(rows):
-    labelled, scores = (np.array(part) for part in zip(*rows, strict=True))
-    if labelled.any() and not labelled.all():
-        assert_allclose(ranking(labelled, scores), roc_auc_score(labelled, scores))
 
 
 @given(st.lists(st.floats(0.01, 1), min_size=1, max_size=30).map(np.array), st.floats(0.1, 10))

@@ -19,9 +19,8 @@ from drpu import NetworkRatio
 from drpu._samples import Sample, SamplePair
 from drpu.exceptions import DataError, ParameterError
 from drpu.networks.augment import AUGMENTATIONS, fixed_views, make_augment
-from drpu.networks.device import private_random
 from drpu.networks.fit import Network, fit_networks
-from drpu.networks.loop import Batch, Pool, as_floats, rows_at_once
+from drpu.networks.loop import Batch, Pool, as_floats, private_random, rows_at_once
 from drpu.networks.modules import ResNet9
 from drpu.networks.options import EFFORTS, PLAIN, check_options, with_effort
 

@@ -15,7 +15,7 @@ from sklearn.metrics import roc_auc_score
 from drpu import NetworkRatio, ScoreTails, make_gaussian_pu
 from drpu._samples import Sample, SamplePair
 from drpu.exceptions import FewPositivesWarning, ParameterError
-from drpu.models.splits import hold_out
+from drpu.models.crossfit import hold_out
 from drpu.networks import teaching
 from drpu.networks.teaching import mean_log_ratio, student_weights, teaching_weights
 

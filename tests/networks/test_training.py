@@ -13,10 +13,6 @@ from torch import nn
 from drpu.exceptions import ParameterError
 from drpu.models.features import Scaling
 from drpu.models.risks import GENERATORS
-from drpu.networks.device import (
-    precision,
-    private_random,
-)
 from drpu.networks.fit import RatioObjective, on_outputs
 from drpu.networks.loop import (
     HALVE_EVERY,
@@ -27,6 +23,8 @@ from drpu.networks.loop import (
     Training,
     TrainingRows,
     count_steps,
+    precision,
+    private_random,
     rate_factors,
 )
 from drpu.networks.modules import log_ratio_of, ratio_of

@@ -20,7 +20,7 @@ from drpu import (
 from drpu._samples import Sample, SamplePair
 from drpu.classifier.fitting import copied_positives
 from drpu.exceptions import CopiedPositivesWarning, DataError
-from drpu.models.splits import draw_splits
+from drpu.models.crossfit import draw_splits
 
 pytestmark = pytest.mark.filterwarnings("ignore::drpu.exceptions.DRPUWarning")
 

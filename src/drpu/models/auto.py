@@ -16,10 +16,11 @@ from drpu._arrays import FloatArray, Rows
 from drpu._checks import check_random_state
 from drpu._codec import Array, Items, kept
 from drpu._progress import progress
-from drpu._samples import Sample, SamplePair, is_sparse, n_rows
+from drpu._samples import SamplePair, is_sparse, n_rows
 from drpu.exceptions import DataError, ParameterError
 from drpu.models.boosted import BoostedFunction, BoostedRatio, ForestRatio
 from drpu.models.choices import AUTO
+from drpu.models.crossfit import TrainAndHeld, hold_out
 from drpu.models.ensembles import TreeFunction, TreesTogether
 from drpu.models.fourier import FourierRatio, LinearRatio, SharedCosines
 from drpu.models.graphs import Graph, onnx_indicators
@@ -33,7 +34,6 @@ from drpu.models.learner import (
     exported,
     within_limits,
 )
-from drpu.models.splits import TrainAndHeld, hold_out
 from drpu.models.trees import SharedBins, category_columns
 from drpu.tables.encoder import Indicators
 from drpu.tables.values import smooth_medians
@@ -92,10 +92,8 @@ class Filling:
 
     def pair(self, pair: SamplePair, taker: Accepts) -> SamplePair:
         """Both samples in the form that ``taker`` accepts."""
-        return SamplePair(self._sample(pair.positive, taker), self._sample(pair.unlabeled, taker))
-
-    def _sample(self, sample: Sample, taker: Accepts) -> Sample:
-        return replace(sample, rows=self.rows(sample.rows, taker))
+        positive = self.rows(pair.positive.rows, taker)
+        return pair.with_rows(positive, self.rows(pair.unlabeled.rows, taker))
 
 
 @kept("average")
@@ -390,7 +388,8 @@ class AutoRatio(RatioLearner):
         shared = self._shared
         if shared is None:
             pair = pair.placed()
-            shared = self._shared_in_one_fit(pair, seeds[0], size)
+            # Weighted members are fitted to parts of the samples first.
+            shared = self._share(pair, seeds[0], bins=size.weighted)
         filling = shared.filling
         split = TrainAndHeld(pair, None)
         if size.weighted:
@@ -407,7 +406,7 @@ class AutoRatio(RatioLearner):
             members = []
             for learner in progress(learners, total=len(learners)):
                 members.append(learner.fit_checked(filling.pair(pair, learner)))
-            weights = Weights(start / start.sum(), 0.0)
+            weights = Weights(start / start.sum())
         else:
             members, weights = _fit_weighted(filling, pair, split, learners, start=start)
         used = np.flatnonzero(weights.members)
@@ -421,26 +420,22 @@ class AutoRatio(RatioLearner):
         self._check_categories(pair)
         copy: Self = _lazy.clone(self)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        filling = self._filling(pair, seed)
-        size = Size.of(pair)
-        bins = None
-        if size.trees:
-            bins = SharedBins(pair, category_columns(self.categories, len(filling.medians)))
-        cosines = None
+        shared = self._share(pair, seed, bins=Size.of(pair).trees)
         if not is_sparse(pair.positive.rows):
             smooth = FourierRatio()
             rng = np.random.default_rng(seed)
-            cosines = smooth.share(filling.pair(pair, smooth), rng, fits=fits)
-        copy._shared = Shared(pair, filling, cosines, bins)
+            cosines = smooth.share(shared.filling.pair(pair, smooth), rng, fits=fits)
+            shared = replace(shared, cosines=cosines)
+        copy._shared = shared
         return copy
 
-    def _shared_in_one_fit(self, pair: SamplePair, seed: int, size: Size) -> Shared:
-        """What members share; those that are weighted are fitted to parts of the samples first."""
-        filling = self._filling(pair, seed)
-        bins = None
-        if size.weighted:
-            bins = SharedBins(pair, category_columns(self.categories, len(filling.medians)))
-        return Shared(pair, filling, bins=bins)
+    def _share(self, pair: SamplePair, seed: int, *, bins: bool) -> Shared:
+        """What all fits share, except cosines."""
+        shared = Shared(pair, self._filling(pair, seed))
+        if not bins:
+            return shared
+        columns = category_columns(self.categories, pair.positive.rows.shape[1])
+        return replace(shared, bins=SharedBins(pair, columns))
 
     def for_folds(self, pair: SamplePair, folds: int) -> list[Self]:
         """Copies that have fewer trees each, and share what labels do not determine."""
@@ -483,10 +478,7 @@ class AutoRatio(RatioLearner):
         if is_sparse(pair.positive.rows):
             return Filling(np.zeros(pair.positive.rows.shape[1]), indicators)
         if len(pair) > AUTO.most_held:
-            rng = np.random.default_rng(seed)
-            positive = pair.positive.at_most(AUTO.most_held, rng)
-            unlabeled = pair.unlabeled.at_most(AUTO.most_held, rng)
-            pair = SamplePair(positive, unlabeled)
+            pair = pair.at_most(AUTO.most_held, np.random.default_rng(seed))
         return Filling(smooth_medians(pair.stacked()), indicators)
 
     def _choose(self, pair: SamplePair, seeds: list[int], size: Size) -> list[RatioLearner]:
@@ -617,20 +609,12 @@ def _held_out_scores(filling: Filling, held: SamplePair, members: list[Function]
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Weights:
-    """Weight of each member (0 for one that is left out) and the constant that is added."""
+class Weights(NamedTuple):
+    """Weight of each member (0 for one that is left out), the constant, and the held-out loss."""
 
     members: FloatArray
-    constant: float
-
-
-class _Fit(NamedTuple):
-    """Weights of members, the constant, and the held-out loss."""
-
-    weights: FloatArray
-    constant: float
-    loss: float
+    constant: float = 0.0
+    loss: float = np.nan
 
 
 def stack(scores: HeldOutScores, start: FloatArray) -> Weights:
@@ -651,14 +635,14 @@ def stack(scores: HeldOutScores, start: FloatArray) -> Weights:
             break
         used = candidates[best]
         fit = fits[best]
-    if not (fit.weights > 0).any():  # no member ranks held-out rows better than chance
-        return Weights(start / start.sum(), 0.0)
+    if not (fit.members > 0).any():  # no member ranks held-out rows better than chance
+        return Weights(start / start.sum())
     members = np.zeros(len(start))
-    members[used] = fit.weights
-    return Weights(members, fit.constant)
+    members[used] = fit.members
+    return fit._replace(members=members)
 
 
-def _fit(scores: HeldOutScores, start: FloatArray, members: list[int]) -> _Fit:
+def _fit(scores: HeldOutScores, start: FloatArray, members: list[int]) -> Weights:
     """The fit of some of the members; its loss is without the penalty."""
     scores = scores.columns(members)
     start = start[members]
@@ -668,7 +652,7 @@ def _fit(scores: HeldOutScores, start: FloatArray, members: list[int]) -> _Fit:
     weights = point[:-1]
     constant = float(point[-1])
     loss, _ = scores.loss(weights, constant)
-    return _Fit(weights, constant, loss)
+    return Weights(weights, constant, loss)
 
 
 def _minimum(scores: HeldOutScores, centre: FloatArray, pull: float) -> FloatArray:

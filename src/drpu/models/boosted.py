@@ -15,10 +15,10 @@ from drpu._codec import Number, kept
 from drpu._samples import SamplePair
 from drpu.exceptions import ParameterError
 from drpu.models.choices import BOOSTED, Growth
+from drpu.models.crossfit import TrainAndHeld, hold_out
 from drpu.models.ensembles import TreeFunction
 from drpu.models.graphs import Graph
 from drpu.models.learner import RatioLearner
-from drpu.models.splits import TrainAndHeld, hold_out
 from drpu.models.trees import (
     BIN_ROWS,
     MOST_TREES,
@@ -351,9 +351,7 @@ class ForestRatio(RatioLearner):
         settings = self._settings(len(pair), columns) | category_settings(self.categories)
         if self.most_rows is not None:
             rng = np.random.default_rng(settings["seed"])
-            positive = pair.positive.at_most(self.most_rows, rng)
-            unlabeled = pair.unlabeled.at_most(self.most_rows, rng)
-            pair = SamplePair(positive, unlabeled)
+            pair = pair.at_most(self.most_rows, rng)
             settings |= self._settings(len(pair), columns)
         if self.bins is None:
             data = tree_data(pair, settings, category_columns(self.categories, columns))

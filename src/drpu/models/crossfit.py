@@ -28,13 +28,180 @@ from drpu._samples import Sample, SamplePair, n_rows
 from drpu.exceptions import FewPositivesWarning, ParameterError, heard, warn
 from drpu.models.choices import JOBS
 from drpu.models.learner import Blend, Folds, Function, RatioLearner
-from drpu.models.splits import PairSplit, count_held, draw_splits
 from drpu.priors.tails import ScoreTails
 
 FEWEST_TO_SPLIT = 4  # with fewer positives, a fold would leave at most two for training
 FEW_TO_SPLIT = 100  # with fewer positives there are ten folds
 FEW_ON_A_SIDE = 10  # with fewer rows of either kind on one side of a split there is a warning
 MOST_TO_FOLD = 2000  # with more positives a single split is enough
+MIN_HELD = 5  # with fewer rows of either kind a holdout risk is mostly noise
+
+Positions = tuple[IntArray, IntArray]  # positions to train on, positions held out
+PairSplit = tuple[Positions, Positions]  # of the positive and of the unlabeled rows
+
+# -- divisions of the rows -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class TrainAndHeld:
+    """Training rows and, if there are enough rows, holdout rows."""
+
+    train: SamplePair
+    held: SamplePair | None
+
+
+def hold_out(
+    pair: SamplePair,
+    holdout: SamplePair | None,
+    fraction: float,
+    rng: np.random.Generator,
+    *,
+    most: int | None = None,
+) -> TrainAndHeld:
+    """The pair and the given holdout rows, or ``fraction`` of the pair as holdout rows.
+
+    ``most`` limits the rows of either sample that are held out. If the fraction has fewer
+    than :data:`MIN_HELD` rows of either kind, nothing is held out and ``held`` is None.
+    """
+    if holdout is not None:
+        return TrainAndHeld(pair, holdout)
+    split = _one_split(pair, fraction, rng, most)
+    if split is None:
+        return TrainAndHeld(pair, None)
+    (train_positive, held_positive), (train_unlabeled, held_unlabeled) = split
+    if min(held_positive.size, held_unlabeled.size) < MIN_HELD:
+        return TrainAndHeld(pair, None)
+    if min(train_positive.size, train_unlabeled.size) == 0:
+        raise ParameterError(f"holdout must leave rows to train on, got {fraction!r}: lower it.")
+    train = pair.take(train_positive, train_unlabeled)
+    held = pair.take(held_positive, held_unlabeled)
+    if min(train.smallest_total, held.smallest_total) <= 0:
+        return TrainAndHeld(pair, None)
+    return TrainAndHeld(train, held)
+
+
+def _one_split(
+    pair: SamplePair, fraction: float, rng: np.random.Generator, most: int | None
+) -> PairSplit | None:
+    """One split of both samples; None if groups, of which each is on one side, are too few."""
+    if pair.positive.groups is not None or pair.unlabeled.groups is not None:
+        splits = draw_splits(pair, fraction, np.random.RandomState(rng.integers(2**31)))
+        return splits[0] if splits else None
+    positive = _shuffled(len(pair.positive), fraction, rng, most)
+    unlabeled = _shuffled(len(pair.unlabeled), fraction, rng, most)
+    return positive, unlabeled
+
+
+def _shuffled(n: int, fraction: float, rng: np.random.Generator, most: int | None) -> Positions:
+    order = rng.permutation(n)
+    held = round(fraction * n)
+    if most is not None:
+        held = min(held, most)
+    return np.sort(order[held:]), np.sort(order[:held])
+
+
+def draw_splits(
+    pair: SamplePair, holdout: int | float, rng: np.random.RandomState
+) -> list[PairSplit]:
+    """Splits of both samples: ``holdout`` folds, or one split that holds out that fraction.
+
+    Rows of one group, in either sample, are on the same side. If there are
+    too few groups, there are fewer folds, and none if two are not possible.
+    """
+    if pair.positive.groups is None and pair.unlabeled.groups is None:
+        positive = _row_splits(len(pair.positive), holdout, rng)
+        unlabeled = _row_splits(len(pair.unlabeled), holdout, rng)
+        return list(zip(positive, unlabeled, strict=True))
+    if holdout < 1:
+        return _complete(_group_splits(pair, holdout, rng))
+    for folds in range(int(holdout), 1, -1):
+        splits = _complete(_group_splits(pair, folds, rng))
+        if splits:
+            return splits
+    return []
+
+
+def _complete(splits: list[PairSplit]) -> list[PairSplit]:
+    """The splits, or none of them if a side of one has no rows."""
+    for positive, unlabeled in splits:
+        sizes = [part.size for part in (*positive, *unlabeled)]
+        if min(sizes) == 0:
+            return []
+    return splits
+
+
+def count_held(n: int, share: float) -> int:
+    """Number of rows that one split holds out; at least one row is on either side."""
+    return min(max(1, round(n * share)), n - 1)
+
+
+def _row_splits(n: int, holdout: int | float, rng: np.random.RandomState) -> list[Positions]:
+    order = rng.permutation(n)
+    parts = [order[: count_held(n, holdout)]]
+    if holdout >= 1:
+        parts = np.array_split(order, int(holdout))
+    splits = []
+    for held in parts:
+        is_seen = np.ones(n, dtype=bool)
+        is_seen[held] = False
+        splits.append((np.flatnonzero(is_seen), np.sort(held)))
+    return splits
+
+
+def _group_splits(
+    pair: SamplePair, holdout: int | float, rng: np.random.RandomState
+) -> list[PairSplit]:
+    positive_codes, unlabeled_codes, n_groups = _group_codes(pair)
+    positives = np.bincount(positive_codes, minlength=n_groups)
+    unlabeled = np.bincount(unlabeled_codes, minlength=n_groups)
+    # Groups with positives are balanced by their positives, the others by their rows.
+    with_positives = np.flatnonzero(positives > 0)
+    without = np.flatnonzero(positives == 0)
+    fold = np.empty(n_groups, dtype=np.int64)
+    fold[with_positives] = _dealt(positives[with_positives], holdout, rng)
+    fold[without] = _dealt(unlabeled[without], holdout, rng)
+
+    n_splits = int(holdout) if holdout >= 1 else 1
+    return [
+        (_positions(fold[positive_codes], k), _positions(fold[unlabeled_codes], k))
+        for k in range(n_splits)
+    ]
+
+
+def _dealt(sizes: IntArray, holdout: int | float, rng: np.random.RandomState) -> IntArray:
+    """The fold of each group; with a fraction, groups of fold 0 are held out and others are not."""
+    order = rng.permutation(len(sizes))
+    middle: FloatArray = (np.cumsum(sizes[order]) - sizes[order] / 2) / max(sizes.sum(), 1)
+    fold = np.empty(len(sizes), dtype=np.int64)
+    if holdout >= 1:
+        fold[order] = np.floor(middle * holdout)
+    else:
+        fold[order] = middle >= holdout
+    return fold
+
+
+def _positions(fold: IntArray, held: int) -> Positions:
+    """Positions of the rows that are not in a fold, and of those that are."""
+    return np.flatnonzero(fold != held), np.flatnonzero(fold == held)
+
+
+def _group_codes(pair: SamplePair) -> tuple[IntArray, IntArray, int]:
+    """Group numbers of the rows of both samples, and how many there are.
+
+    In a sample without groups every row is a group.
+    """
+    groups = [sample.groups for sample in (pair.positive, pair.unlabeled)]
+    names, codes = np.unique(
+        np.concatenate([known for known in groups if known is not None]), return_inverse=True
+    )
+    if pair.positive.groups is None:
+        n_groups = len(names) + len(pair.positive)
+        return np.arange(len(names), n_groups), codes, n_groups
+    if pair.unlabeled.groups is None:
+        n_groups = len(names) + len(pair.unlabeled)
+        return codes, np.arange(len(names), n_groups), n_groups
+    return codes[: len(pair.positive)], codes[len(pair.positive) :], len(names)
+
 
 # -- number of folds ------------------------------------------------------------------------------
 
@@ -51,7 +218,12 @@ def resolve_holdout(
     if grouped and few < 2 and not isinstance(holdout, str):
         return 0
     if isinstance(holdout, str) and holdout == "auto":
-        return _automatic_holdout(n_positive, few)
+        if few < FEWEST_TO_SPLIT:
+            return 0
+        if n_positive > MOST_TO_FOLD:
+            return 0.2
+        folds = 10 if n_positive < FEW_TO_SPLIT else 5
+        return min(folds, few)
     if isinstance(holdout, (int, np.integer)) and not isinstance(holdout, bool):
         folds = check_integer("holdout", holdout, low=2)
         if grouped:
@@ -75,16 +247,6 @@ def resolve_holdout(
         "holdout must be 'auto', a share of the rows in (0, 1) or a number of folds, "
         f"got {holdout!r}."
     )
-
-
-def _automatic_holdout(n_positive: int, few: int) -> int | float:
-    """The folds or the fraction for a number of positives; ``few`` counts the smaller sample."""
-    if few < FEWEST_TO_SPLIT:
-        return 0
-    if n_positive > MOST_TO_FOLD:
-        return 0.2
-    folds = 10 if n_positive < FEW_TO_SPLIT else 5
-    return min(folds, few)
 
 
 def _warn_of_few_rows(share: float, n_positive: int, n_unlabeled: int) -> None:
@@ -144,17 +306,6 @@ class Known:
         return SamplePair(positive, self.sample.take(np.flatnonzero(used & ~self.positive)))
 
 
-def ranking(labelled: BoolArray, scores: FloatArray, weight: FloatArray | None = None) -> float:
-    """Probability that a labelled row scores higher than an unlabeled one; ties count half."""
-    if weight is None:
-        weight = np.ones(len(scores))
-    values, rank = np.unique(scores, return_inverse=True)
-    mass_labelled = np.bincount(rank[labelled], weights=weight[labelled], minlength=len(values))
-    mass_others = np.bincount(rank[~labelled], weights=weight[~labelled], minlength=len(values))
-    below = np.cumsum(mass_others) - mass_others / 2
-    return float(mass_labelled @ below / (mass_labelled.sum() * mass_others.sum()))
-
-
 def negative_share(
     labelled: BoolArray,
     unlabeled_score: FloatArray,
@@ -174,7 +325,8 @@ def negative_share(
     gains = []
     for share in _SHARES:
         blend = (1 - share) * unlabeled_score + share * negative_score
-        gains.append(ranking(labelled, blend, weight) - _PULL / math.sqrt(n) * share**2)
+        area = _lazy.roc_auc_score(labelled, blend, sample_weight=weight)
+        gains.append(area - _PULL / math.sqrt(n) * share**2)
     return float(_SHARES[int(np.argmax(gains))])
 
 
@@ -231,11 +383,9 @@ def cross_fit(
     )
     if share == 0:
         return folds, scores
-    blended_scores = SamplePair(
-        _mean_scores(scores.positive, second_scores.positive, share),
-        _mean_scores(scores.unlabeled, second_scores.unlabeled, share),
-    )
-    return _blended(folds, second_folds, share), blended_scores
+    positive = (1 - share) * scores.positive.rows + share * second_scores.positive.rows
+    unlabeled = (1 - share) * scores.unlabeled.rows + share * second_scores.unlabeled.rows
+    return _blended(folds, second_folds, share), scores.with_rows(positive, unlabeled)
 
 
 def _fit_without_split(
@@ -246,11 +396,8 @@ def _fit_without_split(
     if known is not None:
         train = known.joined(pair, None, negative=False)
     function = learner.fit_checked(train)
-    scores = SamplePair(
-        replace(pair.positive, rows=function.score(pair.positive.rows)),
-        replace(pair.unlabeled, rows=function.score(pair.unlabeled.rows)),
-    )
-    return Folds((function,)), scores
+    positive = function.score(pair.positive.rows)
+    return Folds((function,)), pair.with_rows(positive, function.score(pair.unlabeled.rows))
 
 
 def _blended(folds: Folds, second: Folds, share: float) -> Folds:
@@ -260,10 +407,6 @@ def _blended(folds: Folds, second: Folds, share: float) -> Folds:
     if folds.whole is None or second.whole is None:
         return Folds(functions)
     return Folds(functions, Blend(folds.whole, second.whole, share))
-
-
-def _mean_scores(scores: Sample, second: Sample, share: float) -> Sample:
-    return replace(scores, rows=(1 - share) * scores.rows + share * second.rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,14 +421,9 @@ class _Rows:
         """Positions of the held-out rows in place of the rows, in the order of the folds."""
         positive = np.concatenate([positive[1] for positive, _ in self.splits])
         unlabeled = np.concatenate([unlabeled[1] for _, unlabeled in self.splits])
-        return SamplePair(
-            _positions_of(self.pair.positive).take(positive),
-            _positions_of(self.pair.unlabeled).take(unlabeled),
-        )
-
-
-def _positions_of(sample: Sample) -> Sample:
-    return replace(sample, rows=np.arange(len(sample)))
+        pair = self.pair
+        positions = pair.with_rows(np.arange(len(pair.positive)), np.arange(len(pair.unlabeled)))
+        return positions.take(positive, unlabeled)
 
 
 def _fit_folds(
@@ -320,12 +458,9 @@ def _fit_folds(
     if learner_of_all is not None:
         function_of_all, _, _ = fits.pop(0)
     folds = Folds(tuple(function for function, _, _ in fits), function_of_all)
-    held = rows.held()
-    scores = SamplePair(
-        replace(held.positive, rows=np.concatenate([positive for _, positive, _ in fits])),
-        replace(held.unlabeled, rows=np.concatenate([unlabeled for _, _, unlabeled in fits])),
-    )
-    return folds, scores
+    positive = np.concatenate([positive for _, positive, _ in fits])
+    unlabeled = np.concatenate([unlabeled for _, _, unlabeled in fits])
+    return folds, rows.held().with_rows(positive, unlabeled)
 
 
 def _with_warnings_last(results: Iterator[Any]) -> list[Any]:
@@ -452,7 +587,9 @@ def run_jobs(
     if threads:
         if rows <= JOBS.thread_rows:
             jobs = 1
-        yield from _run_in_threads(function, work, steps, jobs)
+        limit = _one_matrix_thread() if len(work) > 1 else nullcontext()
+        with limit:
+            yield from _run_in_threads(function, work, steps, jobs)
         return
     if jobs > 1:
         start = time.perf_counter()
@@ -464,7 +601,15 @@ def run_jobs(
         steps = steps[1:]
         if _saved(wall, busy, len(work), jobs) < JOBS.process_start:
             jobs = 1
-    yield from _run_in_processes(function, work, steps, jobs)
+    if jobs == 1:
+        for step, arguments in zip(steps, work, strict=True):
+            yield step.run(function, *arguments)
+        return
+    calls = [_lazy.delayed(function)(*arguments) for arguments in work]
+    results = _lazy.Parallel(n_jobs=jobs, return_as="generator")(calls)
+    for step, result in zip(steps, results, strict=True):
+        step.advance(1)
+        yield result
 
 
 def _run_in_threads(
@@ -474,25 +619,7 @@ def _run_in_threads(
     for step, arguments in zip(steps, work, strict=True):
         # Threads get the context of this one, so that its listener hears their warnings.
         calls.append(_lazy.delayed(copy_context().run)(step.run, function, *arguments))
-    limit = _one_matrix_thread() if len(work) > 1 else nullcontext()
-    with limit:
-        results = _lazy.Parallel(n_jobs=jobs, backend="threading", return_as="generator")(calls)
-        yield from results
-
-
-def _run_in_processes(
-    function: Callable[..., Any], work: Sequence[tuple[Any, ...]], steps: list[Step], jobs: int
-) -> Iterator[Any]:
-    calls = []
-    for step, arguments in zip(steps, work, strict=True):
-        if jobs > 1:
-            calls.append(_lazy.delayed(function)(*arguments))
-        else:
-            calls.append(_lazy.delayed(step.run)(function, *arguments))
-    results = _lazy.Parallel(n_jobs=jobs, return_as="generator")(calls)
-    for step, result in zip(steps, results, strict=True):
-        step.advance(1)  # where the call ran in another process
-        yield result
+    yield from _lazy.Parallel(n_jobs=jobs, backend="threading", return_as="generator")(calls)
 
 
 _LIMITS: list[Any] = []  # one for each call that runs now; all of them are the same

@@ -15,11 +15,11 @@ from drpu._codec import POSITIVE, Array, Number, kept
 from drpu._samples import Sample, SamplePair
 from drpu.exceptions import DataError
 from drpu.models.choices import KERNEL
+from drpu.models.crossfit import TrainAndHeld, hold_out
 from drpu.models.features import MIN_ROWS, Basis, Kind, Scaling, blocks, make_basis, median_distance
 from drpu.models.graphs import Graph
 from drpu.models.learner import Function, RatioLearner
 from drpu.models.risks import LEAST_SQUARES
-from drpu.models.splits import TrainAndHeld, hold_out
 
 FLOOR = 0.01  # ratios below it are continued by a tangent of the logarithm
 
@@ -70,17 +70,16 @@ class KernelFunction(Function):
         return f"a kernel ratio of {self.basis.size} {kind}"
 
     def _score(self, X: Rows) -> FloatArray:
-        parts = [self._ratios(part) for part, _ in blocks(Sample(X), self.basis.size)]
+        parts = []
+        for rows, _ in blocks(Sample(X), self.basis.size):
+            projected = self.basis.project(rows)
+            phi = self.basis.shape(projected, self.width, out=projected)
+            # einsum sums a row in the same order in every batch, which a matrix product does not
+            # guarantee.
+            parts.append(self.intercept + np.einsum("ij,j->i", phi, self.coef))
         ratio = np.concatenate(parts)
         tangent = np.minimum(ratio - FLOOR, 0) / FLOOR
         return np.asarray(np.log(np.maximum(ratio, FLOOR)) + tangent)
-
-    def _ratios(self, X: Rows) -> FloatArray:
-        projected = self.basis.project(X)
-        phi = self.basis.shape(projected, self.width, out=projected)
-        # einsum sums a row in the same order in every batch, which a matrix product does not
-        # guarantee.
-        return np.asarray(self.intercept + np.einsum("ij,j->i", phi, self.coef))
 
     def onnx(self, graph: Graph, X: str) -> str:
         """Add the log-ratios of the rows ``X`` to the graph."""

@@ -68,45 +68,38 @@ def _log1p(x: Array) -> Array:
     return namespace(x).log1p(x)
 
 
-def _identity(x: Array) -> Array:
-    return x
-
-
-def _half_square(t: Array) -> Array:
-    return t * t / 2
-
-
-def _half_square_of_log(z: Array) -> Array:
-    return _exp(2 * z) / 2
-
-
-def _log_share(t: Array) -> Array:
-    return _log(t) - _log1p(t)
-
-
-def _log_share_of_log(z: Array) -> Array:
-    return -softplus(-z)
-
-
-# f(t) = t^2 / 2, strongly convex, which the excess-risk bound requires
-LEAST_SQUARES = Generator("lsif", _identity, _half_square, _exp, _half_square_of_log)
-# f(t) = t log t - t, the unnormalised Kullback-Leibler divergence
-KULLBACK_LEIBLER = Generator("ukl", _log, _identity, _identity, _exp)
-# f(t) = t log t - (1 + t) log(1 + t), the logistic loss of positives against unlabeled rows
-LOGISTIC = Generator("bkl", _log_share, _log1p, _log_share_of_log, softplus)
-GENERATORS = {
-    generator.name: generator for generator in (LEAST_SQUARES, KULLBACK_LEIBLER, LOGISTIC)
-}
+LEAST_SQUARES = Generator(  # f(t) = t^2 / 2, strongly convex, as the excess-risk bound requires
+    "lsif",
+    slope=lambda t: t,
+    conjugate=lambda t: t * t / 2,
+    slope_of_log=_exp,
+    conjugate_of_log=lambda z: _exp(2 * z) / 2,
+)
+KULLBACK_LEIBLER = Generator(  # f(t) = t log t - t, the unnormalised divergence
+    "ukl",
+    slope=_log,
+    conjugate=lambda t: t,
+    slope_of_log=lambda z: z,
+    conjugate_of_log=_exp,
+)
+LOGISTIC = Generator(  # f(t) = t log t - (1 + t) log(1 + t), the logistic loss of P against U
+    "bkl",
+    slope=lambda t: _log(t) - _log1p(t),
+    conjugate=_log1p,
+    slope_of_log=lambda z: -softplus(-z),
+    conjugate_of_log=softplus,
+)
+GENERATORS = {"lsif": LEAST_SQUARES, "ukl": KULLBACK_LEIBLER, "bkl": LOGISTIC}
 
 
 def bregman_risk(
     positive: Array,
     unlabeled: Array,
+    positive_weight: Weight = None,
+    unlabeled_weight: Weight = None,
     *,
     generator: Generator = LEAST_SQUARES,
     log: bool = False,
-    positive_weight: Array | None = None,
-    unlabeled_weight: Array | None = None,
 ) -> Array:
     """Uncorrected risk L of ratios or log-ratios: the criterion for holdout rows."""
     slope, conjugate = _terms(generator, log)
@@ -117,12 +110,12 @@ def bregman_risk(
 def nonnegative_bregman_risk(
     positive: Array,
     unlabeled: Array,
+    positive_weight: Weight = None,
+    unlabeled_weight: Weight = None,
     *,
     alpha: float | Array,
     generator: Generator = LEAST_SQUARES,
     log: bool = False,
-    positive_weight: Array | None = None,
-    unlabeled_weight: Array | None = None,
 ) -> Risk:
     r"""Non-negative Bregman risk: the training objective of flexible models.
 

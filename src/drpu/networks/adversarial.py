@@ -14,8 +14,8 @@ from torch.nn import functional as F  # noqa: N812
 from drpu._arrays import FloatArray
 from drpu._progress import progress, progress_bar
 from drpu._samples import Sample, SamplePair
-from drpu.networks.device import pick_device, private_random
 from drpu.networks.function import IMAGE, ClassGenerators, Game, Weights
+from drpu.networks.loop import pick_device, private_random
 from drpu.networks.modules import load_weights
 
 SLOPE = 0.2
@@ -242,27 +242,25 @@ class _Perceptrons(nn.Module):
 
 
 class _Convolutions(nn.Module):
-    """Three discriminators of images, one after the other."""
+    """Three discriminators of images of 28 by 28 pixels, one after the other."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.critics = nn.ModuleList([_convolutions() for _ in range(3)])
+        self.critics = nn.ModuleList()
+        for _ in range(3):
+            critic = nn.Sequential(
+                nn.Unflatten(1, (1, 28)),
+                nn.Conv2d(1, 32, 4, 2, 1),
+                nn.LeakyReLU(SLOPE),
+                nn.Conv2d(32, 64, 4, 2, 1),
+                nn.LeakyReLU(SLOPE),
+                nn.Flatten(),
+                nn.Linear(64 * 49, 1),
+            )
+            self.critics.append(critic)
 
     def forward(self, rows: Tensor) -> Tensor:
         """Outputs of shape (lines, n), as in :class:`_Perceptrons`."""
         judges = JUDGES if len(rows) == len(JUDGES) else range(3)
         judged = [self.critics[k](line) for k, line in zip(judges, rows, strict=True)]
         return torch.stack(judged).squeeze(2)
-
-
-def _convolutions() -> nn.Module:
-    """A discriminator of images of 28 by 28 pixels."""
-    return nn.Sequential(
-        nn.Unflatten(1, (1, 28)),
-        nn.Conv2d(1, 32, 4, 2, 1),
-        nn.LeakyReLU(SLOPE),
-        nn.Conv2d(32, 64, 4, 2, 1),
-        nn.LeakyReLU(SLOPE),
-        nn.Flatten(),
-        nn.Linear(64 * 49, 1),
-    )

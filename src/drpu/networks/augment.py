@@ -132,7 +132,7 @@ def make_augment(augment: Any) -> Augment | None:
 def fixed_views(augment: Any) -> list[Augment]:
     """Fixed changes of the kinds that ``augment`` names; a score is averaged over them."""
     names = _names(augment)
-    views: list[Augment] = [_unchanged]
+    views: list[Augment] = [lambda images: images]
     if "shift" in names or "crop" in names or "affine" in names:
         for down, right in ((1, 0), (-1, 0), (0, 1), (0, -1)):
             views.append(partial(_shifted, down, right))
@@ -190,10 +190,6 @@ def _in_hole(side: int, n: int, device: torch.device) -> Tensor:
     first = torch.randint(0, side, (n, 1), device=device) - size // 2
     positions = torch.arange(side, device=device)
     return (positions >= first) & (positions < first + size)
-
-
-def _unchanged(images: Tensor) -> Tensor:
-    return images
 
 
 def _shifted(down: int, right: int, images: Tensor) -> Tensor:

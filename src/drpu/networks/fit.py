@@ -21,6 +21,7 @@ from drpu._checks import check_integer, one_line
 from drpu._progress import part, progress, progress_bar
 from drpu._samples import Sample, SamplePair
 from drpu.exceptions import ParameterError
+from drpu.models.crossfit import hold_out
 from drpu.models.features import Scaling
 from drpu.models.risks import (
     GENERATORS,
@@ -33,9 +34,7 @@ from drpu.models.risks import (
     mixup_penalty,
     nonnegative_bregman_risk,
 )
-from drpu.models.splits import hold_out
 from drpu.networks.augment import Augment, resampled
-from drpu.networks.device import pick_device, precision, private_random
 from drpu.networks.function import NetworkFunction, pixel_range
 from drpu.networks.learner import NetworkRatio, NetworkScore
 from drpu.networks.loop import (
@@ -51,6 +50,9 @@ from drpu.networks.loop import (
     as_floats,
     as_tensor,
     count_steps,
+    pick_device,
+    precision,
+    private_random,
 )
 from drpu.networks.modules import ResNet9, log_ratio_of, ratio_of
 from drpu.networks.options import Options, check_options, score_options, with_effort
@@ -179,26 +181,22 @@ class RatioObjective:
 
     def risk(self, positive: Tensor, unlabeled: Tensor, *weights: Tensor | None) -> Risk:
         """The corrected risk of outputs; ``weights`` are those of positive and unlabeled rows."""
-        alpha = self.alpha.to(positive)
-        options = self._options(*weights)
-        linked = (self._link(positive), self._link(unlabeled))
-        return nonnegative_bregman_risk(*linked, alpha=alpha, **options)
+        return nonnegative_bregman_risk(
+            self._link(positive),
+            self._link(unlabeled),
+            *weights,
+            alpha=self.alpha.to(positive),
+            generator=self.generator,
+            log=self._uses_logs,
+        )
 
     def criterion(self, positive: Tensor, unlabeled: Tensor, *weights: Tensor | None) -> Tensor:
         """The uncorrected risk of outputs."""
-        options = self._options(*weights)
-        risk: Tensor = bregman_risk(self._link(positive), self._link(unlabeled), **options)
+        linked = (self._link(positive), self._link(unlabeled))
+        risk: Tensor = bregman_risk(
+            *linked, *weights, generator=self.generator, log=self._uses_logs
+        )
         return risk
-
-    def _options(
-        self, positive_weight: Tensor | None, unlabeled_weight: Tensor | None
-    ) -> dict[str, Any]:
-        return {
-            "generator": self.generator,
-            "log": self._uses_logs,
-            "positive_weight": positive_weight,
-            "unlabeled_weight": unlabeled_weight,
-        }
 
     @property
     def _uses_logs(self) -> bool:

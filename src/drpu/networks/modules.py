@@ -19,9 +19,16 @@ from drpu.exceptions import ArtifactError, DataError, ParameterError
 from drpu.models.features import CLIP
 from drpu.models.graphs import Graph, onnx_log_softplus
 from drpu.networks.augment import fixed_views
-from drpu.networks.device import pick_device, precision, private_random, weight_dtype
 from drpu.networks.function import NetworkFunction, Weights
-from drpu.networks.loop import as_floats, as_tensor, rows_at_once
+from drpu.networks.loop import (
+    as_floats,
+    as_tensor,
+    pick_device,
+    precision,
+    private_random,
+    rows_at_once,
+    weight_dtype,
+)
 
 MakesModule: TypeAlias = nn.Module | Callable[[], nn.Module]
 

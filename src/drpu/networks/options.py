@@ -29,9 +29,8 @@ from drpu._checks import (
 from drpu.exceptions import DataError, ParameterError
 from drpu.models.risks import GENERATORS
 from drpu.networks.augment import fixed_views, make_augment
-from drpu.networks.device import PRECISIONS, pick_device, weight_dtype
 from drpu.networks.learner import NetworkRatio, NetworkScore, from_ratio
-from drpu.networks.loop import Settings
+from drpu.networks.loop import PRECISIONS, Settings, pick_device, weight_dtype
 from drpu.networks.modules import (
     MOST_CHANNELS,
     START,

@@ -16,7 +16,7 @@ from drpu._checks import check_integer, check_random_state, check_real
 from drpu._progress import part, progress_bar
 from drpu._samples import Sample, SamplePair
 from drpu.exceptions import FewPositivesWarning, ParameterError
-from drpu.models.splits import TrainAndHeld, hold_out
+from drpu.models.crossfit import TrainAndHeld, hold_out
 from drpu.networks.fit import Network, fit_networks, fit_ratio, pretrain, weighty
 from drpu.networks.function import NetworkFunction
 from drpu.networks.learner import NetworkRatio
