@@ -528,7 +528,8 @@ def read_counts(classifier: Any, X: Any, sample_weight: Any = None) -> ScoreTail
                 "sample_weight must be the name of a column for rows on a cluster, got "
                 f"{type(sample_weight).__name__}."
             )
-        return engine.count(classifier, X, None, sample_weight)
+        counts: ScoreTails = engine.module.count(classifier, X, None, sample_weight)
+        return counts
     if isinstance(X, ScoreTails):
         return check_counts(fitted, X, sample_weight)
     if isinstance(X, Batch) and sample_weight is None:

@@ -40,19 +40,13 @@ class Engine:
     frames only.
     """
 
-    module: str
+    name: str  # of the module
     learner: str  # name of the class of the module that is fitted to such frames
 
-    def count(
-        self, classifier: Any, frame: Any, columns: Sequence[str] | None, weight: str | None
-    ) -> ScoreTails:
-        """Counts of the scores of a frame, made by the workers."""
-        counts: ScoreTails = import_module(self.module).count(classifier, frame, columns, weight)
-        return counts
-
-    def score(self, classifier: Any, frame: Any, columns: Sequence[str] | None) -> Any:
-        """A frame with the outputs of each row, which the workers compute."""
-        return import_module(self.module).score(classifier, frame, columns)
+    @property
+    def module(self) -> Any:
+        """The module, with ``count`` and ``score``: the workers compute both."""
+        return import_module(self.name)
 
 
 # by the package of a frame

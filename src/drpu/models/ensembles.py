@@ -15,7 +15,7 @@ from drpu._arrays import FloatArray, IntArray, Rows
 from drpu._codec import NotKept, Number
 from drpu._process import threads_here
 from drpu.models.learner import Function, Scorer, within_limits
-from drpu.models.trees import Trees, joined_booster, tree_rows, tree_threads
+from drpu.models.trees import WORD, Trees, joined_booster, tree_rows, tree_threads
 
 FEW_ROWS = 32  # up to this number of rows one call of LightGBM is faster than masks
 _MANY_ROWS = 2000  # LightGBM's threads wait for each other longer than they score fewer rows
@@ -109,38 +109,31 @@ class TreesTogether:
     def columns(self, X: Rows) -> list[FloatArray]:
         """Scores of checked rows by each function."""
         # contiguous, because the logarithm of a strided array may differ in its last bits
-        outputs = np.ascontiguousarray(self.outputs(X).T)
+        outputs = np.ascontiguousarray((self._sums(X) / self._divisors).T)
         pairs = zip(self._functions, outputs, strict=True)
         return [within_limits(function.convert(output)) for function, output in pairs]
 
-    def outputs(self, X: Rows) -> FloatArray:
-        """Sum of the trees of each function, or their mean in forests, (rows, functions)."""
-        return self._sums(X) / self._divisors
-
     def _sums(self, X: Rows) -> FloatArray:
-        if not isinstance(X, np.ndarray):
-            return self._sums_of_each(X)
-        if len(X) <= FEW_ROWS:
+        """Sum of the trees of each function, (rows, functions)."""
+        if isinstance(X, np.ndarray) and len(X) <= FEW_ROWS:
             sums = self._joined.predict(X, raw_score=True, num_threads=1)
             return np.asarray(sums, dtype=np.float64).reshape(len(X), len(self._functions))
         masks = self.masks_for(X)
-        if masks is None:
-            return self._sums_of_each(X)
-        return masks.sums(X)
+        if masks is not None:
+            return masks.sums(X)
+        rows = tree_rows(X)
+        sums_of_each = []
+        for function in self._functions:
+            booster = function.trees.booster
+            sums = booster.predict(rows, raw_score=True, num_threads=function.threads(X))
+            sums_of_each.append(sums)
+        return np.column_stack(sums_of_each)
 
     def masks_for(self, X: Rows) -> LeafMasks | None:
         """Masks of all trees, if they are faster than LightGBM for these rows."""
         if not isinstance(X, np.ndarray) or len(X) <= FEW_ROWS:
             return None
         return self._masks
-
-    def _sums_of_each(self, X: Rows) -> FloatArray:
-        rows = tree_rows(X)
-        sums = []
-        for function in self._functions:
-            booster = function.trees.booster
-            sums.append(booster.predict(rows, raw_score=True, num_threads=function.threads(X)))
-        return np.column_stack(sums)
 
     @cached_property
     def _masks(self) -> LeafMasks | None:
@@ -261,7 +254,8 @@ class _Cells:
             self.thresholds[column] = np.unique(thresholds[(features == column) & ~categorical])
         for trees in ensembles:
             columns = trees.feature[trees.is_categorical].tolist()
-            for column, n_codes in zip(columns, trees.codes_of_sets().tolist(), strict=True):
+            all_codes = WORD * np.diff(trees.bounds)  # the codes in a set are below these
+            for column, n_codes in zip(columns, all_codes.tolist(), strict=True):
                 self.n_codes[column] = max(self.n_codes.get(column, 0), n_codes)
         # the codes to be looked up in all sets
         self.n_codes_of_splits = 0
@@ -285,13 +279,6 @@ class _Cells:
             rank = np.searchsorted(thresholds, trees.threshold[splits[here]])
             cells[here] = self.first[column] + rank
         return cells
-
-    def of_missing(self, trees: Trees, splits: IntArray) -> IntArray:
-        """The cell of missing values in the columns of these splits on numbers."""
-        cell_of_column = np.zeros(trees.n_columns, dtype=np.int64)
-        for column in self.thresholds:
-            cell_of_column[column] = self.between_thresholds(column).stop
-        return np.asarray(cell_of_column[trees.feature[splits]])
 
     def between_thresholds(self, column: int) -> slice:
         """The cells of a column of numbers without that of missing values."""
@@ -466,8 +453,11 @@ def _mask_table(trees: Trees, leaves: _LeafRanges, cells: _Cells, word: type) ->
         np.bitwise_and.accumulate(above.masks[place], axis=0, out=above.masks[place])
         upwards = below.masks[place][::-1]
         np.bitwise_and.accumulate(upwards, axis=0, out=upwards)
-    missing = cells.of_missing(trees, numeric)
+    missing_of_column = np.zeros(trees.n_columns, dtype=np.int64)
+    for column in cells.thresholds:
+        missing_of_column[column] = cells.between_thresholds(column).stop
     excluded = np.where(trees.missing_left(), right, left)
+    missing = missing_of_column[trees.feature[numeric]]
     above.remove(missing, excluded[numeric], of_tree[numeric])
     categorical = np.flatnonzero(trees.is_categorical)
     for k, split in enumerate(categorical.tolist()):

@@ -67,7 +67,8 @@ class EstimatorFunction(Function):
         if self.live is not None:
             return self.live
         estimators = read_estimators(self.archive)
-        if len(estimators) != 1 or not _separates_0_and_1(estimators[0]):
+        classes = [list(getattr(estimator, "classes_", ())) for estimator in estimators]
+        if classes != [[0, 1]] or not hasattr(estimators[0], "predict_proba"):
             raise ArtifactError("the artifact must have one classifier of the labels 0 and 1.")
         return estimators[0]
 
@@ -90,12 +91,6 @@ class EstimatorFunction(Function):
         except ValueError as error:  # a step of the user's pipeline that does not accept these rows
             raise DataError(f"X cannot be scored by the classifier: {error}") from error
         return np.asarray(scores)
-
-
-def _separates_0_and_1(estimator: Any) -> bool:
-    if not hasattr(estimator, "predict_proba"):
-        return False
-    return list(getattr(estimator, "classes_", ())) == [0, 1]
 
 
 def log_odds(classifier: Any, X: Rows, smoothing: int | None = None) -> FloatArray:
@@ -194,7 +189,9 @@ class ClassifierRatio(RatioLearner):
         weight = pair.weights()
         unfitted = self.classifier
         if unfitted is None:
-            unfitted = _default_classifier(rows)
+            scaler = _lazy.StandardScaler(with_mean=not sparse.issparse(rows))
+            regression = _lazy.LogisticRegression(C=0.1, max_iter=1000)
+            unfitted = _lazy.make_pipeline(scaler, regression)
         unfitted = seeded(unfitted, check_random_state(self.random_state))
         classifier = _fit(_lazy.clone(unfitted), rows, label, weight)
         unlabeled_mass, positive_mass = np.bincount(label, weights=weight, minlength=2)
@@ -217,12 +214,6 @@ class ClassifierRatio(RatioLearner):
             row_values=kept_values([classifier], rows_of_smaller_class),
             live=classifier,
         )
-
-
-def _default_classifier(rows: Rows) -> Any:
-    """A logistic regression on standardised columns; those of sparse rows are not centred."""
-    scaler = _lazy.StandardScaler(with_mean=not sparse.issparse(rows))
-    return _lazy.make_pipeline(scaler, _lazy.LogisticRegression(C=0.1, max_iter=1000))
 
 
 def _fit(classifier: Any, rows: Rows, label: IntArray, weight: FloatArray | None) -> Any:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -48,7 +47,6 @@ def rounded_factor(B: FloatArray) -> FloatArray:
     return _rounded(B, _bits(B.shape[0]), axis=0)
 
 
-@lru_cache
 def row_step(columns: int, largest: float) -> float:
     """Step to round rows to whose absolute values are at most ``largest``."""
     _, exponent = math.frexp(largest)

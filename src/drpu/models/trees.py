@@ -84,7 +84,13 @@ class SharedBins:
 
     def data(self, pair: SamplePair, settings: dict[str, Any]) -> Any:
         """A part of the samples, whose rows have places in them, as a LightGBM data set."""
-        whole, bin_settings = self._data_of_all(settings)
+        bin_settings = {name: settings[name] for name in _BIN_SETTINGS if name in settings}
+        key = int(settings["max_bin"])
+        with self._lock:
+            if key not in self._whole:
+                data = tree_data(self._pair, bin_settings, self._categories)
+                self._whole[key] = data.construct()
+            whole = self._whole[key]
         rows = self._rows(pair)
         if rows is None:
             data = tree_data(pair, bin_settings, self._categories, reference=whole)
@@ -94,15 +100,6 @@ class SharedBins:
         if weight is not None:
             part.set_weight(weight)
         return part
-
-    def _data_of_all(self, settings: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-        bin_settings = {name: settings[name] for name in _BIN_SETTINGS if name in settings}
-        with self._lock:
-            key = int(settings["max_bin"])
-            if key not in self._whole:
-                data = tree_data(self._pair, bin_settings, self._categories)
-                self._whole[key] = data.construct()
-            return self._whole[key], bin_settings
 
     def _rows(self, pair: SamplePair) -> IntArray | None:
         """Places in both samples, ascending; None if some rows have none."""
@@ -158,7 +155,7 @@ _LEAST_EXPONENT = -900  # smaller sums are 0
 MOST_DEPTH = 1000  # most splits between root and leaf, to bound the time for a row
 MOST_TREES = 10_000  # LightGBM takes kilobytes for each, however small it is
 MOST_CODES = 2**16  # codes of a category are whole numbers below this, so a set has 2048 words
-_WORD = 32  # bits of a word of a set of categories
+WORD = 32  # bits of a word of a set of categories
 _TEXTS_AT_ONCE = 4096  # a number as a Python object takes many times the bytes of its text
 
 _CATEGORICAL, _LEFT, _ZERO, _NAN = 1, 2, 4, 8  # bits of a decision, as LightGBM numbers them
@@ -237,7 +234,7 @@ class Trees(Kept):
         _need(ends == [0, len(self.bits)], "the sets of categories must be all of their bits")
         words = np.diff(self.bounds)
         _need(not (words < 0).any(), "the sets of categories must be in order")
-        few_codes = not (words > MOST_CODES // _WORD).any()
+        few_codes = not (words > MOST_CODES // WORD).any()
         _need(few_codes, f"the codes of categories must be below {MOST_CODES}")
 
     @property
@@ -286,7 +283,8 @@ class Trees(Kept):
     @classmethod
     def from_lightgbm(cls, text: str, n_columns: int, *, averaged: bool = False) -> Self:
         """Trees from the text that LightGBM wrote in this process or on a worker."""
-        fields = [_fields_of_tree(block) for block in _blocks_of_text(text)]
+        of_trees, _, _ = text.partition("\nend of trees")
+        fields = [_fields_of_tree(block) for block in of_trees.split("\nTree=")[1:]]
         n_sets = _joined_numbers(fields, "num_cat", np.int64)
         words_of_sets = [np.zeros(1)]
         for tree in fields:
@@ -365,7 +363,7 @@ class Trees(Kept):
             "decision_type": self.decision,
             "left_child": self.left,
             "right_child": self.right,
-            "internal_count": self._rows_below(),
+            "internal_count": self._sums_below(self.count.astype(np.int64))[: len(self.feature)],
         }
         of_leaves = {"leaf_value": self.exact_value, "leaf_count": self.count}
         split_start = self._split_start
@@ -384,23 +382,19 @@ class Trees(Kept):
             blocks.append("\n".join([*lines, "is_linear=0", "shrinkage=1"]))
         return blocks
 
-    def _rows_below(self) -> IntArray:
-        """Training rows below each split."""
-        rows = np.concatenate([np.zeros(len(self.feature), dtype=np.int64), self.count])
+    def _sums_below(self, values: NDArray[Any]) -> NDArray[Any]:
+        """The sum of values of the leaves below each split; after the splits, the values."""
+        sums = np.concatenate([np.zeros(len(self.feature), dtype=values.dtype), values])
         children = self.children()
         for level in reversed(self.levels(children)):
-            rows[level] = rows[children[:, level]].sum(axis=0)
-        return rows[: len(self.feature)]
-
-    def codes_of_sets(self) -> IntArray:
-        """For each split on a category a number that the codes in its set are below."""
-        return np.diff(self.bounds).astype(np.int64) * _WORD
+            sums[level] = sums[children[:, level]].sum(axis=0)
+        return sums
 
     def in_set(self, k: int, codes: IntArray) -> BoolArray:
         """Whether the k-th split on a category sends these codes, from 0 on, to the left."""
         words = np.append(self.bits[self.bounds[k] : self.bounds[k + 1]], np.uint32(0))
-        word = words[np.minimum(codes // _WORD, len(words) - 1)]
-        return np.asarray(word >> (codes % _WORD).astype(np.uint32) & 1 == 1)
+        word = words[np.minimum(codes // WORD, len(words) - 1)]
+        return np.asarray(word >> (codes % WORD).astype(np.uint32) & 1 == 1)
 
     @cached_property
     def _path_parts(self) -> tuple[sparse.csr_matrix, float]:
@@ -411,15 +405,10 @@ class Trees(Kept):
         of the roots are the mean output.
         """
         n_splits = len(self.feature)
-        children = self.children()
-        rows = np.concatenate([np.zeros(n_splits), self.count])
-        total = np.concatenate([np.zeros(n_splits), self.exact_value * self.count])
-        for level in reversed(self.levels(children)):
-            rows[level] = rows[children[:, level]].sum(axis=0)
-            total[level] = total[children[:, level]].sum(axis=0)
-        output = total / rows
+        rows = self._sums_below(self.count.astype(np.float64))
+        output = self._sums_below(self.exact_value * self.count) / rows
         parent = np.full(len(rows), -1)
-        parent[children] = np.arange(n_splits)
+        parent[self.children()] = np.arange(n_splits)
 
         leaves = np.arange(len(self.value))
         nodes = leaves + n_splits
@@ -474,12 +463,6 @@ def _text(numbers: NDArray[Any]) -> str:
         some = numbers[start : start + _TEXTS_AT_ONCE].tolist()
         texts.append(" ".join(map(repr, some)))
     return " ".join(texts)
-
-
-def _blocks_of_text(text: str) -> list[str]:
-    """The lines of each tree in LightGBM's text of a model."""
-    trees, _, _ = text.partition("\nend of trees")
-    return trees.split("\nTree=")[1:]
 
 
 def _fields_of_tree(block: str) -> dict[str, str]:
@@ -733,11 +716,11 @@ def _onnx_in_sets(graph: Graph, trees: Trees, sets: Sequence[int], codes: str) -
     n_words = np.diff(trees.bounds)[sets]
     is_code = op("GreaterOrEqual", codes, 0.0)  # not NaN
     code = op("Cast", op("Min", op("Where", is_code, codes, 0.0), float(MOST_CODES)), to=_INT64)
-    word = op("Div", code, whole(_WORD))
+    word = op("Div", code, whole(WORD))
     known = op("And", is_code, op("Less", word, whole(n_words)))
     no_code = len(trees.bits)  # the position of a word without bits, after all others
     position = op("Where", known, op("Add", word, whole(first_word)), whole(no_code))
     words = op("Gather", graph.constant(np.append(trees.bits, 0), np.uint32), position)
-    bit = op("Cast", op("Mod", code, whole(_WORD)), to=_UINT32)
+    bit = op("Cast", op("Mod", code, whole(WORD)), to=_UINT32)
     shifted = op("BitShift", words, bit, direction="RIGHT")
     return graph.double(op("Mod", shifted, graph.constant(2, np.uint32)))

@@ -81,8 +81,11 @@ class BatchReader:
             names = [name for name in available if name != self.weight]
         for name in self._with_weight(names):
             if name not in available:
+                first_names = [str(name) for name in available[:12]]
+                if len(available) > 12:
+                    first_names.append("...")
                 raise DataError(
-                    f"there is no column {name!r}, the table has {_first_of(available)}."
+                    f"there is no column {name!r}, the table has {', '.join(first_names)}."
                 )
         return names
 
@@ -112,13 +115,6 @@ class BatchReader:
         if self.weight is None:
             return names
         return [*names, self.weight]
-
-
-def _first_of(names: Sequence[str]) -> str:
-    first_names = [str(name) for name in names[:12]]
-    if len(names) > 12:
-        first_names.append("...")
-    return ", ".join(first_names)
 
 
 def is_table(batch: Any) -> bool:
@@ -187,7 +183,8 @@ def count_batches(
     check_classifier(classifier)
     engine = engine_of(source)
     if engine is not None:
-        return engine.count(classifier, source, columns, weight)
+        counts: ScoreTails = engine.module.count(classifier, source, columns, weight)
+        return counts
     total = classifier.fitted_.no_counts()
     reader = BatchReader(classifier, columns, weight)
     for batch in _read_batches(reader, source, batch_size, verbose):
@@ -234,7 +231,7 @@ def score_batches(
     check_classifier(classifier)
     engine = engine_of(source)
     if engine is not None:
-        return engine.score(classifier, source, columns)
+        return engine.module.score(classifier, source, columns)
     batches = _read_batches(BatchReader(classifier, columns), source, batch_size, verbose)
     return (classifier._outputs(batch.rows) for batch in batches if batch.n)
 

@@ -39,10 +39,6 @@ _QUANTILES = 25  # thresholds to choose from
 _MOST_STARTS = 2000  # largest number of tests; those with the least evidence are dropped
 
 
-def _one_test() -> FloatArray:
-    return np.zeros(1)
-
-
 @kept("alarm")
 @dataclass(frozen=True, eq=False)
 class PriorAlarm:
@@ -78,9 +74,9 @@ class PriorAlarm:
     raised: bool = False
     rows: Annotated[float, Number(0)] = 0.0
     # of each test: rows above the threshold, all rows, and its number
-    above: Annotated[FloatArray, Array("s", low=0)] = field(default_factory=_one_test)
-    count: Annotated[FloatArray, Array("s", low=0)] = field(default_factory=_one_test)
-    order: Annotated[FloatArray, Array("s", low=0)] = field(default_factory=_one_test)
+    above: Annotated[FloatArray, Array("s", low=0)] = field(default_factory=lambda: np.zeros(1))
+    count: Annotated[FloatArray, Array("s", low=0)] = field(default_factory=lambda: np.zeros(1))
+    order: Annotated[FloatArray, Array("s", low=0)] = field(default_factory=lambda: np.zeros(1))
     next: Annotated[float, Number(0)] = _SPACING  # number of rows at which another test starts
 
     def __post_init__(self) -> None:
