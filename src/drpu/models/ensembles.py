@@ -192,9 +192,8 @@ class LeafMasks:
         bytes_of_row = 0
         n_trees = 0
         for trees in ensembles:
-            word = _word_of(trees)
-            n_words = int(_words_of_trees(trees, word).sum())
-            bytes_of_row += n_words * np.dtype(word).itemsize
+            size = np.dtype(_word_of(trees)).itemsize
+            bytes_of_row += size * int(_words_of_trees(trees, 8 * size).sum())
             n_trees += len(trees)
         if bytes_of_row * cells.n_cells > _MOST_BYTES:
             return None
@@ -230,9 +229,8 @@ def _word_of(trees: Trees) -> type:
     return np.uint64
 
 
-def _words_of_trees(trees: Trees, word: type) -> IntArray:
+def _words_of_trees(trees: Trees, bits: int) -> IntArray:
     """The number of words of each tree."""
-    bits = 8 * np.dtype(word).itemsize
     return np.asarray(-(-trees.leaves.astype(np.int64) // bits))
 
 
@@ -398,7 +396,7 @@ class _LeafRanges:
         self._leaf_start = self.start[n_splits:]
         self.n_leaves = len(self._leaf_start)
         self._tree_of_leaf = np.repeat(np.arange(len(trees)), trees.leaves)
-        n_words = -(-trees.leaves.astype(np.int64) // bits)
+        n_words = _words_of_trees(trees, bits)
         self.first_word = np.cumsum(n_words) - n_words
         self.most_words = int(n_words.max())
         leaves = np.repeat(trees.leaves, n_words)
@@ -412,24 +410,19 @@ class _LeafRanges:
         values[word, 1 + self._leaf_start % self._bits] = leaf_values
         return values.ravel()
 
+    def remove(
+        self, masks: NDArray[Any], cells: IntArray, nodes: IntArray, trees: IntArray
+    ) -> None:
+        """Remove the leaves below ``nodes``, which are of ``trees``, from the masks of ``cells``.
 
-class _MaskTable:
-    """Masks of cells, (cells, words), from which the leaves of ranges are removed."""
-
-    def __init__(self, leaves: _LeafRanges, n_cells: int, word: type) -> None:
-        self._leaves = leaves
-        self._bits = 8 * np.dtype(word).itemsize
-        all_bits = np.iinfo(word).max
-        self.masks: NDArray[Any] = np.full((n_cells, len(leaves.used_bits)), all_bits, dtype=word)
-
-    def remove(self, cells: IntArray, nodes: IntArray, trees: IntArray) -> None:
-        """Remove the leaves below ``nodes``, one for each of ``cells``; they are of ``trees``."""
-        n_words = self.masks.shape[1]
-        flat = self.masks.reshape(-1)
-        start = self._leaves.start[nodes]
-        stop = self._leaves.stop[nodes]
-        word = self._leaves.first_word[trees]
-        for k in range(self._leaves.most_words):
+        ``masks`` has the shape (cells, words).
+        """
+        n_words = masks.shape[1]
+        flat = masks.reshape(-1)
+        start = self.start[nodes]
+        stop = self.stop[nodes]
+        word = self.first_word[trees]
+        for k in range(self.most_words):
             low = np.clip(start - k * self._bits, 0, self._bits)
             high = np.clip(stop - k * self._bits, 0, self._bits)
             touched = low < high
@@ -440,30 +433,31 @@ class _MaskTable:
 
 def _mask_table(trees: Trees, leaves: _LeafRanges, cells: _Cells, word: type) -> NDArray[Any]:
     """The mask of each cell and each word of the trees: the leaves that can be reached."""
-    above = _MaskTable(leaves, cells.n_cells, word)  # removed from a cell and all that follow
-    below = _MaskTable(leaves, cells.n_cells, word)  # removed from a cell and all before
+    shape = (cells.n_cells, len(leaves.used_bits))
+    above = np.full(shape, np.iinfo(word).max, dtype=word)  # for a cell and all that follow
+    below = above.copy()  # for a cell and all before
     left, right = trees.children()
     numeric = np.flatnonzero(~trees.is_categorical)
     cell = cells.of_splits(trees, numeric)
     of_tree = trees.tree_of_split
-    above.remove(cell + 1, left[numeric], of_tree[numeric])
-    below.remove(cell, right[numeric], of_tree[numeric])
+    leaves.remove(above, cell + 1, left[numeric], of_tree[numeric])
+    leaves.remove(below, cell, right[numeric], of_tree[numeric])
     for column in cells.thresholds:
         place = cells.between_thresholds(column)
-        np.bitwise_and.accumulate(above.masks[place], axis=0, out=above.masks[place])
-        upwards = below.masks[place][::-1]
+        np.bitwise_and.accumulate(above[place], axis=0, out=above[place])
+        upwards = below[place][::-1]
         np.bitwise_and.accumulate(upwards, axis=0, out=upwards)
     missing_of_column = np.zeros(trees.n_columns, dtype=np.int64)
     for column in cells.thresholds:
         missing_of_column[column] = cells.between_thresholds(column).stop
     excluded = np.where(trees.missing_left(), right, left)
     missing = missing_of_column[trees.feature[numeric]]
-    above.remove(missing, excluded[numeric], of_tree[numeric])
+    leaves.remove(above, missing, excluded[numeric], of_tree[numeric])
     categorical = np.flatnonzero(trees.is_categorical)
     for k, split in enumerate(categorical.tolist()):
         column = int(trees.feature[split])
         codes = np.arange(cells.n_codes[column] + 1)
         nodes = np.where(trees.in_set(k, codes), right[split], left[split])
         tree = np.full(len(codes), of_tree[split])
-        above.remove(cells.first[column] + codes, nodes, tree)
-    return np.asarray(above.masks & below.masks)
+        leaves.remove(above, cells.first[column] + codes, nodes, tree)
+    return np.asarray(above & below)
