@@ -434,7 +434,8 @@ class _LeafRanges:
 def _mask_table(trees: Trees, leaves: _LeafRanges, cells: _Cells, word: type) -> NDArray[Any]:
     """The mask of each cell and each word of the trees: the leaves that can be reached."""
     shape = (cells.n_cells, len(leaves.used_bits))
-    above = np.full(shape, np.iinfo(word).max, dtype=word)  # for a cell and all that follow
+    most = np.iinfo(word).max
+    above: NDArray[Any] = np.full(shape, most, dtype=word)  # for a cell and all that follow
     below = above.copy()  # for a cell and all before
     left, right = trees.children()
     numeric = np.flatnonzero(~trees.is_categorical)
