@@ -15,12 +15,14 @@ from drpu import (
     estimate_prior,
     load,
     make_gaussian_pu,
+    plots,
     ratio_threshold,
     save,
     suspects,
     verify,
 )
 from drpu._process import DefaultErrors
+from drpu.report import render_report, write_report
 
 # Objects of numbers that compute nothing, and folds.
 PLAIN = {"Costs", "PriorEstimate", "PUStratifiedKFold"}
@@ -36,15 +38,21 @@ def raising():
     np.seterr(**before)
 
 
+PUBLIC = {name: getattr(drpu, name) for name in drpu.__all__ if name not in PLAIN | {"exceptions", "plots"}}
+PUBLIC |= {name: getattr(plots, name) for name in plots.__all__}
+PUBLIC |= {function.__name__: function for function in (write_report, render_report)}
+
+
 def public_methods(cls):
     for name, value in vars(cls).items():
-        if not name.startswith("_") and inspect.isfunction(value):
-            yield name, value
+        function = value.__func__ if isinstance(value, classmethod) else value
+        if not name.startswith("_") and inspect.isfunction(function):
+            yield name, function
 
 
-@pytest.mark.parametrize("name", sorted(set(drpu.__all__) - PLAIN - {"exceptions", "plots"}))
+@pytest.mark.parametrize("name", sorted(PUBLIC))
 def test_every_public_call_sets_its_own_state(name):
-    public = getattr(drpu, name)
+    public = PUBLIC[name]
     if not isinstance(public, type):
         assert hasattr(public, "has_default_errors")
         return
@@ -72,6 +80,7 @@ def test_classifiers_work_where_floating_point_errors_raise(model, raising, tmp_
     clf.sensitivity(2.0)
     suspects(clf, X, y)
     PriorMonitor(clf).update(X)
+    render_report(answered, X)
     save(adapted, tmp_path / "a.drpu")
     verify(tmp_path / "a.drpu")
     np.testing.assert_array_equal(load(tmp_path / "a.drpu").predict(X), adapted.predict(X))

@@ -43,9 +43,13 @@ def default_errors(function: Callable[P, T]) -> Callable[P, T]:
 def default_errors_in(cls: C) -> C:
     """The class, whose own public methods are called with :func:`default_errors`."""
     for name, value in list(vars(cls).items()):
-        is_public = not name.startswith("_") or name in _ALSO_PUBLIC
-        if is_public and isfunction(value) and not hasattr(value, "has_default_errors"):
-            setattr(cls, name, default_errors(value))
+        if name.startswith("_") and name not in _ALSO_PUBLIC:
+            continue
+        function = value.__func__ if isinstance(value, classmethod) else value
+        if not isfunction(function) or hasattr(function, "has_default_errors"):
+            continue
+        wrapped = default_errors(function)
+        setattr(cls, name, classmethod(wrapped) if isinstance(value, classmethod) else wrapped)
     return cls
 
 

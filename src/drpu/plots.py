@@ -20,6 +20,7 @@ from scipy.optimize import isotonic_regression
 
 from drpu._arrays import FloatArray, Rows
 from drpu._checks import check_choice, require
+from drpu._process import DefaultErrors
 from drpu.classifier.drpu import AdaptedClassifier, DRPUClassifier
 from drpu.decisions.budget import Gain
 from drpu.decisions.performance import Performance, PreparedCounts, decision_rates, expect
@@ -88,7 +89,7 @@ def prepared_counts(fitted: FittedRatio) -> PreparedCounts:
     return PreparedCounts.of(fitted.tails, prior, labelled, offsets, fitted.model.score_error)
 
 
-class Display(ABC):
+class Display(DefaultErrors, ABC):
     """Common base of the displays."""
 
     ax_: Any

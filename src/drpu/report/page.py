@@ -18,6 +18,7 @@ from drpu import __version__, plots
 from drpu._arrays import Rows
 from drpu._checks import require
 from drpu._output import page_policy, write_output
+from drpu._process import default_errors
 from drpu.decisions.point import decision_above
 from drpu.report import texts
 from drpu.report.data import NewRows, ReportData, collect, whatif_json
@@ -37,6 +38,7 @@ class ReportOptions(TypedDict, total=False):
     suspects: Any
 
 
+@default_errors
 def write_report(
     classifier: Any, X: Rows | None, path: str | os.PathLike[str], **options: Unpack[ReportOptions]
 ) -> Any:
@@ -56,6 +58,7 @@ def write_report(
     return data.within_budget
 
 
+@default_errors
 def render_report(classifier: Any, X: Rows | None = None, **options: Unpack[ReportOptions]) -> str:
     """One self-contained HTML page about a fitted classifier and, if given, new rows.
 
