@@ -63,9 +63,11 @@ def test_levels_are_coded_by_frequency_and_gaps_have_a_code_of_their_own(encoder
 
 
 def test_dates_are_days_since_1970():
-    days = ["1970-01-02", "1970-01-01T12:00", "1969-12-31 00:00:00+00:00", None]
+    days = ["1970-01-02", "1970-01-01T12:00", "1969-12-31 00:00:00", None]
+    zoned = ["1970-01-02 00:00Z", "1970-01-01T14:00+02:00", "1969-12-31 00:00:00+00:00", None]
     expected = [1.0, 0.5, -1.0, np.nan]
-    assert_array_equal(fit(pd.DataFrame({"day": days, "x": 0.0}))[1][:, 0], expected)
+    for texts in (days, zoned):
+        assert_array_equal(fit(pd.DataFrame({"day": texts, "x": 0.0}))[1][:, 0], expected)
     stamps = pd.to_datetime(pd.Series(days), format="ISO8601", utc=True)
     for column in (stamps, stamps.dt.tz_convert("Asia/Tokyo"), stamps.astype(object)):
         assert_array_equal(fit(pd.DataFrame({"day": column, "x": 0.0}))[1][:, 0], expected)

@@ -44,7 +44,7 @@ from drpu.tables.values import (
     read_rows,
     unusable,
     zones_of,
-    zones_of_type,
+    zones_of_series,
 )
 
 _CODE = re.compile(r"0\d+")  # digits with leading zeros, such as a postal code
@@ -171,8 +171,8 @@ class DateColumn(Column):
     """Dates, and strings that are all dates as in 2026-06-30: days since 1970-01-01.
 
     Durations and times of the day are days, too. ``zoned`` is whether the training dates had a time
-    zone; None if some had one, or they were durations or times. Dates with a zone are those of
-    clocks in UTC. Dates of the other kind would be hours away, so they are refused.
+    zone; None if they were durations or times. Dates with a zone are those of clocks in UTC. Dates
+    of the other kind would be hours away, so they are refused.
     """
 
     kind: ClassVar[str] = DATE
@@ -183,8 +183,13 @@ class DateColumn(Column):
     def learn(cls, name: str, summary: ColumnSummary) -> Self | None:  # noqa: D102
         if not summary.is_kind(DATE):
             return None
+        if len(summary.zones) == 2:
+            raise DataTypeError(
+                f"column {name!r} has dates with a time zone and dates without one, which may be "
+                "hours apart: add the zone to all of them, or remove it."
+            )
         zoned = None
-        if len(summary.zones) == 1:
+        if summary.zones:
             (zoned,) = summary.zones
         return cls(name, zoned)
 
@@ -193,7 +198,7 @@ class DateColumn(Column):
         if kind == NUMBER:
             raise DataTypeError(f"column {self.name!r} had dates in training and has numbers here.")
         if kind == DATE:
-            self._check_zones(zones_of_type(series.dtype))
+            self._check_zones(zones_of_series(series))
             return days(series)
         encoded = _read(self, series)
         if self.zoned is not None:

@@ -36,7 +36,7 @@ from drpu.tables.values import (
     numeric,
     read_distinct,
     zones_of,
-    zones_of_type,
+    zones_of_series,
 )
 
 FEWEST_VALUES = 20  # with fewer values, "all are different" is no sign of an identifier
@@ -234,7 +234,7 @@ def summarize(
     if source in (VALUES, CATEGORY):
         return _summary_of_values(name, series.to_list(), place, source, most)
     if source != NUMBER or not series.dtype.is_integer():
-        zones = zones_of_type(series.dtype)
+        zones = zones_of_series(series)
         return ColumnSummary.of_kind(source, rows=len(series), zones=zones)
     numbers = numeric(series)
     present = int((~np.isnan(numbers)).sum())

@@ -312,11 +312,13 @@ def zones_of(values: Iterable[Any]) -> frozenset[bool]:
     return frozenset(zones)
 
 
-def zones_of_type(dtype: Any) -> frozenset[bool]:
+def zones_of_series(series: nw.Series[Any]) -> frozenset[bool]:
     """The same for a column of dates by its type."""
-    if isinstance(dtype, nw.Datetime):
-        return frozenset([dtype.time_zone is not None])
-    if dtype == nw.Date:
+    if series.null_count() == len(series):
+        return frozenset()
+    if isinstance(series.dtype, nw.Datetime):
+        return frozenset([series.dtype.time_zone is not None])
+    if series.dtype == nw.Date:
         return frozenset([False])
     return frozenset()
 
