@@ -59,10 +59,16 @@ def test_missing_dates_have_any_zone(new):
         assert np.isnan(encoded(DATES[had]["text"], new)[1]).all()
 
 
-def test_training_dates_of_both_kinds_accept_both():
+@pytest.mark.parametrize("dtype", ["datetime64[ns]", "datetime64[ns, Asia/Tokyo]"])
+def test_a_column_without_dates_has_any_zone(dtype):
+    for had in DATES:
+        assert np.isnan(encoded(DATES[had]["type"], pd.Series([pd.NaT] * 3, dtype=dtype))[1]).all()
+
+
+def test_training_dates_of_both_kinds_are_refused():
     mixed = AS_TEXT["naive"][:30] + AS_TEXT["zoned"][:30]
-    column, _ = encoded(mixed, AS_TEXT["zoned"])
-    assert column.zoned is None
+    with pytest.raises(DataTypeError, match="column 'x' has dates with a time zone and dates without"):
+        encoded(mixed)
 
 
 # -- texts -----------------------------------------------------------------------------------------
@@ -143,3 +149,12 @@ def test_the_notes_say_what_digits_were_taken_for():
     column, notes = notes_of(rng.choice(few, 500))
     assert isinstance(column, NumberColumn)
     assert not notes
+
+
+def test_columns_are_found_in_every_form_of_unicode():
+    frame = pd.DataFrame({"caté": [1.0, 2.5], "b": [3.0, 4.5]})
+    other = frame.rename(columns=lambda name: unicodedata.normalize("NFD", name)).iloc[::-1, ::-1]
+    assert list(other.columns) != list(frame.columns)
+    for trained, new in ((frame, other), (other, frame)):
+        encoder, rows = TableEncoder.fit([read_frame(trained)])
+        np.testing.assert_array_equal(encoder.transform(read_frame(new)), rows[::-1])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 import sys
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -27,6 +28,11 @@ from drpu.exceptions import (
 from drpu.tables.values import as_bytes
 
 
+def _composed(name: str) -> str:
+    """The name in NFC, because other systems write the same letter in another form of Unicode."""
+    return unicodedata.normalize("NFC", name)
+
+
 @dataclass(frozen=True)
 class Frame:
     """A data frame, and whether its columns have names.
@@ -40,7 +46,7 @@ class Frame:
     @cached_property
     def names(self) -> list[str]:
         """Names of the columns, or their positions as text if they have no names."""
-        return [str(name) for name in self.columns.columns]
+        return [_composed(str(name)) for name in self.columns.columns]
 
     @cached_property
     def positions(self) -> dict[str, int]:
@@ -170,7 +176,7 @@ def _record_frame(rows: Sequence[Mapping[Any, Any]]) -> RecordFrame:
                     "single values, a list of dicts for several rows, or a data frame."
                 )
             values.append(value)
-        columns[name] = RecordColumn(name, values)
+        columns[_composed(name)] = RecordColumn(name, values)
     if not columns:
         raise DataError("X must have the columns of training, got an empty dict.")
     return RecordFrame(columns)
