@@ -57,7 +57,16 @@ from drpu.models.boosted import ForestRatio
 from drpu.models.fourier import FourierRatio
 from drpu.report import render_report
 
-__all__ = ["all_steps", "artifacts", "edited", "new_rows", "outcome", "repacked", "unpacked"]
+__all__ = [
+    "all_steps",
+    "artifacts",
+    "edited",
+    "monitored",
+    "new_rows",
+    "outcome",
+    "repacked",
+    "unpacked",
+]
 
 COLUMNS = 3
 SOME = 6  # one in so many files that load is also used in ways that take a second, such as a report
@@ -103,7 +112,7 @@ def _models() -> dict[str, Any]:
         "features": KernelRatio("features", n_centres=8, width=1.0, ridge=0.1),
         "boosted": BoostedRatio(n_rounds=3),
         "network": NetworkRatio(alpha=0.3, **network),
-        "fourier": FourierRatio(),
+        "fourier": FourierRatio(linear=True),
         "forest": ForestRatio(n_trees=5),
         "logistic": "classifier",
         "forest of others": RandomForestClassifier(2, max_depth=4, random_state=0),
@@ -172,7 +181,7 @@ def artifacts() -> dict[str, bytes]:
         for name, classifier in _fitted().items():
             save(classifier, path)
             found[name] = path.read_bytes()
-        monitor = PriorMonitor(_monitored(), window=100)
+        monitor = PriorMonitor(monitored(), window=100)
         for seed in range(4):
             monitor.update(np.random.default_rng(seed).normal(size=(30, COLUMNS)))
         monitor.save(path)
@@ -181,12 +190,13 @@ def artifacts() -> dict[str, bytes]:
 
 def _planned() -> bytes:
     """The columns of an audit plan with answers, as JSON."""
-    columns = _monitored().plan_audit(_data().unlabeled, n=30, random_state=0).to_columns()
+    columns = monitored().plan_audit(_data().unlabeled, n=30, random_state=0).to_columns()
     return json.dumps(columns | {LABEL: [k % 2 for k in range(len(columns[ROW]))]}).encode()
 
 
 @cache
-def _monitored() -> Any:
+def monitored() -> Any:
+    """The classifier of the file of a monitor."""
     data = _data()
     clf = DRPUClassifier(_models()["centroids"], holdout=2, random_state=0)
     return clf.fit_pu(data.positive, data.unlabeled)
@@ -224,7 +234,7 @@ def outcome(kind: str, content: bytes, folder: Path, *, every: bool | None = Non
             if kind == "plan":
                 uses = _plan_uses(content)
             elif kind == "monitor":
-                uses = _monitor_uses(PriorMonitor.load(path, _monitored()), new)
+                uses = _monitor_uses(PriorMonitor.load(path, monitored()), new)
             else:
                 uses = _uses(_read_thrice(kind, path), new, folder, all_of_them=every)
             for name, use in uses:
@@ -247,8 +257,8 @@ def _check_shown(name: str, result: Any) -> None:
 
 
 def _plan_uses(content: bytes) -> list[tuple[str, Callable[[], Any]]]:
-    audit = audit_from_columns(_monitored(), _data().unlabeled, json.loads(content))
-    return [("adapt", lambda: _monitored().adapt(_data().unlabeled, audit=audit)._repr_html_())]
+    audit = audit_from_columns(monitored(), _data().unlabeled, json.loads(content))
+    return [("adapt", lambda: monitored().adapt(_data().unlabeled, audit=audit)._repr_html_())]
 
 
 def _read_thrice(kind: str, path: Path) -> Any:

@@ -3,8 +3,9 @@
 Each array of every kept class is grown in a valid file, with the other arrays of the same length in its
 object, and again with those of the whole file, until the content of the file has a stated size. Ascending
 values stay ascending, and other values are repeated. Sets of categories and trees are also grown as trees,
-because their arrays are valid only together. Lists of the manifest are repeated. A child process, in which
-nothing else runs, then reads and uses the file, and its peak is compared with the promise of SECURITY.md.
+because their arrays are valid only together. Lists and named values of the manifest are repeated. A child
+process, in which nothing else runs, then reads and uses the file, and its peak is compared with the promise
+of SECURITY.md.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import safetensors.numpy
 
-from benchmarks._fuzz import TRUSTED, new_rows, repacked, unpacked
-from drpu import export_onnx, load, verify
-from drpu._codec import KINDS, Array, rules_of
+from benchmarks._fuzz import TRUSTED, monitored, new_rows, repacked, unpacked
+from drpu import PriorMonitor, export_onnx, load, verify
+from drpu._codec import KINDS, Array, Items, rules_of
 from drpu.exceptions import DRPUError
 from drpu.files.archive import EXPORT_FACTOR, MEMORY_FACTOR, MEMORY_MORE
 from drpu.models.trees import MOST_CODES, MOST_TREES
@@ -34,6 +35,7 @@ from drpu.report import render_report
 
 CONTENT = 2**23  # bytes of the grown content
 LIMIT = 2**32  # bytes of data of this process, and of each child process
+MOST_TEXTS = 500_000  # in a list that was empty
 SECONDS = 60.0  # processor time of a child process
 
 Arrays = dict[str, np.ndarray[Any, Any]]
@@ -54,7 +56,7 @@ def grown_files(honest: dict[str, bytes], size: int = CONTENT) -> Iterator[Grown
     """A file for every class and length of its arrays, one for its lists, and some for trees."""
     seen: set[tuple[str, str]] = set()
     for kind, content in honest.items():
-        if kind in ("plan", "monitor"):
+        if kind == "plan":  # no file
             continue
         manifest, parts = unpacked(content)
         arrays = dict(safetensors.numpy.load(parts["arrays.safetensors"]))
@@ -71,10 +73,52 @@ def grown_files(honest: dict[str, bytes], size: int = CONTENT) -> Iterator[Grown
                 for way, trees in _grown_trees(_fields_of(arrays, place), size):
                     replaced = arrays | {f"{place}.{field}": array for field, array in trees.items()}
                     yield Grown(f"trees of {kind}: {way}", kind, _packed(manifest, parts, replaced))
-        for name, tree in _grown_lists(manifest["tree"]):
+        for name, tree in (*_grown_lists(manifest["tree"]), *_filled_lists(manifest["tree"])):
             if ("list", name) not in seen:
                 seen.add(("list", name))
                 yield Grown(f"list {name}", kind, _packed(manifest | {"tree": tree}, parts, arrays))
+
+
+def grown_fields(honest: dict[str, bytes]) -> set[tuple[str, str]]:
+    """Classes and fields whose arrays, lists or named values are grown in one of the files."""
+    found = set()
+    for kind, content in honest.items():
+        if kind == "plan":
+            continue
+        for name, _, fields in _objects(unpacked(content)[0]["tree"], ""):
+            arrays = {field for names in _lengths(name, fields).values() for field in names}
+            found |= {(name, field.partition("[")[0]) for field in arrays}
+            found |= {(name, field) for field, value in fields.items() if _is_long(value)}
+            found |= {(name, field) for field in _empty_lists(name, fields)}
+    return found
+
+
+def fields_that_grow() -> set[tuple[str, str]]:
+    """Classes and fields of which a file may contain any number of values."""
+    found = set()
+    for kind, cls in KINDS.items():
+        for field, rules in rules_of(cls).items():
+            for rule in rules.values():
+                fixed = isinstance(rule, Items) and rule.low == rule.high
+                if isinstance(rule, (Array, Items)) and not fixed:
+                    found.add((kind, field))
+    return found
+
+
+def _empty_lists(name: str, fields: dict[str, Any]) -> Iterator[str]:
+    """Fields of an object that are empty lists of texts, empty named texts, or None in place of them."""
+    for field, rules in rules_of(KINDS[name]).items():
+        for rule in rules.values():
+            of_texts = isinstance(rule, Items) and rule.low < rule.high and str in rule.rules[0]
+            if of_texts and fields[field] in (None, [], {"items": {}}):
+                yield field
+
+
+def _is_long(value: Any) -> bool:
+    """Whether a value in a tree is a list or named values that are not empty."""
+    if isinstance(value, dict) and value.keys() == {"items"}:
+        value = value["items"]
+    return bool(value) and (isinstance(value, list) or (isinstance(value, dict) and "kind" not in value))
 
 
 def _packed(manifest: dict[str, Any], parts: dict[str, bytes], arrays: Arrays) -> bytes:
@@ -100,14 +144,18 @@ def _objects(tree: Any, place: str) -> Iterator[tuple[str, str, dict[str, Any]]]
 
 
 def _lengths(kind: str, fields: dict[str, Any]) -> dict[str, list[str]]:
-    """For each letter of dimensions, the fields that are arrays with it."""
+    """For each letter of dimensions, the arrays with it: fields, and values of a field by their names."""
     letters: dict[str, list[str]] = {}
     for name, rules in rules_of(KINDS[kind]).items():
-        rule = rules.get(np.ndarray)
-        if not isinstance(rule, Array) or "array" not in (fields[name] or ()):
-            continue
-        for letter in dict.fromkeys(rule.dims if rule.dims != "..." else "?"):
-            letters.setdefault(letter, []).append(name)
+        arrays = {name: (fields[name], rules)}
+        if isinstance(fields[name], dict) and fields[name].keys() == {"items"}:
+            (inner,) = rules[dict].rules
+            arrays = {f"{name}[{key!a}]": (value, inner) for key, value in fields[name]["items"].items()}
+        for place, (value, rule_by_type) in arrays.items():
+            rule = rule_by_type.get(np.ndarray)
+            if isinstance(rule, Array) and isinstance(value, dict) and "array" in value:
+                for letter in dict.fromkeys(rule.dims if rule.dims != "..." else "?"):
+                    letters.setdefault(letter, []).append(place)
     return letters
 
 
@@ -225,7 +273,7 @@ def _large_tree(n_splits: int, words: int = 0) -> Arrays:
 
 
 def _grown_lists(tree: Any) -> Iterator[tuple[str, Any]]:
-    """The tree with one list repeated, as long as a manifest may be."""
+    """The tree with one list or one set of named values repeated, as long as a manifest may be."""
     for path in list(_paths_of_lists(tree)):
         copy = json.loads(json.dumps(tree))
         node = copy
@@ -235,18 +283,48 @@ def _grown_lists(tree: Any) -> Iterator[tuple[str, Any]]:
         if not items:
             continue
         text = len(json.dumps(items))
-        node[path[-1]] = items * max(2, min(2**23 // text, 10**6 // len(items)))
+        times = max(2, min(2**23 // text, 10**6 // len(items)))
+        if isinstance(items, list):
+            node[path[-1]] = items * times
+        else:
+            items |= {f"{name} {i}": value for i in range(times) for name, value in items.items()}
         yield ".".join(key for key in path if isinstance(key, str) and key != "fields"), copy
 
 
+def _filled_lists(tree: Any) -> Iterator[tuple[str, Any]]:
+    """The tree with many texts where an object has none."""
+    texts = [f"text {i}" for i in range(MOST_TEXTS)]
+    for name, place, fields in _objects(tree, ""):
+        for field in _empty_lists(name, fields):
+            copy = json.loads(json.dumps(tree))
+            (inner,) = [found for _, same, found in _objects(copy, "") if same == place]
+            is_list = tuple in rules_of(KINDS[name])[field]
+            inner[field] = texts if is_list else {"items": dict(zip(texts, texts, strict=True))}
+            yield f"{name}.{field}", copy
+
+
 def _paths_of_lists(tree: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    if isinstance(tree, list):
+    if isinstance(tree, list) or (path and path[-1] == "items" and not _has_arrays(tree)):
         yield path
-        for i, item in enumerate(tree[:1]):
-            yield from _paths_of_lists(item, (*path, i))
+    if isinstance(tree, list):
+        for i in _first_of_each_kind(tree):
+            yield from _paths_of_lists(tree[i], (*path, i))
     if isinstance(tree, dict):
         for key, value in tree.items():
             yield from _paths_of_lists(value, (*path, key))
+
+
+def _first_of_each_kind(items: list[Any]) -> list[int]:
+    """Positions of the first object of each kind in a list, and of the first other value."""
+    first: dict[Any, int] = {}
+    for i, item in enumerate(items):
+        first.setdefault(item.get("kind") if isinstance(item, dict) else None, i)
+    return list(first.values())
+
+
+def _has_arrays(named: dict[str, Any]) -> bool:
+    """Whether the first of some named values is an array, of which each is a part of the file."""
+    return any(isinstance(value, dict) and "array" in value for value in named.values())
 
 
 # -- measurements ----------------------------------------------------------------------------------
@@ -255,6 +333,8 @@ def _paths_of_lists(tree: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any
 def uses(kind: str, path: Path) -> dict[str, Callable[[], Any]]:
     """What is done with a file; each in a child process, after a load that is not measured."""
     trusted = kind in TRUSTED
+    if kind == "monitor":
+        return {"verify": lambda: verify(path), "load": lambda: PriorMonitor.load(path, monitored())}
     loaded: list[Any] = []
 
     def classifier() -> Any:

@@ -9,6 +9,7 @@ from importlib import import_module
 import pytest
 
 from benchmarks._fuzz import artifacts, edited, outcome, unpacked
+from benchmarks._memory import fields_that_grow, grown_fields
 from drpu._codec import KINDS as KINDS_OF_OBJECTS
 from drpu.files.store import KIND_MODULES
 
@@ -41,6 +42,10 @@ def test_every_kind_is_fuzzed(honest):
     for module in KIND_MODULES:
         import_module(module)
     assert {kind for kind, cls in KINDS_OF_OBJECTS.items() if cls.__module__.startswith("drpu.")} <= found
+
+
+def test_the_memory_of_every_field_that_may_be_long_is_measured(honest):
+    assert fields_that_grow() <= grown_fields(honest)
 
 
 @pytest.mark.parametrize("kind", KINDS)
