@@ -6,9 +6,10 @@ Edits: artifacts of every kind with edited parts and correct digests are loaded 
 process. Crashes, hangs of more than 5 s of processor time, errors of other types than ``ArtifactError``,
 and allocations of more than four times those of the unedited artifact are counted.
 
-Kills: processes that save an artifact, write predictions, write a report, ask questions or update a monitor
-are killed at random moments. Files that are neither the old nor the new one, answers that are lost, and
-temporary files that are left after the next run, are counted.
+Kills: processes that save an artifact, write predictions, write a report or ask questions are killed, half
+of them at random moments and half of them while a file is written; updates of a monitor are interrupted.
+Only kills of processes that still ran are counted. Files that are neither the old nor the new one, answers
+that are lost, and temporary files that are left after the next run, are counted.
 
 Memory: every array of every kept class is grown as far as its rule allows, and what reads and uses the file
 is compared with the promise of SECURITY.md.
@@ -26,6 +27,7 @@ import multiprocessing
 import os
 import random
 import resource
+import signal
 import sys
 import tempfile
 import threading
@@ -205,7 +207,7 @@ def kill(kills: int, seed: int, names: list[str]) -> dict[str, Any]:
 def _kill_writer(write: Writer, kills: int, rng: random.Random) -> dict[str, int]:
     """Child processes write the same file, and are killed at random moments."""
     context = multiprocessing.get_context("fork")
-    lost = half = left = 0
+    done = lost = half = left = 0
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         old, table, target = folder / "old.drpu", folder / "rows.csv", folder / "out" / "target.csv"
@@ -214,20 +216,12 @@ def _kill_writer(write: Writer, kills: int, rng: random.Random) -> dict[str, int
         table.write_text("a,b\n" + "0.5,-0.5\n" * 2000)
         seconds = _run_child(context, write, (old, table, target))
         whole = target.read_bytes()
-        for i in range(kills):
-            child = context.Process(target=write, args=(old, table, target))
-            child.start()
-            if i % 2:  # at any moment, or in the middle of the write
-                time.sleep(rng.random() * seconds)
-            else:
-                while child.is_alive() and not any(path != target for path in target.parent.iterdir()):
-                    pass
-                time.sleep(rng.random() * 2e-3)
-            child.kill()
-            child.join()
+        while done < kills:
+            running, writing = _killed(context, write, (old, table, target), seconds, rng)
+            done += running
+            left += writing
             lost += not target.exists()
             half += target.exists() and target.read_bytes() != whole
-            left += any(path != target for path in target.parent.iterdir())
         _run_child(context, write, (old, table, target))
         stale = sum(path != target for path in target.parent.iterdir())
     return {
@@ -239,6 +233,27 @@ def _kill_writer(write: Writer, kills: int, rng: random.Random) -> dict[str, int
     }
 
 
+def _killed(
+    context: Any, write: Writer, paths: tuple[Path, Path, Path], seconds: float, rng: random.Random
+) -> tuple[bool, bool]:
+    """Start a writer and kill it; whether it was still running, and had begun a file."""
+    target = paths[-1]
+    before = {target, *target.parent.iterdir()}
+    child = context.Process(target=write, args=paths)
+    child.start()
+    if rng.random() < 0.5:  # at any moment, or in the middle of a write
+        time.sleep(rng.random() * seconds)
+    else:
+        time.sleep(rng.random() * seconds / 2)
+        while child.is_alive() and before.issuperset(target.parent.iterdir()):
+            pass
+        time.sleep(rng.random() * 2e-3)
+    child.kill()
+    child.join()
+    writing = not before.issuperset(target.parent.iterdir())
+    return child.exitcode == -signal.SIGKILL, writing
+
+
 def _ask(old: Path, table: Path, target: Path) -> None:
     sys.stdin = io.StringIO("y\nn\n" * 30)
     _command("ask", old, table, "--n", 20, "--out", target)
@@ -247,7 +262,7 @@ def _ask(old: Path, table: Path, target: Path) -> None:
 def _kill_ask(kills: int, rng: random.Random) -> dict[str, int]:
     """Conversations that are killed at random moments, and go on with the same file."""
     context = multiprocessing.get_context("fork")
-    lost = broken = finished = left = 0
+    done = lost = broken = finished = left = 0
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         old, table, target = folder / "old.drpu", folder / "rows.csv", folder / "out" / "answers.csv"
@@ -258,13 +273,10 @@ def _kill_ask(kills: int, rng: random.Random) -> dict[str, int]:
         seconds = _run_child(context, _ask, (old, table, target))
         target.unlink()
         answers = 0
-        for _ in range(kills):
-            child = context.Process(target=_ask, args=(old, table, target))
-            child.start()
-            time.sleep(rng.random() * seconds)
-            child.kill()
-            child.join()
-            left += any(path != target for path in target.parent.iterdir())
+        while done < kills:
+            running, writing = _killed(context, _ask, (old, table, target), seconds, rng)
+            done += running
+            left += writing
             now = _answers_in(target)
             broken += now < 0
             lost += 0 <= now < answers
