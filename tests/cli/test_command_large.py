@@ -1,5 +1,6 @@
 """Large files: read, counted, scored and written in batches, with the results of one table."""
 
+import csv
 import gzip
 import io
 import re
@@ -14,6 +15,7 @@ from cli_answers import answer
 
 from drpu._progress import Step
 from drpu.cli import large, main, tables
+from drpu.cli.options import Reading
 from drpu.cli.tables import read
 
 N = 900
@@ -172,10 +174,51 @@ def test_shares_are_the_same_in_batches(run, in_batches, file, command):
     assert whole[0] == 0
 
 
-@pytest.mark.parametrize(
-    "words",
-    ["--sort", "--explain 2", "--budget 20", "--by city"],
-)
+PLANNED = [
+    "audit toy.drpu {file} --n 30 --keep id,city --out {out}.csv",
+    "ask toy.drpu {file} --page {out}.html --n 30 --show-reasons",
+    "predict toy.drpu {file} --budget 20 --adapt --out {out}.csv",
+    "predict toy.drpu {file} --sort --only-flagged --out {out}.parquet --keep id,note",
+    "adapt toy.drpu {file} --budget 20 --json",
+]
+
+
+@pytest.mark.parametrize("file", ["new.csv", "new.parquet"])
+@pytest.mark.parametrize("command", PLANNED)
+def test_chosen_rows_of_large_files_are_read_again(run, folder, in_batches, command, file):
+    whole = run(command.format(file=file, out="same"))
+    written = sorted(folder.glob("same.*"))
+    contents = [path.read_bytes() for path in written]
+    for path in written:
+        path.unlink()
+    in_batches()
+    assert run(command.format(file=file, out="same")) == whole
+    assert whole[0] == 0
+    assert [path.read_bytes() for path in written] == contents
+    for path in written:
+        path.unlink()
+
+
+def test_answers_about_a_large_file_count_as_before(run, folder, in_batches, monkeypatch):
+    assert run("audit toy.drpu new.csv --n 30 --out answers.csv")[0] == 0
+    lines = (folder / "answers.csv").read_text().splitlines()
+    rows = list(csv.DictReader(lines))
+    with (folder / "answers.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, rows[0])
+        writer.writeheader()
+        for row in rows:
+            writer.writerow(row | {"drpu_label": "yes" if "Zürich" in row["city"] else "no"})
+    adapt = "adapt toy.drpu new.csv --audit answers.csv --json"
+    evaluate = "evaluate toy.drpu new.csv --audit answers.csv --json"
+    whole = [run(adapt), run(evaluate)]
+    in_batches(whole=True)  # the file of answers
+    monkeypatch.delattr(Reading, "read")  # reads a file of rows as a whole
+    in_parts = [run(adapt), run(evaluate)]
+    assert in_parts == whole
+    assert [code for code, _, _ in whole] == [0, 0]
+
+
+@pytest.mark.parametrize("words", ["--explain 2", "--by city", "--sort"])
 def test_what_depends_on_all_rows_reads_them_as_a_whole(run, folder, in_batches, words):
     command = f"predict toy.drpu new.csv --out {{}}.csv {words}"
     assert run(command.format("whole"))[0] == 0

@@ -87,9 +87,12 @@ def audit(
     check_out(out, [saved.artifact, data], table=True)
     reading.check(data)
     classifier = saved.load()
-    loaded = reading.read(data, classifier)
+    if by is None:
+        loaded = reading.open(classifier, data)
+    else:
+        loaded = reading.read(data, classifier)
     kept = loaded.kept(keep)
-    X = reading.rows(classifier, loaded, used=[by])
+    X = reading.scored(classifier, loaded, used=[by])
     options: dict[str, Any] = {"n": n, "width": width, "level": level, "random_state": seed}
     with about(data):
         if by is None:
@@ -181,8 +184,12 @@ def evaluate(
     reading.check(data)
     decision.check()
     trained = saved.load()
-    loaded = reading.read(data, trained)
-    X = reading.rows(trained, loaded, used=[label, by])
+    if label is None and by is None:
+        loaded = reading.open(trained, data)
+        X = reading.scored(trained, loaded)
+    else:
+        loaded = reading.read(data, trained)
+        X = reading.rows(trained, loaded, used=[label, by])
     classifier = decision.applied_to(trained, prior)
     with about(data):
         classifier = decision.with_budget(classifier, X)

@@ -81,7 +81,7 @@ def ask(
         raise typer.BadParameter(f"a page saves answers as .csv, got --out {path}.")
     reading.check(data)
     classifier = saved.load()
-    loaded = reading.read(data, classifier)
+    loaded = reading.open(classifier, data)
     kept = loaded.kept(keep)
     if keep is None and kept is not None:
         kept = kept.select(reading.chosen(loaded))
@@ -187,6 +187,8 @@ def _shown(
     conversation: Conversation, classifier: Any, X: Any, loaded: Any, kept: Any, reasons: bool
 ) -> ShownRows:
     """The planned rows as texts, with what the classifier thinks of them if that is wanted."""
+    import numpy as np
+
     from drpu.audits.ask import ShownRows
 
     positions = conversation.plan.rows
@@ -199,8 +201,10 @@ def _shown(
             probabilities, classifier.reasons(planned, 3), strict=True
         ):
             opinions.append(f"probability {share(probability)}; {decisive}")
-    values = loaded.array_rows() if kept is None else kept
-    return ShownRows.of(values, positions, opinions=opinions)
+    if kept is None:
+        return ShownRows.of(loaded.array_rows(), positions, opinions=opinions)
+    values = kept.take(positions)
+    return ShownRows.of(values, np.arange(len(positions)), opinions=opinions)
 
 
 # -- in the terminal -------------------------------------------------------------------------------

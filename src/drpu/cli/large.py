@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import numpy as np
 
 import drpu
 from drpu._progress import Step
+from drpu.classifier.reading import read_batch
 from drpu.cli.show import PIPE
 from drpu.cli.tables import (
     FIRST_ROWS,
@@ -33,6 +34,7 @@ from drpu.cli.tables import (
 )
 from drpu.exceptions import DataError, heard, warn
 from drpu.scale.batches import open_parquet, scan
+from drpu.state.rows import Batch
 
 LARGE = 64 * 2**20  # bytes; a smaller file takes less than half a gigabyte of memory as a whole
 BLOCK = 4 * 2**20  # bytes of text in a batch; Arrow reads up to 32 of them ahead
@@ -86,6 +88,34 @@ class LargeFile:
         for table in self.tables():
             if table.num_rows:
                 yield Loaded(self.path, table=with_good_names(table, self.path))
+
+    def take(self, positions: Any, names: list[str]) -> Any:
+        """An Arrow table of the rows at these positions, in their order; the file is read again."""
+        ascending = np.unique(positions)
+        parts = [self.head.table.select(names).slice(0, 0)]
+        start = 0
+        for batch in self.batches():
+            end = start + batch.table.num_rows
+            first, last = np.searchsorted(ascending, [start, end])
+            parts.append(batch.table.select(names).take(ascending[first:last] - start))
+            start = end
+        return arrow().concat_tables(parts).take(np.searchsorted(ascending, positions))
+
+
+@dataclass(frozen=True, slots=True)
+class LargeTable:
+    """Columns of a large file, of which rows are read when they are taken."""
+
+    file: LargeFile
+    column_names: list[str]
+
+    def select(self, names: Iterable[str]) -> LargeTable:
+        """Some of the columns."""
+        return LargeTable(self.file, list(names))
+
+    def take(self, positions: Any) -> Any:
+        """An Arrow table of the rows at these positions."""
+        return self.file.take(positions, self.column_names)
 
 
 @dataclass(frozen=True)
@@ -253,6 +283,19 @@ class LargeRows:
         """The rows of a batch as an Arrow table with the columns of training."""
         return batch.named_like(self.known).rows(self.features)
 
+    def batch(self) -> LargeBatch:
+        """All rows, scored; only their scores and counts are in memory."""
+        counts = self.classifier.fitted_.no_counts()
+        scores = []
+        for loaded in self.file.batches():
+            with heard() as warnings:
+                scored = read_batch(self.classifier, self.rows(loaded))
+            self._warn_once(warnings)
+            scores.append(scored.scores)
+            counts.merge(scored.counts)
+        n_rows = sum(map(len, scores))
+        return LargeBatch(np.empty((n_rows, 0)), np.concatenate(scores), counts, source=self)
+
     def adapted(self, **options: Any) -> Any:
         """The classifier adapted to all rows, with a warning of each kind once."""
         with heard() as warnings:
@@ -284,3 +327,18 @@ class LargeRows:
             if type(warning) not in self.warned:
                 warn(warning)
             self.warned.add(type(warning))
+
+
+@dataclass(frozen=True, slots=True)
+class LargeBatch(Batch):
+    """Rows of a large file with their scores; the values of rows are read when they are taken."""
+
+    source: LargeRows | None = None
+
+    def take(self, index: Any) -> Batch:
+        """The rows at ``index``, with the counts of all rows."""
+        assert self.source is not None
+        file = self.source.file
+        loaded = Loaded(file.path, table=file.take(index, file.head.names))
+        taken = read_batch(self.source.classifier, self.source.rows(loaded))
+        return replace(taken, scores=self.scores[index], counts=self.counts)

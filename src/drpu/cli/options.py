@@ -21,7 +21,7 @@ from drpu.cli.show import PIPE, about, listed
 from drpu.exceptions import ArtifactError, DataError, EmptyColumnsWarning, ParameterError, silent
 
 if TYPE_CHECKING:
-    from drpu.cli.large import LargeRows
+    from drpu.cli.large import LargeFile, LargeRows
     from drpu.cli.tables import Loaded, TextFormat
 
 FIRST_PASS = 0.1  # share of the time of a command that finding the types of columns takes
@@ -484,19 +484,42 @@ class Reading:
         used: Sequence[str | None] = (),
         mixed: bool = False,
     ) -> Any:
-        """The rows with their scores; with ``mixed``, and with their periods."""
-        from drpu.classifier.reading import read_batch
+        """The rows with their scores; with ``mixed``, and with their periods.
 
+        Of a large file, as from :meth:`open`, only the scores are kept in memory.
+        """
+        from drpu.classifier.reading import read_batch
+        from drpu.cli.large import LargeTable
+
+        if isinstance(loaded.table, LargeTable):
+            with progress_bar("score", show=1), about(loaded.path):
+                return self._large_rows(classifier, loaded.table.file, used).batch()
         rows = self.rows(classifier, loaded, used=used, with_period=mixed)
         with about(loaded.path):
             return read_batch(classifier, rows, with_periods=mixed)
 
-    def large(self, classifier: Any, path: str, *, mixed: bool = False) -> LargeRows | None:
-        """The rows of a large file, which are read in batches; None if they are not large.
+    def open(self, classifier: Any, path: str, *, mixed: bool = False) -> Loaded:
+        """The content of a file; of a large one, columns of which rows can be taken.
 
         With ``mixed``, the periods of rows are needed, which are not read in batches.
         """
-        from drpu.cli.large import LargeRows, open_large
+        from drpu.cli.large import LargeTable
+        from drpu.cli.tables import Loaded
+
+        with progress_bar("read", show=1):
+            file = self._large_file(classifier, path, mixed=mixed)
+        if file is None:
+            return self.read(path, classifier)
+        return Loaded(path, table=LargeTable(file, file.head.names))
+
+    def large(self, classifier: Any, path: str, *, mixed: bool = False) -> LargeRows | None:
+        """The rows of a large file, which are read in batches; None if they are not large."""
+        with part(FIRST_PASS):
+            file = self._large_file(classifier, path, mixed=mixed)
+        return None if file is None else self._large_rows(classifier, file)
+
+    def _large_file(self, classifier: Any, path: str, *, mixed: bool) -> LargeFile | None:
+        from drpu.cli.large import open_large
 
         if not hasattr(classifier, "feature_names_in_"):
             return None
@@ -504,12 +527,15 @@ class Reading:
             return None
         table = classifier.table_
         texts = () if table is None else table.text_columns
-        with part(FIRST_PASS):
-            file = open_large(path, self._form, texts)
-        if file is None:
-            return None
+        return open_large(path, self._form, texts)
+
+    def _large_rows(
+        self, classifier: Any, file: LargeFile, used: Sequence[str | None] = ()
+    ) -> LargeRows:
+        from drpu.cli.large import LargeRows
+
         known = _names_of_training(classifier)
-        features = self._features(classifier, file.head.named_like(known))
+        features = self._features(classifier, file.head.named_like(known), used)
         return LargeRows(file, classifier, known, features)
 
     def adapt(self, classifier: Any, path: str, **options: Any) -> Any:

@@ -93,8 +93,11 @@ def adapt(
     if by is None and budget is None and answers.audit is None and label is None:
         adapted = reading.adapt(classifier, data, **options)
         return _save_adapted(adapted, trained, out, next_step=ask_words(saved, data, reading))
-    loaded = reading.read(data, classifier)
     mixed = by is None and answers.audit is None
+    if by is None and label is None:
+        loaded = reading.open(classifier, data, mixed=mixed)
+    else:
+        loaded = reading.read(data, classifier)
     X = reading.scored(classifier, loaded, used=[label, by], mixed=mixed)
     y = loaded.optional_column(label)
     with about(data):
@@ -201,9 +204,13 @@ def predict(
         )
         if in_batches is not None:
             return in_batches
-    loaded = reading.read(data, classifier)
+    mixed = adapt and by is None
+    if by is None and written.selects(decision):
+        loaded = reading.open(classifier, data, mixed=mixed)
+    else:
+        loaded = reading.read(data, classifier)
     kept = loaded.kept(keep)
-    X = reading.scored(classifier, loaded, used=[by], mixed=adapt and by is None)
+    X = reading.scored(classifier, loaded, used=[by], mixed=mixed)
     table = None
     with about(data):
         if by is not None:
