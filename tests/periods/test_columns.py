@@ -94,7 +94,9 @@ def secret_rows(rng, n):
 def test_no_value_of_fewer_than_six_rows_is_in_a_record(n_positive, n_unlabeled):
     rng = np.random.default_rng(2)
     P, U = secret_rows(rng, n_positive), secret_rows(rng, n_unlabeled)
-    for column, profile in enumerate(profile_columns(P, U, "abcde")):
+    profiles = profile_columns(P, U, "abcde")
+    assert len(profiles) == 5
+    for column, profile in enumerate(profiles):
         tree, arrays, _ = encode(profile)
         kept = json.dumps(tree) + " ".join(repr(float(x)) for array in arrays.values() for x in array.flat)
         values, counts = np.unique(np.concatenate([P, U])[:, column], return_counts=True)
