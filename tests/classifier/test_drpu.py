@@ -133,9 +133,9 @@ def test_labels_and_probabilities_agree(toy, train_prior, test_prior):
 def test_a_given_prior_above_what_the_rows_allow_is_named(scenario, prior):
     data = make_gaussian_pu(400, 2000, prior=0.3, separation=3, random_state=0)
     for given in (prior - 0.03, prior, prior + 0.03):  # so few rows cannot tell these apart
-        DRPUClassifier("kernel", prior=given, scenario=scenario, random_state=0).fit(*data.X_y())
+        DRPUClassifier("classifier", prior=given, scenario=scenario, random_state=0).fit(*data.X_y())
     with pytest.warns(ContradictionWarning, match=r"given prior of 0.700 .* at most 0.[345].. can be"):
-        DRPUClassifier("kernel", prior=0.7, scenario=scenario, random_state=0).fit(*data.X_y())
+        DRPUClassifier("classifier", prior=0.7, scenario=scenario, random_state=0).fit(*data.X_y())
 
 
 def test_a_small_prior_with_a_narrow_interval_is_no_reason_to_warn():

@@ -45,24 +45,26 @@ def copied(table):
 
 
 @methods
-def test_one_table_is_a_single_sample_and_two_are_case_control(name, table):
+def test_one_table_is_a_single_sample_two_are_case_control_and_what_is_said_holds_for_both(
+    name, table, tmp_path
+):
     X, y = table.X, table.y
-    together = classifier(name).fit(X, y)
-    apart = classifier(name).fit_pu(X[y == 1], X[y == 0])
-    assert (together.scenario_, apart.scenario_) == ("single-sample", "case-control")
-    told = classifier(name, scenario="single-sample").fit(X, y)
-    assert_array_equal(together.decision_function(X), told.decision_function(X))
-    told = classifier(name, scenario="case-control").fit_pu(X[y == 1], X[y == 0])
-    assert_array_equal(apart.decision_function(X), told.decision_function(X))
 
+    def fits(scenario):
+        together = classifier(name, scenario=scenario).fit(X, y)
+        return together, classifier(name, scenario=scenario).fit_pu(X[y == 1], X[y == 0])
 
-@methods
-def test_what_is_said_holds_for_both_calls(name, table):
-    X, y = table.X, table.y
-    for scenario in ("single-sample", "case-control"):
-        clf = classifier(name, scenario=scenario)
-        assert clf.fit(X, y).scenario_ == scenario
-        assert clf.fit_pu(X[y == 1], X[y == 0]).scenario_ == scenario
+    auto, single, control = (fits(scenario) for scenario in ("auto", "single-sample", "case-control"))
+    assert [clf.scenario_ for clf in auto] == ["single-sample", "case-control"]
+    assert [clf.scenario_ for clf in single] == ["single-sample"] * 2
+    assert [clf.scenario_ for clf in control] == ["case-control"] * 2
+    for found, told in ((auto[0], single[0]), (auto[1], control[1])):
+        assert_array_equal(found.decision_function(X), told.decision_function(X))
+    for clf in (auto[0], single[0], control[0]):
+        save(clf, tmp_path / "clf.drpu")
+        loaded = load(tmp_path / "clf.drpu", trusted=True)
+        assert (loaded.scenario_, loaded.scenario) == (clf.scenario_, clf.scenario)
+        assert_array_equal(loaded.predict(X), clf.predict(X))
 
 
 @methods
@@ -98,19 +100,6 @@ def test_a_positive_class_with_few_values_is_a_single_sample():
         y = positive & (rng.random(4000) < 0.1)
         mistakes += reappearing_share(X[y], X[~y]) is not None
     assert mistakes <= 2  # the level of the test is one percent
-
-
-@methods
-def test_files_keep_the_scenario(name, table, tmp_path):
-    for scenario in ("single-sample", "case-control"):
-        clf = classifier(name, scenario=scenario).fit(table.X, table.y)
-        save(clf, tmp_path / "clf.drpu")
-        loaded = load(tmp_path / "clf.drpu", trusted=True)
-        assert (loaded.scenario_, loaded.scenario) == (scenario, scenario)
-    save(classifier(name).fit(table.X, table.y), tmp_path / "auto.drpu")
-    loaded = load(tmp_path / "auto.drpu", trusted=True)
-    assert (loaded.scenario_, loaded.scenario) == ("single-sample", "auto")
-    assert_array_equal(loaded.predict(table.X), classifier(name).fit(table.X, table.y).predict(table.X))
 
 
 @methods

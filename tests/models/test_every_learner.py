@@ -22,9 +22,9 @@ SEEDED = {
     "boosted": lambda seed=0: BoostedRatio(random_state=seed),
     "forest": lambda seed=0: ForestRatio(20, random_state=seed),
     "fourier": lambda seed=0: FourierRatio(100, linear=True, random_state=seed),
-    "centroids": lambda seed=0: KernelRatio("centroids", random_state=seed),
-    "features": lambda seed=0: KernelRatio("features", random_state=seed),
-    "rows": lambda seed=0: KernelRatio("rows", random_state=seed),
+    "centroids": lambda seed=0: KernelRatio("centroids", n_centres=60, random_state=seed),
+    "features": lambda seed=0: KernelRatio("features", n_centres=60, random_state=seed),
+    "rows": lambda seed=0: KernelRatio("rows", n_centres=60, random_state=seed),
     "trees of others": lambda seed=0: ClassifierRatio(RandomForestClassifier(5), random_state=seed),
 }
 LEARNERS = SEEDED | {"linear": LinearRatio, "classifier": ClassifierRatio}
