@@ -12,6 +12,24 @@ from drpu.cli import main
 SEED = 3
 
 
+def overlapping():
+    """Classes that overlap, of which some rows are to be labelled."""
+    return make_gaussian_pu(
+        200, 800, prior=0.4, test_prior=0.2, n_test=1000, separation=2.5, dimensions=2, random_state=4
+    )
+
+
+def write_overlapping(folder, data, **columns):
+    """A training file, new rows with further columns, and a classifier, for questions about rows."""
+    X, y = data.X_y()
+    pa.csv.write_csv(pa.table({"a": X[:, 0], "b": X[:, 1], "y": y}), folder / "train.csv")
+    june = pa.table({"id": np.arange(1000), "b": data.test[:, 1], "a": data.test[:, 0]} | columns)
+    pa.csv.write_csv(june, folder / "june.csv")
+    words = ["--label", "y", "--model", "kernel", "--scenario", "case-control", "--quiet"]
+    assert main(["fit", str(folder / "train.csv"), *words, "--out", str(folder / "toy.drpu")]) == 0
+    return folder
+
+
 def write_folder(folder):
     """A training file, two test files and a classifier."""
     data = make_gaussian_pu(

@@ -9,9 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pytest
+from cli_folder import overlapping, write_overlapping
 
-from drpu import make_gaussian_pu
-from drpu.cli import main
 from drpu.cli.tables import read
 
 
@@ -27,22 +26,14 @@ class Interrupted(io.StringIO):
 
 @pytest.fixture(scope="module")
 def truth():
-    return make_gaussian_pu(
-        200, 800, prior=0.4, test_prior=0.2, n_test=1000, separation=2.5, dimensions=2, random_state=4
-    )
+    return overlapping()
 
 
 @pytest.fixture(scope="module")
 def fitted_folder(tmp_path_factory, truth):
-    folder = tmp_path_factory.mktemp("ask")
-    X, y = truth.X_y()
-    pa.csv.write_csv(pa.table({"a": X[:, 0], "b": X[:, 1], "y": y}), folder / "train.csv")
     notes = ["=1+1" if k % 3 == 0 else f"note {k}" for k in range(1000)]
-    june = {"id": np.arange(1000), "b": truth.test[:, 1], "a": truth.test[:, 0], "note": notes}
-    pa.csv.write_csv(pa.table(june), folder / "june.csv")
+    folder = write_overlapping(tmp_path_factory.mktemp("ask"), truth, note=notes)
     np.savez(folder / "june.npz", X=truth.test)
-    options = ["--label", "y", "--model", "kernel", "--scenario", "case-control", "--quiet"]
-    assert main(["fit", str(folder / "train.csv"), *options, "--out", str(folder / "toy.drpu")]) == 0
     return folder
 
 

@@ -10,32 +10,25 @@ import pyarrow as pa
 import pyarrow.csv
 import pytest
 from cli_answers import answer
+from cli_folder import overlapping, write_overlapping
 
-from drpu import load, make_gaussian_pu
+from drpu import load
 from drpu.cli import main
 from drpu.cli.tables import read
 
 
 @pytest.fixture(scope="module")
 def truth():
-    return make_gaussian_pu(
-        200, 800, prior=0.4, test_prior=0.2, n_test=1000, separation=2.5, dimensions=2, random_state=4
-    )
+    return overlapping()
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory, truth):
     """A classifier, rows of June, and an audit of them with and without answers."""
-    folder = tmp_path_factory.mktemp("audit")
-    X, y = truth.X_y()
-    pa.csv.write_csv(pa.table({"a": X[:, 0], "b": X[:, 1], "y": y}), folder / "train.csv")
-    june = {"id": np.arange(1000), "b": truth.test[:, 1], "a": truth.test[:, 0]}
-    pa.csv.write_csv(pa.table(june), folder / "june.csv")
-    pa.csv.write_csv(pa.table(june | {"true": truth.test_labels}), folder / "checked.csv")
+    folder = write_overlapping(tmp_path_factory.mktemp("audit"), truth)
+    june = pa.csv.read_csv(folder / "june.csv")
+    pa.csv.write_csv(june.append_column("true", pa.array(truth.test_labels)), folder / "checked.csv")
     at = str(folder)
-    words = ["fit", f"{at}/train.csv", "--label", "y", "--model", "kernel", "--out", f"{at}/toy.drpu"]
-    words += ["--scenario", "case-control"]
-    assert main(words) == 0
     words = ["audit", f"{at}/toy.drpu", f"{at}/june.csv", "--n", "80", "--keep", "id"]
     assert main([*words, "--out", f"{at}/to-label.csv"]) == 0
     questions = read(f"{at}/to-label.csv").table

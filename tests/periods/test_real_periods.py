@@ -237,7 +237,7 @@ def test_answers_of_two_months_add_up(clf, audited):
 
 @pytest.mark.parametrize(
     ("model", "seed"),
-    [("auto", 0), (KernelRatio(), 0), *(pytest.param("auto", k, marks=pytest.mark.slow) for k in (1, 2))],
+    [("auto", 1), (KernelRatio(), 0), *(pytest.param("auto", k, marks=pytest.mark.slow) for k in (0, 2))],
 )
 def test_noise_keeps_its_trained_labels_and_hardly_moves_the_prior(model, seed):
     rng = np.random.default_rng(seed)
