@@ -11,26 +11,22 @@ from a checkout::
 from __future__ import annotations
 
 import json
-import platform
 import sys
 import time
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy
 
 from benchmarks._exact_limits import exact_limits
 from benchmarks._families import FAMILIES, Array, Family, Mixture, draw_mixture, draw_rows, normal
-from benchmarks._results import command_line
+from benchmarks._results import command_line, write_results
 from drpu.periods.shift_tests import mixture_test
 from drpu.priors.limits import Limits, ratio_limits, shift_limits
 from drpu.priors.tails import ScoreTails
 
-RESULTS = Path(__file__).parent / "results" / "intervals.json"
 LEVELS = (0.95, 0.80)
 SEPARATES = 0.45  # Youden's index above which the limits should cover the prior
 SLACK = 0.02
@@ -333,23 +329,17 @@ def main() -> None:
     print(f"\n{runs} replications a cell, {seconds:.0f} s")
     if arguments.quick:
         return
-    report = {
-        "command": " ".join(["python -m benchmarks.intervals", *sys.argv[1:]]),
-        "seed": arguments.seed,
-        "replications": runs,
-        "seconds": round(seconds),
-        "cpu_seconds": round(time.process_time()),
-        "versions": {
-            "python": platform.python_version(),
-            "numpy": np.__version__,
-            "scipy": scipy.__version__,
-        },
-        "summary": table,
-        "coverage": rows,
-        "shift_test": tests,
-    }
-    RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(json.dumps(report, indent=1) + "\n")
+    write_results(
+        "intervals",
+        " ".join(["python -m benchmarks.intervals", *sys.argv[1:]]),
+        seed=arguments.seed,
+        replications=runs,
+        seconds=round(seconds),
+        cpu_seconds=round(time.process_time()),
+        summary=table,
+        coverage=rows,
+        shift_test=tests,
+    )
 
 
 if __name__ == "__main__":

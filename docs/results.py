@@ -42,16 +42,22 @@ def _written(source: dict[str, Any]) -> str:
 
 
 def _age(source: dict[str, Any]) -> str:
-    """The commit of a result, and whether the library has changed since; empty without a checkout."""
+    """Commit and date of a result, and whether the library has changed since; empty without a checkout."""
     commit = source.get("commit")
     if not commit:
         return ""
     later = _changes_since(commit)
     if later is None:
         return f", at commit {commit}, which is not in this history"
+    made = f", at commit {commit} of {_date(commit)}"
     if later == 0:
-        return f", at commit {commit}"
-    return f", at commit {commit}; the library has changed since ({later} commits)"
+        return made
+    return f"{made}; the library has changed since ({later} commits)"
+
+
+def _date(commit: str) -> str:
+    """The day of a commit."""
+    return _git("log", "-1", "--format=%cs", commit.rstrip("+"))
 
 
 def _changes_since(commit: str) -> int | None:
@@ -73,14 +79,15 @@ def _git(*arguments: str) -> str:
 
 def result_files() -> str:
     """Every result file with its command, its commit and the number of later changes of the library."""
-    lines = ["| result | command | commit | later commits to the library |", "|---|---|---|---|"]
+    lines = ["| result | command | commit | day | later commits to the library |", "|---|---|---|---|---|"]
     for path in sorted(RESULTS.glob("*.json")):
         source = _read(path.stem)
         commit = source["commit"] or "unknown"
         later = _changes_since(commit)
         if later is None:
             later = "unknown"
-        lines.append(f"| {path.stem} | `{source['command']}` | {commit} | {later} |")
+        day = _date(commit)
+        lines.append(f"| {path.stem} | `{source['command']}` | {commit} | {day} | {later} |")
     return "\n".join(lines) + "\n"
 
 

@@ -191,10 +191,13 @@ def test_result_tables_come_from_result_files():
 def test_a_table_says_that_the_library_has_changed_since_it_was_made(monkeypatch):
     results = load_file("results")
     source = {"command": "python -m benchmarks.shift", "versions": {}, "commit": "abc"}
+    monkeypatch.setattr(results, "_date", lambda commit: "2030-01-31")
     monkeypatch.setattr(results, "_changes_since", lambda commit: 0)
     assert "changed since" not in results._written(source)
     monkeypatch.setattr(results, "_changes_since", lambda commit: 3)
-    assert "at commit abc; the library has changed since (3 commits)" in results._written(source)
+    assert "at commit abc of 2030-01-31; the library has changed since (3 commits)" in results._written(
+        source
+    )
 
 
 def test_roles_and_formulas_of_docstrings_become_markdown():
