@@ -10,6 +10,8 @@ from numpy.testing import assert_allclose
 from scipy.special import ndtr
 from scipy.stats import binom
 
+from drpu.priors.central import later_limits
+from drpu.priors.estimate import PriorEstimate
 from drpu.priors.limits import Limits, critical_value, ratio_limits, shift_limits
 from drpu.priors.tails import ScoreTails
 
@@ -108,6 +110,15 @@ def test_a_handful_of_new_rows_proves_nothing():
     for row in (-5.0, 6.0):
         limits = shift_limits(reference.empty().update([row]), reference, 0.95, train_prior=0.3)
         assert limits.high - limits.low > 0.3
+
+
+@pytest.mark.parametrize("n_new", [50, 500])
+def test_limits_stay_within_0_and_1_if_rows_score_higher_than_positives(n_new):
+    _, reference = pair(12, apart=1.0)
+    new = reference.empty().update(np.full(n_new, 9.0))
+    vague = PriorEstimate(0.3, 0.1, 0.6, 0.95, "central", identified=False, upper=0.5)
+    for limits in (shift_limits(new, reference, 0.95), later_limits(new, reference, 0.95, vague)):
+        assert 0 <= limits.low <= limits.high <= 1
 
 
 def test_a_reference_without_negatives_falls_back_on_one_sample():

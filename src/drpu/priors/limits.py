@@ -132,7 +132,7 @@ def shift_limits(
         growth_of_few = binomial_growth(tails, reference, level)
         if growth_of_few is None:
             return replace(train, low=0.0, high=1.0)
-        low = 1 - growth_of_few.high * (1 - train.low)
+        low = 1 - max(growth_of_few.high, 0.0) * (1 - train.low)
         high = 1 - max(growth_of_few.low, 0.0) * (1 - train.high)
         return replace(train, low=max(0.0, low), high=min(1.0, max(high, 0.0)))
     if match is not None and match.value <= 1:
@@ -148,11 +148,11 @@ def largest_growth(tails: ScoreTails, reference: ScoreTails, level: float) -> fl
     if tails.n < constants.EXACT_LIMITS_BELOW:
         growth = binomial_growth(tails, reference, level)
         if growth is not None:
-            return growth.high
+            return max(growth.high, 0.0)  # more rows score high than positives can explain
     match = match_samples(tails, reference)
     if match is None:
         return math.inf
-    return match.value - float(ndtri((1 - level) / 2)) * match.spread
+    return max(match.value - float(ndtri((1 - level) / 2)) * match.spread, 0.0)
 
 
 # -- a known training prior ---------------------------------------------------------------------
