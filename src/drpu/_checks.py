@@ -107,7 +107,8 @@ def check_fraction(name: str, value: Any) -> float:
     """``value`` as a number strictly between 0 and 1."""
     number = check_real(name, value)
     if not 0 < number < 1:
-        raise ParameterError(f"{name} must lie strictly between 0 and 1, got {value!r}.")
+        hint = f": write {number / 100:g} for {number:g}%" if 1 < number < 100 else ""
+        raise ParameterError(f"{name} must lie strictly between 0 and 1, got {value!r}{hint}.")
     return number
 
 

@@ -74,6 +74,23 @@ def test_two_files_remember_what_was_left_out_of_them(run, folder):
     assert load(folder / "two.drpu").table_.ignored == ("id",)
 
 
+def test_the_index_of_pandas_is_no_column_to_learn_from(run, folder):
+    train = pa.parquet.read_table(folder / "train.parquet")
+    index = pa.array(np.arange(len(train)))
+    pa.parquet.write_table(train.append_column("__index_level_0__", index), folder / "indexed.parquet")
+    fitted = answer(run("fit indexed.parquet --label y --drop id --model kernel --out i.drpu --json"))
+    assert fitted["columns"] == ["amount", "age"]
+    assert run("adapt i.drpu june.csv --drop id")[0] == 0
+
+
+def test_an_empty_keep_writes_the_new_columns_only(run):
+    code, out, _ = run("predict", "toy.drpu", "june.csv", "--keep", "", "--budget", "2", "--quiet")
+    assert code == 0
+    header, *lines = out.splitlines()
+    assert header.startswith('"drpu_rank","drpu_label"')
+    assert len(lines) == 2
+
+
 # -- names -----------------------------------------------------------------------------------------
 
 

@@ -261,9 +261,10 @@ def warn_of_unused_known(folds: Folds, negatives: int, positives: int) -> None:
 def warn_of_few_positives(n: int, *, split: bool) -> None:
     """Warn that the prior is rough because of few positives, or because none were held out."""
     if n < FEW_POSITIVES:
+        positives = "1 labelled positive" if n == 1 else f"{n} labelled positives"
         FewPositivesWarning.issue(
-            f"{n} labelled positives: the prior and its interval are rough. Label more, or give "
-            "the prior if you know it."
+            f"{positives}: the prior and its interval are rough. Label more, or give the prior if "
+            "you know it."
         )
     if not split:
         SeenPositivesWarning.issue(

@@ -423,8 +423,12 @@ class Reading:
         return except_for(chosen, loaded.names)
 
     def chosen(self, loaded: Loaded) -> list[str]:
-        """The columns of a table that the options leave."""
-        names = loaded.names_of(self.columns) or loaded.names
+        """The columns of a table that the options leave; an index of pandas only if it is named."""
+        from drpu.cli.tables import INDEX
+
+        names = loaded.names_of(self.columns)
+        if not names:
+            names = [name for name in loaded.names if not name.startswith(INDEX)]
         return except_for(loaded.names_of(self.drop), names)
 
     def _refuse_columns(self, loaded: Loaded) -> None:

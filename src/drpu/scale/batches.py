@@ -312,6 +312,8 @@ def open_parquet(source: Any) -> Any:
     paths: list[str] = []
     for pattern in source:
         paths += _matching(os.fspath(pattern))
+    for path in paths:
+        _check_folder(path)
     folder_or_files = paths[0] if len(paths) == 1 else paths
     try:
         data = dataset.dataset(folder_or_files, format="parquet", partitioning="hive")
@@ -321,6 +323,16 @@ def open_parquet(source: Any) -> Any:
         return data.replace_schema(pa.unify_schemas(schemas, promote_options="permissive"))
     except (pa.ArrowInvalid, pa.ArrowTypeError, OSError) as error:
         raise DataError(f"{paths[0]} cannot be read as Parquet: {error}") from error
+
+
+def _check_folder(path: str) -> None:
+    """Raise if the path is a folder without any Parquet file."""
+    if not os.path.isdir(path):
+        return
+    names = [name for _, _, names in os.walk(path) for name in names]
+    if not any(name.lower().endswith((".parquet", ".pq")) for name in names):
+        example = f", got {sorted(names)[0]!r} among others" if names else ", got none"
+        raise DataError(f"the folder {path} must hold Parquet files{example}: name one file.")
 
 
 def check_files(data: Any, names: Iterable[str]) -> None:
