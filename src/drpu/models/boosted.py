@@ -56,8 +56,42 @@ class BoostedFunction(TreeFunction):
         return graph.op("Add", onnx_tree_sum(graph, self.trees, X), self.offset)
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
+class TreeLearner(RatioLearner):
+    """What learners of trees have in common."""
+
+    accepts_nan = True
+    fits_in_threads: ClassVar[bool] = True
+    accepts_categories = True
+
+    categories: Sequence[int] = ()  # positions of the columns with category codes
+    n_jobs: int = 1
+    random_state: Any = None
+
+    # set for fits to parts of the same samples
+    bins: SharedBins | None = field(default=None, init=False)
+
+    def _common_settings(self, seed: int) -> dict[str, Any]:
+        settings = {
+            "feature_pre_filter": False,
+            "bin_construct_sample_cnt": BIN_ROWS,
+            "data_random_seed": 1,  # that of bins does not depend on the seed
+            "seed": seed,
+            "num_threads": tree_threads(self.n_jobs),
+            "deterministic": True,
+            "verbosity": -1,
+        }
+        return settings | category_settings(self.categories)
+
+    def _data(self, pair: SamplePair, settings: dict[str, Any], reference: Any = None) -> Any:
+        if self.bins is not None:
+            return self.bins.data(pair, settings)
+        columns = category_columns(self.categories, pair.positive.rows.shape[1])
+        return tree_data(pair, settings, columns, reference=reference)
+
+
 @dataclass(eq=False, repr=False)
-class BoostedRatio(RatioLearner):
+class BoostedRatio(TreeLearner):
     """Density ratio of boosted trees (LightGBM); rows may be sparse and have missing values.
 
     The trees separate positive from unlabeled rows by the logistic loss, and the ratio is their
@@ -108,9 +142,6 @@ class BoostedRatio(RatioLearner):
     True
     """
 
-    accepts_nan = True
-    fits_in_threads: ClassVar[bool] = True
-    accepts_categories = True
     uses_holdout: ClassVar[bool] = True
 
     _: KW_ONLY
@@ -123,12 +154,6 @@ class BoostedRatio(RatioLearner):
     column_share: float | None = None
     early_stopping: bool | str = "auto"
     holdout: float = 0.2
-    categories: Sequence[int] = ()
-    n_jobs: int = 1
-    random_state: Any = None
-
-    # set for fits to parts of the same samples
-    bins: SharedBins | None = field(default=None, init=False)
 
     def fit_checked(self, pair: SamplePair, holdout: SamplePair | None = None) -> BoostedFunction:
         """The density ratio of checked samples."""
@@ -199,7 +224,7 @@ class BoostedRatio(RatioLearner):
 
     def _settings(self, growth: Growth, seed: int) -> dict[str, Any]:
         column_share = self.column_share or growth.column_share
-        settings = {
+        return self._common_settings(seed) | {
             "objective": "binary",
             "learning_rate": self.learning_rate or growth.learning_rate,
             "num_leaves": self.leaves or growth.leaves,
@@ -208,19 +233,11 @@ class BoostedRatio(RatioLearner):
             "bagging_freq": 1,
             "feature_fraction": column_share,
             "max_bin": 63,
-            "feature_pre_filter": False,
-            "bin_construct_sample_cnt": BIN_ROWS,
-            "data_random_seed": 1,  # that of bins does not depend on the seed
             "metric": "None",
-            "seed": seed,
-            "num_threads": tree_threads(self.n_jobs),
-            "deterministic": True,
             # Both give the same trees; by rows is faster only if each tree has all columns.
             "force_row_wise": column_share == 1,
             "force_col_wise": column_share != 1,
-            "verbosity": -1,
         }
-        return settings | category_settings(self.categories)
 
     def _grow(self, pair: SamplePair, settings: dict[str, Any], rounds: int) -> Any:
         """A booster of so many trees."""
@@ -253,12 +270,6 @@ class BoostedRatio(RatioLearner):
     def _leaf_settings(self, pair: SamplePair) -> dict[str, int]:
         min_leaf = self.min_leaf or max(1, min(BOOSTED.min_leaf, len(pair) // 20))
         return {"min_data_in_leaf": min_leaf}
-
-    def _data(self, pair: SamplePair, settings: dict[str, Any], reference: Any = None) -> Any:
-        if self.bins is not None:
-            return self.bins.data(pair, settings)
-        columns = category_columns(self.categories, pair.positive.rows.shape[1])
-        return tree_data(pair, settings, columns, reference=reference)
 
     def _function(
         self, trees: Any, rounds: int, trained_on: SamplePair, risk: float = np.nan
@@ -319,28 +330,18 @@ class ForestFunction(TreeFunction):
 
 
 @dataclass(eq=False, repr=False)
-class ForestRatio(RatioLearner):
+class ForestRatio(TreeLearner):
     """Odds of positive against unlabeled rows, averaged over trees with random splits (LightGBM).
 
     The prediction of a leaf is its share of positives, and predictions are averaged over the trees.
     A mean of 0 or 1 is moved inwards by 1/4 of the weight of one tree, so that odds are finite.
     """
 
-    accepts_nan = True
-    fits_in_threads: ClassVar[bool] = True
-    accepts_categories = True
-
     n_trees: int = 150
     _: KW_ONLY
     min_leaf: int | None = None  # rows of a leaf: by default 2, or 1/500 of the rows if it is more
     most_leaves: int | None = None
-    categories: Sequence[int] = ()  # positions of the columns with category codes
     most_rows: int | None = None  # of either sample; of more, a random sample is used
-    n_jobs: int = 1
-    random_state: Any = None
-
-    # set for fits to parts of the same samples
-    bins: SharedBins | None = field(default=None, init=False)
 
     def fit_checked(self, pair: SamplePair, holdout: SamplePair | None = None) -> ForestFunction:
         """The density ratio of checked samples."""
@@ -348,15 +349,11 @@ class ForestRatio(RatioLearner):
 
         self._check_parameters()
         columns = pair.positive.rows.shape[1]
-        settings = self._settings(len(pair), columns) | category_settings(self.categories)
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         if self.most_rows is not None:
-            rng = np.random.default_rng(settings["seed"])
-            pair = pair.at_most(self.most_rows, rng)
-            settings |= self._settings(len(pair), columns)
-        if self.bins is None:
-            data = tree_data(pair, settings, category_columns(self.categories, columns))
-        else:
-            data = self.bins.data(pair, settings)
+            pair = pair.at_most(self.most_rows, np.random.default_rng(seed))
+        settings = self._settings(len(pair), columns, seed)
+        data = self._data(pair, settings)
         # The booster is kept, because LightGBM would write and read it again to free its rows.
         grown = lightgbm.train(settings, data, self.n_trees, keep_training_booster=True)
         trees = Trees.from_lightgbm(grown.model_to_string(), columns, averaged=True)
@@ -369,14 +366,14 @@ class ForestRatio(RatioLearner):
             if getattr(self, name) is not None:
                 check_integer(name, getattr(self, name), low=low)
 
-    def _settings(self, rows: int, columns: int) -> dict[str, Any]:
+    def _settings(self, rows: int, columns: int, seed: int) -> dict[str, Any]:
         columns_at_node = max(np.sqrt(columns), min(columns, 5))  # that a split chooses from
         columns_in_tree = min(columns, max(4 * columns_at_node, 16))
         min_leaf = self.min_leaf or max(2, rows // 500)
         leaves = max(8, rows // min_leaf)
         if self.most_leaves is not None:
             leaves = min(leaves, self.most_leaves)
-        return {
+        return self._common_settings(seed) | {
             "objective": "regression",  # a leaf predicts the mean of the flags
             "boosting": "rf",
             "extra_trees": True,
@@ -389,12 +386,5 @@ class ForestRatio(RatioLearner):
             "min_sum_hessian_in_leaf": 1e-3,  # with 0, LightGBM may choose an empty leaf and stop
             "max_bin": 31,
             "min_data_in_bin": 1,
-            "feature_pre_filter": False,
-            "bin_construct_sample_cnt": BIN_ROWS,
-            "data_random_seed": 1,  # that of bins does not depend on the seed
-            "seed": int(check_random_state(self.random_state).randint(2**31 - 1)),
-            "num_threads": tree_threads(self.n_jobs),
-            "deterministic": True,
             "force_col_wise": True,
-            "verbosity": -1,
         }

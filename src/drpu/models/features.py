@@ -280,9 +280,7 @@ def blocks(sample: Sample, size: int) -> Iterator[tuple[Rows, FloatArray]]:
     if not is_sparse(sample.rows):
         width = max(width, sample.rows.shape[1])
     step = max(1, _CELLS // width)
+    weight = sample.weights()
     for start in range(0, len(sample), step):
-        part = sample.rows[start : start + step]
-        if sample.weight is None:
-            yield part, np.ones(n_rows(part))
-        else:
-            yield part, sample.weight[start : start + step]
+        part = slice(start, start + step)
+        yield sample.rows[part], weight[part]
