@@ -240,7 +240,6 @@ class BoostedRatio(TreeLearner):
         }
 
     def _grow(self, pair: SamplePair, settings: dict[str, Any], rounds: int) -> Any:
-        """A booster of so many trees."""
         import lightgbm
 
         settings = settings | self._leaf_settings(pair)

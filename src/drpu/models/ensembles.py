@@ -230,7 +230,6 @@ def _word_of(trees: Trees) -> type:
 
 
 def _words_of_trees(trees: Trees, bits: int) -> IntArray:
-    """The number of words of each tree."""
     return np.asarray(-(-trees.leaves.astype(np.int64) // bits))
 
 

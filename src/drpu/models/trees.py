@@ -466,7 +466,6 @@ def _text(numbers: NDArray[Any]) -> str:
 
 
 def _fields_of_tree(block: str) -> dict[str, str]:
-    """The fields of a tree in LightGBM's text."""
     words = re.split(r"\n(\w+)=", block)  # before the first name is the number of the tree
     fields = dict(zip(words[1::2], words[2::2], strict=True))
     # Earlier versions count no rows in a tree of one leaf.

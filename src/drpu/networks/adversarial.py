@@ -202,7 +202,6 @@ def _blurred(rows: Tensor, blur: float) -> Tensor:
 
 
 def _descend(optimizer: torch.optim.Optimizer, loss: Tensor, weights: list[nn.Parameter]) -> None:
-    """Make one step that changes these weights only."""
     optimizer.zero_grad()
     torch.autograd.backward(loss, inputs=weights)
     optimizer.step()

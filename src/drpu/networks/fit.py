@@ -117,7 +117,6 @@ def pretrained(network: ResNet9, rows: Rows, settings: Pretraining) -> ResNet9:
 
 
 def _head(width: int) -> nn.Module:
-    """The small network between the features and the loss."""
     return nn.Sequential(
         nn.Linear(width, width), nn.BatchNorm1d(width), nn.ReLU(), nn.Linear(width, OUTPUTS)
     )

@@ -428,7 +428,6 @@ class Stack:
         return torch.stack(outputs)
 
     def _call(self, named: dict[str, Tensor], rows: Tensor) -> Tensor:
-        """The output of one network."""
         output: Tensor = functional_call(self.module, named, (rows,))
         return output
 
@@ -746,7 +745,6 @@ class _Average:
 
     @torch.no_grad()
     def update(self) -> None:
-        """Update the average after a step."""
         self.weights.lerp_(self.stack.weights, self.share)
         for name, value in self.fixed.items():
             if value.is_floating_point():

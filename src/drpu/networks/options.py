@@ -205,7 +205,6 @@ def with_effort(learner: NetworkRatio, shape: Sequence[int], n_unlabeled: int) -
 def _effort_options(
     learner: NetworkRatio, shape: Sequence[int], n_unlabeled: int
 ) -> dict[str, Any]:
-    """All options that the effort of a learner sets."""
     effort = check_choice("effort", learner.effort, EFFORTS)
     if _network(learner, shape) != "resnet9":
         raise ParameterError(

@@ -83,7 +83,6 @@ class _RiskClassifier(ScoredRival):
         self.model_ = self._seeded(rng).fit_score(training.pair, objective)
 
     def _correction(self) -> dict[str, Any]:
-        """Parameters of the non-negative correction."""
         return {"corrected": False}
 
     def _check_parameters(self) -> None:

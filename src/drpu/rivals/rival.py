@@ -131,14 +131,12 @@ class PURival(Parameters, PUClassifier):
         """Fit to checked rows."""
 
     def _read_table(self, X: Rows, y: Any, sample_weight: Any) -> TrainingSet:
-        """The checked rows of a table."""
         self._check_parameters()
         return read_training(self, self._intake(), FitArguments(X, y, sample_weight))
 
     def _read_samples(
         self, positive: Rows, unlabeled: Rows, weights: tuple[Any, Any]
     ) -> TrainingSet:
-        """The checked rows of two samples."""
         self._check_parameters()
         return read_samples(self, self._intake(), positive, unlabeled, weights=weights)
 

@@ -290,7 +290,6 @@ def _batches(source: Any, size: int, reader: BatchReader) -> tuple[Iterable[Any]
 
 
 def _is_paths(source: Any) -> bool:
-    """Whether the source is a path or a list of paths."""
     if isinstance(source, (list, tuple)):
         return len(source) > 0 and all(_is_path(path) for path in source)
     return _is_path(source)

@@ -282,7 +282,6 @@ def _one_at_a_time(client: Any) -> Iterator[None]:
 
 
 def _worker_addresses(client: Any) -> set[str]:
-    """Addresses of the workers that the scheduler knows now."""
     return set(client.nthreads())  # scheduler_info may return an older state, without workers
 
 
@@ -538,7 +537,6 @@ class Part:
 
 
 def _joined(pieces: list[Part], name: str) -> Any:
-    """A field of all pieces as one array."""
     return np.concatenate([getattr(piece, name) for piece in pieces])
 
 

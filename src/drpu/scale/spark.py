@@ -498,7 +498,6 @@ def _smooth_quantiles(frame: Any, columns: list[str]) -> FloatArray:
 
 
 def _types(frame: Any, columns: list[str]) -> dict[str, str]:
-    """Types of the columns."""
     types = {}
     for name in columns:
         kind = frame.schema[name].dataType.typeName().partition("(")[0]
@@ -534,7 +533,6 @@ def _learn_encoder(frame: Any, types: dict[str, str]) -> TableEncoder:
 
 
 def _summarized(frame: Any) -> TableSummary:
-    """Summaries of all columns of the frame."""
     from pyspark import TaskContext
 
     def summaries(batches: Iterator[Any]) -> Iterator[TableSummary]:
