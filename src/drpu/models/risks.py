@@ -68,9 +68,17 @@ def _log1p(x: Array) -> Array:
     return namespace(x).log1p(x)
 
 
+def _identity(x: Array) -> Array:
+    return x
+
+
+def _log_share(t: Array) -> Array:
+    return _log(t) - _log1p(t)
+
+
 LEAST_SQUARES = Generator(  # f(t) = t^2 / 2, strongly convex, as the excess-risk bound requires
     "lsif",
-    slope=lambda t: t,
+    slope=_identity,
     conjugate=lambda t: t * t / 2,
     slope_of_log=_exp,
     conjugate_of_log=lambda z: _exp(2 * z) / 2,
@@ -78,13 +86,13 @@ LEAST_SQUARES = Generator(  # f(t) = t^2 / 2, strongly convex, as the excess-ris
 KULLBACK_LEIBLER = Generator(  # f(t) = t log t - t, the unnormalised divergence
     "ukl",
     slope=_log,
-    conjugate=lambda t: t,
-    slope_of_log=lambda z: z,
+    conjugate=_identity,
+    slope_of_log=_identity,
     conjugate_of_log=_exp,
 )
 LOGISTIC = Generator(  # f(t) = t log t - (1 + t) log(1 + t), the logistic loss of P against U
     "bkl",
-    slope=lambda t: _log(t) - _log1p(t),
+    slope=_log_share,
     conjugate=_log1p,
     slope_of_log=lambda z: -softplus(-z),
     conjugate_of_log=softplus,

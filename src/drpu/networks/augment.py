@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any, TypeAlias
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
 from drpu.exceptions import DataError, ParameterError
@@ -132,7 +132,7 @@ def make_augment(augment: Any) -> Augment | None:
 def fixed_views(augment: Any) -> list[Augment]:
     """Fixed changes of the kinds that ``augment`` names; a score is averaged over them."""
     names = _names(augment)
-    views: list[Augment] = [lambda images: images]
+    views: list[Augment] = [nn.Identity()]
     if "shift" in names or "crop" in names or "affine" in names:
         for down, right in ((1, 0), (-1, 0), (0, 1), (0, -1)):
             views.append(partial(_shifted, down, right))

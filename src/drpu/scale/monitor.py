@@ -7,6 +7,7 @@ import os
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Annotated, Any, Self
 
 import numpy as np
@@ -74,9 +75,9 @@ class PriorAlarm:
     raised: bool = False
     rows: Annotated[float, Number(0)] = 0.0
     # of each test: rows above the threshold, all rows, and its number
-    above: Annotated[FloatArray, Array("s", low=0)] = field(default_factory=lambda: np.zeros(1))
-    count: Annotated[FloatArray, Array("s", low=0)] = field(default_factory=lambda: np.zeros(1))
-    order: Annotated[FloatArray, Array("s", low=0)] = field(default_factory=lambda: np.zeros(1))
+    above: Annotated[FloatArray, Array("s", low=0)] = field(default_factory=partial(np.zeros, 1))
+    count: Annotated[FloatArray, Array("s", low=0)] = field(default_factory=partial(np.zeros, 1))
+    order: Annotated[FloatArray, Array("s", low=0)] = field(default_factory=partial(np.zeros, 1))
     next: Annotated[float, Number(0)] = _SPACING  # number of rows at which another test starts
 
     def __post_init__(self) -> None:
