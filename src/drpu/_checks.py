@@ -10,7 +10,6 @@ from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
-from urllib.request import url2pathname
 
 import numpy as np
 from scipy import sparse
@@ -54,6 +53,8 @@ def _how_to_install(extra: str) -> str:
         vcs = source["vcs_info"]
         return f'Run: pip install "drpu[{extra}] @ {vcs["vcs"]}+{url}@{vcs["commit_id"]}"'
     if "dir_info" in source:
+        from urllib.request import url2pathname  # which imports http and ssl
+
         return _from_checkout(Path(url2pathname(urlsplit(url).path)), extra)
     return f'Run: pip install "drpu[{extra}] @ {url}"'
 

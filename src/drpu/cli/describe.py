@@ -54,8 +54,8 @@ def inspect(
     drpu inspect fraud.drpu
     drpu inspect fraud.drpu --json | jq .versions
     """
+    from drpu._codec import kind_of
     from drpu.classifier.records import AdaptedRecord, DRPURecord
-    from drpu.decisions.budget import AtBudget
     from drpu.files.store import inspect_file
 
     with about(saved.artifact):
@@ -85,7 +85,7 @@ def inspect(
         point = getattr(classifier, "point_", None)
         values |= learnt(fitted, type(classifier).__name__) | position(classifier)
     lines = _lines(values, scenario_text(fitted))
-    if isinstance(point, AtBudget):
+    if kind_of(type(point)) == "at-budget":  # the class would import what measures budgets
         lines["decided by"] = f"the threshold of a budget; {COST_ONLY_EXPECTED}"
     lines |= levels_line(file.contents["category_levels"])
     lines |= table_lines(values)
