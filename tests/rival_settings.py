@@ -18,8 +18,6 @@ from drpu import (
 from drpu.models.fourier import KernelScore, LinearScore
 from drpu.networks.learner import NetworkScore
 
-pytest.importorskip("torch")
-
 SMOOTH, NET = KernelScore(50, ridge=1e-3), NetworkScore(hidden=(8,), epochs=2)
 GAME = {"steps": 3, "hidden": (8,), "batch_size": 8, "n_generated": 20}
 TINY = {

@@ -6,8 +6,6 @@ A release must read the files of earlier ones (RELEASING.md), so a stored file i
 release that wrote its schema.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

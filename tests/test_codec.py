@@ -213,10 +213,7 @@ def test_any_json_in_a_field_is_refused_or_gives_a_valid_object(name, value):
             lambda tree: tree["folds"][0].update(kind="x"),
             "folds[0]: must be an object of ['Leaf', 'Constant']",
         ),
-        (
-            lambda tree: tree["folds"][0]["fields"].clear(),
-            "folds[0]: must be of the fields ['value']",
-        ),
+        (lambda tree: tree["folds"][0]["fields"].clear(), "folds[0]: must be of the fields ['value']"),
         (
             lambda tree: tree["plain"]["fields"]["pair"].append(1),
             "plain.pair (number of items): must be from 2 to 2",

@@ -1,7 +1,5 @@
 """Laws of audits: designs with known probabilities, limits that hold, priors of other rows."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Answers of audits: their coding, missing answers, files to fill in, and errors."""
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np
@@ -196,9 +194,7 @@ def test_answers_by_group_give_the_priors_of_groups_in_a_file_and_in_python(
         assert group.shift == "answers"
         assert group.prior.low <= audit_data.test_labels[months == group.name].mean() <= group.prior.high
     alone = audit_clf.adapt(
-        audit_data.test[months == "2024-01"],
-        audit=plans["2024-01"].answer(labels[:60]),
-        level=1 - 0.05 / 3,
+        audit_data.test[months == "2024-01"], audit=plans["2024-01"].answer(labels[:60]), level=1 - 0.05 / 3
     )
     own = found["2024-01"].prior  # the map there starts from another training prior
     assert (own.low, own.high) == (alone.prior_.low, alone.prior_.high)

@@ -1,7 +1,5 @@
 """Audits end to end: plans, both priors, performance, and the test of the labelled sample."""
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np
@@ -10,11 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
 from drpu import Audit, DRPUClassifier, PriorMonitor, load, save
-from drpu.exceptions import (
-    ContradictionWarning,
-    DRPUWarning,
-    LabelledSampleWarning,
-)
+from drpu.exceptions import ContradictionWarning, DRPUWarning, LabelledSampleWarning
 from drpu.state.population import row_digest
 
 # 5 % of fair labels are rejected.

@@ -1,7 +1,5 @@
 """Laws of few answers: they never hurt, limits hold when answering stops, doubtful ones are questioned."""
 
-from __future__ import annotations
-
 import warnings
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Laws of known negatives: they are used as far as they help to rank labelled positives."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """Rows of known class beside labelled positives: known negatives and answers."""
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Laws of labels that are no fair sample: rates by cell, weights and bounds."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

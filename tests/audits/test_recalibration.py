@@ -1,7 +1,5 @@
 """Laws of recalibration: a map of the log-odds from a few answers, and the share of positives."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

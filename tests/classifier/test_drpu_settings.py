@@ -20,9 +20,7 @@ from drpu import (
     ratio_risk_scorer,
 )
 from drpu.datasets import draw_at_prior
-from drpu.exceptions import (
-    ParameterError,
-)
+from drpu.exceptions import ParameterError
 from drpu.models.choices import AUTO
 
 # -- settings ----------------------------------------------------------------------------

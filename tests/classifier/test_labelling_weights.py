@@ -1,7 +1,5 @@
 """Weights of labelled rows where some positives are labelled more often than others."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,7 +1,5 @@
 """Parameters of a classifier: a fit reads them, and later changes have no effect until the next fit."""
 
-from __future__ import annotations
-
 from copy import deepcopy
 from inspect import signature
 
@@ -15,17 +13,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from drpu import (
-    AUCScorer,
-    Audit,
-    Costs,
-    DRPUClassifier,
-    KernelRatio,
-    load,
-    ratio_risk_scorer,
-    save,
-    suspects,
-)
+from drpu import AUCScorer, Audit, Costs, DRPUClassifier, KernelRatio, load, ratio_risk_scorer, save, suspects
 from rival_settings import TINY, fitted, labelled_toy, make_toy
 
 pytestmark = pytest.mark.filterwarnings("ignore::drpu.exceptions.DRPUWarning")

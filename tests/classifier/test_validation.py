@@ -81,8 +81,7 @@ def single_sample(X=None, y=None, **columns):
 
 
 @pytest.mark.parametrize(
-    "container",
-    [as_pandas, as_polars, as_arrow, torch.from_numpy, np.ndarray.tolist, np.asfortranarray],
+    "container", [as_pandas, as_polars, as_arrow, torch.from_numpy, np.ndarray.tolist, np.asfortranarray]
 )
 def test_rows_mean_the_same_in_every_container(toy, fitted, container):
     X, y = toy.X_y()
@@ -209,8 +208,7 @@ def test_sparse_rows_are_never_filled(model, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("positive", "rest"),
-    [(1, 0), (1, -1), (True, False), ("yes", ""), (2.0, 1.0), (np.int8(1), np.int8(0))],
+    ("positive", "rest"), [(1, 0), (1, -1), (True, False), ("yes", ""), (2.0, 1.0), (np.int8(1), np.int8(0))]
 )
 def test_any_two_labels_will_do_and_come_back(toy, fitted, positive, rest):
     X, y = toy.X_y()

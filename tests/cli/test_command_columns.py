@@ -163,8 +163,7 @@ def test_a_column_that_begins_with_gaps_is_not_empty(folder, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("content", "line"),
-    [("a,b\n1,2\n1\n", 3), ("a,b\n\n1,2,3\n", 3), ('a,b\n"1\n2",2\n1,2\n1,2,3\n', 5)],
+    ("content", "line"), [("a,b\n1,2\n1\n", 3), ("a,b\n\n1,2,3\n", 3), ('a,b\n"1\n2",2\n1,2\n1,2,3\n', 5)]
 )
 def test_a_line_with_more_or_fewer_values_is_named(run, folder, content, line):
     (folder / "ragged.csv").write_text(content)

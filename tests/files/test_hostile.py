@@ -17,10 +17,7 @@ from decimal import Decimal
 import numpy as np
 import pytest
 import safetensors.numpy
-from sklearn.ensemble import (
-    BaggingClassifier,
-    RandomForestClassifier,
-)
+from sklearn.ensemble import BaggingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline

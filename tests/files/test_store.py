@@ -286,10 +286,7 @@ FITTED = ("tree", "fields", "fitted", "fields")
         (_set("schema", 99), "has schema 99, and this drpu reads schema 1"),
         (_set("parts", "arrays.safetensors", "sha256", "keep"), "has been changed"),
         (_set("tree", "kind", "Nonsense"), "must be an object of"),
-        (
-            _set(*FITTED, "prior", "fields", "value", 7.0),
-            r"prior\.value: must be from 0 to 1",
-        ),
+        (_set(*FITTED, "prior", "fields", "value", 7.0), r"prior\.value: must be from 0 to 1"),
         (
             _set("tree", "fields", "parameters", "items", "cost", 1.0),
             "cost must lie strictly between 0 and 1",

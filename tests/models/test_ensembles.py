@@ -1,7 +1,5 @@
 """Outputs of trees by masks of their leaves, which are those of LightGBM bit for bit."""
 
-from __future__ import annotations
-
 import lightgbm
 import numpy as np
 import pytest

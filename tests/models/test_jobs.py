@@ -1,7 +1,5 @@
 """Fits side by side: the same results in the same order, and processes only where they save time."""
 
-from __future__ import annotations
-
 import os
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Laws of the registry: every model and everything that files keep of models is in it; seeds of models."""
 
-from __future__ import annotations
-
 import inspect
 import pkgutil
 from importlib import import_module

@@ -1,7 +1,5 @@
 """Models that are scored together: a row has the scores of each model alone, in a batch of any size."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 from concurrent.futures import ThreadPoolExecutor

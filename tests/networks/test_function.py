@@ -1,7 +1,5 @@
 """Laws of NetworkFunction and ClassGenerators: files, copies, sizes, modules of the user."""
 
-from __future__ import annotations
-
 import json
 import pickle
 import tracemalloc
@@ -9,9 +7,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-
-pytest.importorskip("torch")
-
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from torch import nn

@@ -1,14 +1,9 @@
 """Laws of images as input: shapes, scales of pixels, options that do not apply, and memory."""
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np
 import pytest
-
-pytest.importorskip("torch")
-
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from torch import nn

@@ -1,14 +1,9 @@
 """Laws of networks on images: augmentation, eight bits, the residual network, shared rows."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
 import pytest
-
-pytest.importorskip("torch")
-
 import torch
 from image_data import pictures
 from numpy.testing import assert_allclose, assert_array_equal

@@ -1,7 +1,5 @@
 """Laws of NetworkRatio and of the functions that it returns."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,14 +1,11 @@
 """The graph of a network for images agrees with Python."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-pytest.importorskip("torch")
 pytest.importorskip("onnx")
 
 import torch

@@ -1,27 +1,15 @@
 """Laws of networks that first learn from images without labels."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
-
-pytest.importorskip("torch")
-
 import torch
+from numpy.testing import assert_allclose, assert_array_equal
 
 from drpu import DRPUClassifier, NetworkRatio, NNPUClassifier, suspects
 from drpu._progress import Step
 from drpu.exceptions import FewPositivesWarning, ParameterError
 from drpu.networks import fit
-from drpu.networks.fit import (
-    CHANGE,
-    TEMPERATURE,
-    Pretraining,
-    contrast,
-    pretrained,
-    view,
-)
+from drpu.networks.fit import CHANGE, TEMPERATURE, Pretraining, contrast, pretrained, view
 from drpu.networks.modules import ResNet9
 
 SIDE = 12

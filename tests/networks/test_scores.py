@@ -1,13 +1,8 @@
 """Laws of NetworkScore: networks for the objectives of nnPU, PUa and VPU."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-
-pytest.importorskip("torch")
-
 from sklearn.metrics import roc_auc_score
 
 from drpu._samples import Sample, SamplePair

@@ -1,15 +1,10 @@
 """Laws of networks with teachers."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-
-pytest.importorskip("torch")
-
 from sklearn.metrics import roc_auc_score
 
 from drpu import NetworkRatio, ScoreTails, make_gaussian_pu

@@ -1,7 +1,5 @@
 """Laws of the torch loop's parts."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch
@@ -248,16 +246,9 @@ def test_frozen_weights_stay_as_they_are():
 def test_a_stacked_run_equals_the_runs_alone(ema):
     modules = [small_net(seed) for seed in range(3)]
     options = {"ema": ema, "epochs": 4, "holdout": True}
-    together = training(
-        Stack(modules, device=CPU, dtype=torch.float64),
-        **options,
-    ).run()
+    together = training(Stack(modules, device=CPU, dtype=torch.float64), **options).run()
     for i, module in enumerate(modules):
-        alone = training(
-            Stack([module], device=CPU, dtype=torch.float64),
-            seeds=[i],
-            **options,
-        ).run()
+        alone = training(Stack([module], device=CPU, dtype=torch.float64), seeds=[i], **options).run()
         assert_allclose(together.weights[i], alone.weights[0], rtol=1e-8, atol=1e-10)
         assert_allclose(together.risk[:, i], alone.risk[:, 0], rtol=1e-8)
         assert_allclose(together.holdout_risk[:, i], alone.holdout_risk[:, 0], rtol=1e-8)

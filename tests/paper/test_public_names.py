@@ -1,7 +1,5 @@
 """The code of the paper uses nothing private."""
 
-from __future__ import annotations
-
 import ast
 from importlib import import_module
 from pathlib import Path

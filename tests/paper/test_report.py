@@ -1,13 +1,10 @@
 """Tables, figures and the page of the paper, from artificial results."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np
 import pytest
 
-pytest.importorskip("torch")
 pytest.importorskip("matplotlib")
 
 from paper.choice import how_chosen

@@ -1,16 +1,11 @@
 """The paper's runner on tiny images: splits, result files, resuming."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
-
-pytest.importorskip("torch")
-
 from tiny_images import KEYS, fake_images, job, small
 
 from drpu.exceptions import DataError

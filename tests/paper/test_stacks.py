@@ -1,14 +1,9 @@
 """Networks that are trained together in the experiments of the paper."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
-
-pytest.importorskip("torch")
-
 import torch
+from numpy.testing import assert_allclose
 from torch import nn
 
 from drpu import NetworkRatio

@@ -1,16 +1,11 @@
 """Our own flavours of the experiments: strategies, augmented images, and how candidates are chosen."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-
-pytest.importorskip("torch")
-
 from tiny_images import KEYS, fake_images, job, small
 
 from drpu import NetworkRatio, ScoreTails

@@ -1,7 +1,5 @@
 """Tiny images and jobs for tests of the paper's runner."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

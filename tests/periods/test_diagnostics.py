@@ -1,7 +1,5 @@
 """Laws of the test of prior shift."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

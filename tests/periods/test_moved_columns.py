@@ -8,13 +8,7 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_array_equal
 
-from drpu import (
-    BoostedRatio,
-    DRPUClassifier,
-    PriorMonitor,
-    count_batches,
-    make_gaussian_pu,
-)
+from drpu import BoostedRatio, DRPUClassifier, PriorMonitor, count_batches, make_gaussian_pu
 from drpu._codec import decode, encode
 from drpu.exceptions import ShiftWarning
 from drpu.periods.read import columns_moved

@@ -1,7 +1,5 @@
 """Laws of the confidence limits of priors."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -7,12 +7,7 @@ from scipy.optimize import nnls
 from scipy.spatial.distance import cdist
 
 from drpu import exceptions
-from drpu.priors.kernel_mean import (
-    CELLS,
-    LARGEST,
-    DistanceCurve,
-    KernelMeanPrior,
-)
+from drpu.priors.kernel_mean import CELLS, LARGEST, DistanceCurve, KernelMeanPrior
 
 BISECTION_STEP = (LARGEST - 1) / CELLS
 

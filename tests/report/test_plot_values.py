@@ -5,13 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from drpu import PriorEstimate, ScoreTails
-from drpu.plots import (
-    CalibrationDisplay,
-    PerformanceDisplay,
-    RocDisplay,
-    ScoreDisplay,
-    TailRatioDisplay,
-)
+from drpu.plots import CalibrationDisplay, PerformanceDisplay, RocDisplay, ScoreDisplay, TailRatioDisplay
 
 
 @pytest.fixture(scope="module")

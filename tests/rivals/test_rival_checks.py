@@ -7,11 +7,7 @@ from sklearn.base import clone
 from sklearn.ensemble import ExtraTreesClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from drpu import (
-    ElkanNotoClassifier,
-    GenPUClassifier,
-    UPUClassifier,
-)
+from drpu import ElkanNotoClassifier, GenPUClassifier, UPUClassifier
 from drpu.models.fourier import LinearScore
 from rival_settings import SMOOTH, TINY
 

@@ -24,12 +24,7 @@ from drpu import (
     make_pu,
     save,
 )
-from drpu.exceptions import (
-    ArtifactError,
-    DataError,
-    ParameterError,
-    PriorError,
-)
+from drpu.exceptions import ArtifactError, DataError, ParameterError, PriorError
 from drpu.models.fourier import KernelScore, LinearScore
 from drpu.networks.learner import NetworkScore
 from drpu.rivals.generative import LARGEST_BATCH, MOST_STEPS

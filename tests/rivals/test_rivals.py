@@ -7,14 +7,7 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from drpu import (
-    NNPUClassifier,
-    PriorEstimate,
-    PUaClassifier,
-    PULDClassifier,
-    UPUClassifier,
-    make_pu,
-)
+from drpu import NNPUClassifier, PriorEstimate, PUaClassifier, PULDClassifier, UPUClassifier, make_pu
 from drpu.exceptions import (
     DataError,
     DataTypeError,

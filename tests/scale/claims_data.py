@@ -1,7 +1,5 @@
 """Claims with columns of all kinds."""
 
-from __future__ import annotations
-
 import datetime as dt
 
 import numpy as np

@@ -1,7 +1,5 @@
 """One Spark session and one Dask cluster for all tests of a process."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys

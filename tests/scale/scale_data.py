@@ -1,7 +1,5 @@
 """A classifier with named columns and one without, and rows to count."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 

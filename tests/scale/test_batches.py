@@ -1,7 +1,5 @@
 """Counts and scores of batches equal those of one pass."""
 
-from __future__ import annotations
-
 import numpy as np
 import polars as pl
 import pyarrow as pa

@@ -1,7 +1,5 @@
 """Dask and Spark give the counts of one pass."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,7 +1,5 @@
 """Fits that are started at the same time on one cluster give what each gives alone."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 from operator import add
 

@@ -1,7 +1,5 @@
 """Trees trained on the workers of a Dask cluster: folds, lost workers and errors."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading

@@ -1,7 +1,5 @@
 """Trees grown on a cluster learn from mixed columns what one machine learns from them."""
 
-from __future__ import annotations
-
 import os
 from contextlib import contextmanager
 

@@ -1,7 +1,5 @@
 """Trees trained on Spark executors equal those of a local fit, up to noise."""
 
-from __future__ import annotations
-
 import json
 import sys
 

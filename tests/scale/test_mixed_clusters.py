@@ -1,7 +1,5 @@
 """Mixed tables are counted and scored on Dask and Spark as in memory."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -14,8 +12,7 @@ from drpu import BoostedRatio, DRPUClassifier, count_batches, score_batches
 from drpu.exceptions import CollectedWarning, DataError, ExtraColumnsWarning, ParameterError
 
 pytestmark = pytest.mark.filterwarnings(
-    "ignore:PySpark does not yet fully support pandas",
-    "ignore::drpu.exceptions.ShiftWarning",
+    "ignore:PySpark does not yet fully support pandas", "ignore::drpu.exceptions.ShiftWarning"
 )
 
 

@@ -1,7 +1,5 @@
 """Laws of PriorMonitor: a window of counts, and the priors estimated from it."""
 
-from __future__ import annotations
-
 import copy
 import os
 import pickle

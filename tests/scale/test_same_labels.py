@@ -1,7 +1,5 @@
 """A row has one label in every library and file, in any order and division, or there is an error."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -115,13 +113,7 @@ def test_files_of_the_command_line_have_one_label(ending, tmp_path, capsys):
         write = table.to_parquet if ending == "parquet" else table.to_csv
         options = {"sep": "\t" if ending == "tsv" else ","} if ending != "parquet" else {}
         write(tmp_path / f"{name}.{ending}", index=False, **options)
-    words = [
-        str(tmp_path / f"train.{ending}"),
-        "--label",
-        "y",
-        "--model",
-        "boosted",
-    ]
+    words = [str(tmp_path / f"train.{ending}"), "--label", "y", "--model", "boosted"]
     assert main(["fit", *words, "--out", str(tmp_path / "a.drpu")]) == 0
     clf = load(tmp_path / "a.drpu")
     assert dict.fromkeys(clf.table_.text_columns) == dict.fromkeys(["flag", "ward", "country"])

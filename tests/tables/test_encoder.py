@@ -15,13 +15,7 @@ from tables_data import CONTAINERS, IDENTIFIERS, KINDS, N, claims
 
 from codec_laws import check_kept
 from drpu._codec import decode, encode, kept
-from drpu.exceptions import (
-    ArtifactError,
-    DataError,
-    DataTypeError,
-    IdColumnWarning,
-    UnseenLevelsWarning,
-)
+from drpu.exceptions import ArtifactError, DataError, DataTypeError, IdColumnWarning, UnseenLevelsWarning
 from drpu.tables.columns import FIRST, MISSING, OTHER, Column
 from drpu.tables.encoder import COLUMN_TYPES, Indicators, TableEncoder, fixed_cells
 from drpu.tables.frames import is_frame, read_frame, stack_frames, take_frame
