@@ -10,6 +10,13 @@ from drpu import DRPUClassifier, KernelRatio
 # The checks fit a few rows of noise, where drpu's warnings about the data are correct.
 pytestmark = pytest.mark.filterwarnings("ignore::drpu.exceptions.DRPUWarning")
 
+
+@pytest.fixture(autouse=True)
+def _array_api(monkeypatch):
+    """With the array API switched on, rows of NumPy must give the same results; else the check is skipped."""
+    monkeypatch.setenv("SCIPY_ARRAY_API", "1")
+
+
 _RESAMPLED = (
     "folds and holdout rows are drawn from rows, so a row of weight 2 is not the same as that row twice; "
     "scikit-learn exempts its resampling ensembles from this check for the same reason"

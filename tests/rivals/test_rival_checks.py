@@ -17,6 +17,13 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
 ]
 
+
+@pytest.fixture(autouse=True)
+def _array_api(monkeypatch):
+    """With the array API switched on, rows of NumPy must give the same results; else the check is skipped."""
+    monkeypatch.setenv("SCIPY_ARRAY_API", "1")
+
+
 _RESAMPLED = (
     "folds, batches and kernel means draw rows, so a row of weight 2 is not the same as that row twice"
 )
