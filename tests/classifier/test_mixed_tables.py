@@ -108,17 +108,6 @@ def test_every_model_learns_from_a_mixed_table(name, train, june):
     assert adapted.prior_.value < clf.prior_.value
 
 
-@pytest.mark.parametrize(
-    "container", [pl.from_pandas, pa.Table.from_pandas, lambda frame: frame.convert_dtypes()]
-)
-def test_a_mixed_table_means_the_same_in_every_library(container, train, june):
-    X, y = train
-    clf = small("boosted").fit(X, y)
-    again = small("boosted").fit(container(X), y)
-    assert_array_equal(again.predict_proba(container(june[0])), clf.predict_proba(june[0]))
-    assert again.adapt(container(june[0])).prior_ == clf.adapt(june[0]).prior_
-
-
 def test_samples_that_come_apart_are_read_together(train, june):
     X, y = train
     clf = small().fit(X, y)
