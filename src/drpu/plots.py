@@ -260,8 +260,8 @@ class PriorDisplay(Display):
     def _levels(self) -> str:
         """What the bars show; those of groups hold for all groups together."""
         if self.whole is not None:
-            return f"joint {self.whole.level:.0%} intervals"
-        levels = {f"{prior.level:.0%}" for prior in self.priors.values()}
+            return f"joint {100 * self.whole.level:.3g}% intervals"
+        levels = {f"{100 * prior.level:.3g}%" for prior in self.priors.values()}
         return f"{'/'.join(sorted(levels))} interval"
 
     def _state(self, name: str) -> str:
@@ -287,8 +287,8 @@ def _short_name(name: str) -> str:
     for letter in set(name):
         if not letter.isprintable():
             name = name.replace(letter, "\N{REPLACEMENT CHARACTER}")
-    if len(name) > 12:
-        name = f"{name[:5]}…{name[-6:]}"
+    if len(name) > 16:  # months with their year are shown in full
+        name = f"{name[:7]}…{name[-8:]}"
     return name.replace("$", r"\$")
 
 
@@ -858,7 +858,8 @@ class BacktestDisplay(Display):
 
 def _factor(log_odds: float, _position: int) -> str:
     """A tick of log-odds as a factor of odds."""
-    return f"{math.exp(min(log_odds, 700)):.2g}"
+    factor = math.exp(min(log_odds, 700))
+    return f"{factor:,.0f}" if 100 <= factor < 1e6 else f"{factor:.2g}"
 
 
 class LiftDisplay(GainDisplay):

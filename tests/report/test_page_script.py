@@ -391,6 +391,11 @@ def test_where_a_range_is_wide_the_page_shows_the_range_alone(tab):
             seen.add(wide)
             if name == "precision":
                 assert (f"; {limits if wide else share(value)} of them") in tab.read("said")
+        for name in CELLS:
+            _, low, high = tab.shown(name)
+            assert (tab.read(f"range-{name}") == "") == (high - low > 600 * WIDE_RANGE)
+        _, low, high = tab.shown("budgetPrecision")
+        assert (tab.read("range-budgetFound") == "") == (high - low > WIDE_RANGE)
     assert seen == {True, False}
 
 
@@ -428,7 +433,7 @@ def test_a_period_can_be_chosen(classifier, data):
         warnings.simplefilter("ignore")
         tab = Script.of_page(render_report(classifier, data.test, by=np.repeat(["may", "june"], 300)))
     tab.act("period", "change", "2")
-    assert sum(tab.rows(name)[0] for name in CELLS) == 300
+    assert sum(tab.shown(name)[0] for name in CELLS) == 300
     assert tab.read("out-reallyFlagged") == "\N{EN DASH}"
     tab.act("prior-number", value="0.5")
     assert tab.read("period", "value") == ""

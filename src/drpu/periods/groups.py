@@ -528,5 +528,12 @@ def warn_by_group(caught: Mapping[Any, Sequence[DRPUWarning]]) -> None:
         finding = _FINDINGS.get(kind, first.finding)
         finding = f"{finding} in {name_list} ({len(names)} of {len(caught)} groups)."
         kind.issue(
-            finding.replace("{", "(").replace("}", ")"), advice=first.advice, command=first.command
+            finding.replace("{", "(").replace("}", ")"),
+            advice=_as_sentence(first.advice),
+            command=_as_sentence(first.command),
         )
+
+
+def _as_sentence(advice: str) -> str:
+    """The advice with a capital, because it follows a full stop."""
+    return advice[:1].upper() + advice[1:]

@@ -422,11 +422,11 @@ function startPage(data) {
   }
 
   // A number and its range; where the range of a share is wide, the range alone.
-  function fillRange(name, figure, form) {
+  function fillRange(name, figure, form, wide = isWide(figure, form)) {
     const [value, low, high] = figure;
     const range = byId("range-" + name);
-    fill(name, isWide(figure, form) ? rangeText(figure, form) : form(value), value);
-    range.textContent = isNaN(value) || isWide(figure, form) ? "" : rangeText(figure, form);
+    fill(name, wide ? rangeText(figure, form) : form(value), value);
+    range.textContent = isNaN(value) || wide ? "" : rangeText(figure, form);
     range.setAttribute("data-low", String(low));
     range.setAttribute("data-high", String(high));
   }
@@ -452,7 +452,8 @@ function startPage(data) {
     const rows = wholeRows(names.map((name) => expected.cells[name][0]), expected.rows);
     names.forEach((name, i) => {
       const [, low, high] = times(expected.cells[name], expected.rows);
-      fillRange(name, [rows[i], Math.min(low, rows[i]), Math.max(high, rows[i])], whole);
+      const figure = [rows[i], Math.min(low, rows[i]), Math.max(high, rows[i])];
+      fillRange(name, figure, whole, isWide(expected.cells[name], percent));
     });
   }
 
@@ -477,7 +478,8 @@ function startPage(data) {
 
   function showBudget(checked) {
     fill("budgetThreshold", number(checked.threshold), checked.threshold);
-    fillRange("budgetFound", times(checked.precision, now.budget), whole);
+    const wide = isWide(checked.precision, percent);
+    fillRange("budgetFound", times(checked.precision, now.budget), whole, wide);
     fillRange("budgetPrecision", checked.precision, percent);
     fillRange("budgetRecall", checked.recall, percent);
     fillRange("budgetLift", checked.lift, number);

@@ -195,17 +195,25 @@ def _period_sentence(data: ReportData, period: GroupPrior) -> str:
     elif not prior.identified:
         text += ", but the data do not determine the number"
     top = "" if data.budget is None else "the top "
-    return f"{text}. Check {top}{period.flagged:,} rows."
+    return f"{text}. Check {top}{_rows_to_check(period):,} rows."
+
+
+def _rows_to_check(period: GroupPrior) -> int:
+    """The rows of the budget, of which ties may flag more, or the flagged rows."""
+    budget = getattr(period.classifier, "budget_", None)
+    if budget is None or budget.n is None:
+        return period.flagged or 0
+    return int(budget.n)
 
 
 def _summary_of_periods(data: ReportData) -> list[str]:
     """The range of the estimates, and the periods that must be read with care."""
-    flagged = 0
+    to_check = 0
     estimates = []
     shifted = []
     undetermined = []
     for period in data.periods:
-        flagged += period.flagged or 0
+        to_check += _rows_to_check(period)
         estimates.append((period.prior.value, str(period.name)))
         if period.shift == "other":
             shifted.append(str(period.name))
@@ -216,7 +224,7 @@ def _summary_of_periods(data: ReportData) -> list[str]:
     shares = f"between {share(least)} ({name_of_least}) and {share(most)} ({name_of_most})"
     if share(least) == share(most):
         shares = f"about {share(most)} in each"
-    sentences = [f"Share of positives by {data.by_name}: {shares}. Check {flagged:,} rows."]
+    sentences = [f"Share of positives by {data.by_name}: {shares}. Check {to_check:,} rows."]
     if shifted:
         sentences.append(f"{_some_names(shifted)}: {SHIFTS['other']}.")
     if undetermined:
@@ -449,7 +457,7 @@ def _shares_by_group(data: ReportData) -> Section | None:
                 str(period.name),
                 f"{period.n:,}",
                 (share(prior.value), share_range(prior.low, prior.high)),
-                f"{period.flagged:,}",
+                f"{_rows_to_check(period):,}",
                 ONLY_PRIOR[period.shift],
                 ", ".join(period.warnings),
             )
