@@ -290,6 +290,19 @@ def test_the_table_to_fill_in_is_read_when_it_is_filled_in(short, rows, library)
         assert short.answer(filled.iloc[1:]).n == short.n - 1
 
 
+def test_a_table_of_answers_is_read_without_its_plan(rows):
+    clf = DRPUClassifier("kernel", random_state=0).fit_pu(rows.positive, rows.unlabeled)
+    plan = clf.plan_audit(rows.test)
+    filled = plan.to_frame(rows.test).assign(drpu_label=rows.test_labels[plan.rows])
+    by_plan = clf.adapt(rows.test, audit=plan.answer(filled))
+    for table in (filled, pl.from_pandas(filled), pa.Table.from_pandas(filled)):
+        assert clf.adapt(rows.test, audit=table).test_prior_ == by_plan.test_prior_
+    with pytest.raises(ParameterError, match="not counts"):
+        clf.adapt(clf.count(rows.test), audit=filled)
+    with pytest.raises(DataError, match="planned on 400 rows"):
+        clf.adapt(rows.test[:300], audit=filled)
+
+
 def test_a_table_of_another_plan_is_refused(short, rows):
     frame = short.to_frame(rows.test).assign(drpu_label="yes")
     with pytest.raises(DataError, match="another plan"):

@@ -1,5 +1,6 @@
 # The door of the package: the names that other packages use.
 
+from .answers_file import read_table as read_table
 from .combine import combine_answers as combine_answers
 from .combine import evaluate_parts as evaluate_parts
 from .combine import resolve_audit as resolve_audit

@@ -33,11 +33,13 @@ from drpu.audits.plan import (
     mean_scores,
     warn_of_missing,
 )
-from drpu.exceptions import DataError, LabelError
+from drpu.exceptions import DataError, LabelError, ParameterError
 from drpu.periods.groups import Groups
+from drpu.priors.tails import ScoreTails
 from drpu.state.fitted import FittedRatio
 from drpu.state.labels import listed, read_answers
 from drpu.state.rows import Batch
+from drpu.tables.frames import read_frame
 from drpu.tables.values import is_missing, is_missing_cell
 
 _CLOSE = 1e-3  # scores of one row on two machines differ by less
@@ -113,6 +115,16 @@ def read_audit(
         return _by_group(fitted, batch, columns, groups, label)
     _refuse_groups(columns)
     return _audit(fitted, batch, _read_lines(columns, label), label)
+
+
+def read_table(fitted: FittedRatio, batch: Batch | ScoreTails, table: Any) -> Audit:
+    """The audit in a data frame that was filled in."""
+    if isinstance(batch, ScoreTails):
+        raise ParameterError("a table of answers needs the rows that it is about, not counts.")
+    frame = read_frame(table)
+    columns = {name: frame.column(place).to_list() for name, place in frame.positions.items()}
+    audit: Audit = read_audit(fitted, batch, columns)
+    return audit
 
 
 def read_plan(
@@ -210,7 +222,7 @@ def _read_lines(columns: Mapping[str, Any], label: str) -> list[_Line]:
         if name not in columns:
             raise DataError(
                 f"the audit file must have a column {name!r}, got {list(columns)}: "
-                "use the file that 'drpu audit' wrote, with its columns."
+                "use the file that 'drpu ask' or 'drpu audit' wrote, with its columns."
             )
     rows = listed(columns[ROW], ROW)
     designs = listed(columns[DESIGN], DESIGN)
@@ -235,8 +247,8 @@ def _read_lines(columns: Mapping[str, Any], label: str) -> list[_Line]:
         more = f" and {len(changed) - 1} more rows" if len(changed) > 1 else ""
         raise DataError(
             f"the audit file was changed at {ROW} = {changed[0]!r}{more}: position, group and "
-            f"design do not belong together. Restore {ROW}, {GROUP} and {DESIGN} as 'drpu audit' "
-            "wrote them."
+            f"design do not belong together. Restore {ROW}, {GROUP} and {DESIGN} as they were "
+            "written."
         )
     return lines
 

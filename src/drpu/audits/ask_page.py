@@ -164,7 +164,7 @@ def page_in_notebook(
     """The page about the planned rows of ``X``; see ``AuditPlan.ask``."""
     conversation = Conversation(plan, Goal(n))
     rows = ShownRows.of(X, plan.rows, keep=keep)
-    command = f'adapt(X, audit=plan.answer(pandas.read_csv("{ANSWERS_FILE}")))'
+    command = f'clf.adapt(X, audit=pandas.read_csv("{ANSWERS_FILE}"))'
     return ShownPage(ask_page(conversation, rows, PageTexts(command=command)))
 
 

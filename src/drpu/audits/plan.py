@@ -586,7 +586,7 @@ class AuditPlan:
         -------
         audit : Audit, or ShownPage
             The answers that were typed, for ``adapt(X, audit=...)``. Or the page, which a notebook
-            shows: it saves a file, and ``plan.answer(pandas.read_csv("answers.csv"))`` reads it.
+            shows: it saves a file, for ``adapt(X, audit=pandas.read_csv("answers.csv"))``.
             ``str(page)`` is its HTML.
         """
         from drpu.audits.ask import ask_in_text
@@ -646,7 +646,8 @@ class AuditPlan:
             if designs.get(position) != design:
                 raise DataError(
                     f"the table of answers belongs to another plan, or was changed, at {ROW} = "
-                    f"{row}: pass the table of this plan's to_frame(X), filled in."
+                    f"{row}: pass the table of this plan's to_frame(X), filled in, or the table "
+                    "itself to adapt(X, audit=table)."
                 )
             answers[position] = label
         return answers

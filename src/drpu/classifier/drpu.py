@@ -491,7 +491,7 @@ class RatioClassifier(PUClassifier):
         X: Rows | ScoreTails,
         y: Any = None,
         *,
-        audit: Audit | None = None,
+        audit: Any = None,
         sample_weight: Any = None,
         shift: str = "auto",
         level: float = 0.95,
@@ -508,8 +508,9 @@ class RatioClassifier(PUClassifier):
             others. Their share, by weight, is a further reading of the prior, if positives are
             labelled at the rate of training, and a lower bound only if the classifier was fitted
             with a ``label_delay`` above 0. Needs a single sample (``scenario_``).
-        audit : Audit, optional
-            True labels of some of these rows, from :meth:`plan_audit` or ``Audit.random``. They
+        audit : Audit or data frame, optional
+            True labels of some of these rows, from :meth:`plan_audit` or ``Audit.random``, or the
+            table of answers that ``drpu ask``, ``drpu audit`` or ``plan.ask`` saved. They
             give the prior of these rows, and a map of the trained log-odds from which labels and
             probabilities come (``map_``). If only the prior has changed since training, they also
             give the training prior. Later adaptations of the result start from the map and compare
@@ -660,11 +661,13 @@ class RatioClassifier(PUClassifier):
         return AdaptedClassifier(self.fitted_, self.reference_, reading, point)
 
     def _adapted_to_answers(
-        self, X: Rows | ScoreTails, audit: Audit, *, level: float
+        self, X: Rows | ScoreTails, audit: Any, *, level: float
     ) -> AdaptedClassifier:
         """The classifier recalibrated by answers."""
-        audit = audits.check_audit(audit)
         batch = self._batch_or_counts(X)
+        if is_frame(audit):
+            audit = audits.read_table(self.fitted_, batch, audit)
+        audit = audits.check_audit(audit)
         parts = audits.resolve_audit(
             self.fitted_, audit, partial(classifier.read_rows, self), batch
         )
