@@ -74,6 +74,18 @@ def test_answers_are_read_whatever_a_spreadsheet_made_of_the_file(run, folder, a
     assert other["prior"] == audited
 
 
+def test_answers_of_two_people_are_joined_and_their_disagreement_is_shown(run, folder):
+    lines = (folder / "answers.csv").read_text().splitlines()
+    first = [line.removesuffix("0").removesuffix("1") + "1" for line in lines[1:5]]
+    n_changed = sum(line.endswith("0") for line in lines[1:5])
+    (folder / "second.csv").write_text("\n".join([lines[0], *first, *lines[5:41]]))
+    words = "adapt toy.drpu june.csv --audit answers.csv --audit second.csv"
+    joined = answer(run(f"{words} --json"))
+    assert joined["twice"] == 40
+    assert joined["disagreement"]["value"] == n_changed / 40
+    assert f"different answers {n_changed / 40:.1%}" in run(words)[1]
+
+
 def test_the_command_that_reads_the_answers_works_as_printed(run, folder):
     (folder / "in june.txt").write_text((folder / "june.csv").read_text().replace(",", ";"))
     words = ["audit", "toy.drpu", "in june.txt", "--n", "20", "--sep", ";", "--out", "our answers.csv"]

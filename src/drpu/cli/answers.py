@@ -78,7 +78,7 @@ def audit(
     """
     if n is not None and width is not None:
         raise typer.BadParameter(
-            "give a number of rows (--n 50) or the width of the interval (--width 0.04)."
+            "give a number of rows (--n 20) or the width of the interval (--width 0.04)."
         )
     if by is not None and population != "auto":
         raise typer.BadParameter("--population is about all rows: give it without --by.")
@@ -166,7 +166,7 @@ def evaluate(
     drpu evaluate fraud.drpu checked.csv --label confirmed --blank no
     drpu evaluate fraud.drpu checked.csv --label is_fraud --budget 200
     """
-    if (label is None) == (answers.audit is None):
+    if (label is None) == (not answers.files):
         raise typer.BadParameter(
             "give the true labels: a column (--label y) or an audit (--audit to-label.csv)."
         )

@@ -189,13 +189,13 @@ def report(
     from drpu.report import write_report
 
     if data is None:
-        if by is not None or answers.audit is not None or beside is not None:
+        if by is not None or answers.files or beside is not None:
             raise typer.BadParameter(
                 "--by, --audit and --beside need new rows: give a file with them."
             )
         reason = "is that of the share in new rows: give a file with them."
         refuse({"--level": level is not None}, reason)
-    check_out(out, [saved.artifact, data, answers.audit, suspects])
+    check_out(out, [saved.artifact, data, *answers.files, suspects])
     reading.check(data)
     cost = decision.stated
     classifier = saved.load()

@@ -300,20 +300,28 @@ class Answers:
     """True labels of some rows."""
 
     audit: Annotated[
-        str | None,
-        option(help="File that drpu audit wrote for these rows, filled in: yes or no, 1 or 0."),
+        list[str] | None,
+        option(
+            help="File that drpu ask wrote for these rows, or one of drpu audit, filled in. "
+            "Give --audit again for each further person."
+        ),
     ] = None
     audit_label: Annotated[
         str | None, option(help="Column of that file with the answers, drpu_label if left out.")
     ] = None
 
     def __post_init__(self) -> None:
-        if self.audit is None:
+        if not self.files:
             reason = "is a column of a file with answers: give --audit."
             refuse({"--audit-label": self.audit_label}, reason)
 
+    @property
+    def files(self) -> list[str]:
+        """The files with answers."""
+        return self.audit or []
+
     def read(self, classifier: Any, X: Any, by: Any = None, *, either: bool = False) -> Any:
-        """The audit in the filled-in file, or that of each group, if a file was given.
+        """The audit in the filled-in files, or that of each group, if files were given.
 
         With ``either``, a file without groups is read as one audit.
         """
@@ -321,17 +329,31 @@ class Answers:
         from drpu.classifier.groups import audit_from_columns
         from drpu.cli.tables import read_written
 
-        if self.audit is None:
-            return None
-        with about(self.audit):
-            loaded = read_written(self.audit)
-            if loaded.table is None:
-                raise DataError("an audit is a table, not a NumPy archive.")
-            columns = {name: loaded.column(name) for name in loaded.names}
-            if either and GROUP not in columns:
-                by = None
-            label = self.audit_label or LABEL
-            return audit_from_columns(classifier, X, columns, by=by, label=label)
+        joined: Any = None
+        for path in self.files:
+            with about(path):
+                loaded = read_written(path)
+                if loaded.table is None:
+                    raise DataError("an audit is a table, not a NumPy archive.")
+                columns = {name: loaded.column(name) for name in loaded.names}
+                if either and GROUP not in columns:
+                    by = None
+                label = self.audit_label or LABEL
+                audit = audit_from_columns(classifier, X, columns, by=by, label=label)
+                joined = audit if joined is None else _joined(joined, audit)
+        return joined
+
+
+def _joined(first: Any, second: Any) -> Any:
+    """Two audits of the same rows as one, or two of each group."""
+    if isinstance(first, dict) != isinstance(second, dict):
+        raise DataError("answers of groups and answers about all rows cannot be joined.")
+    if not isinstance(first, dict):
+        return first + second
+    joined = first | second
+    for name in first.keys() & second.keys():
+        joined[name] = first[name] + second[name]
+    return joined
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -40,7 +40,7 @@ from drpu.cli.show import (
     tie_text,
 )
 from drpu.priors.constants import FEW_ANSWERS
-from drpu.report.texts import prior_text, share, shift_text
+from drpu.report.texts import figure_text, prior_text, share, shift_text
 
 
 def adapt(
@@ -83,17 +83,17 @@ def adapt(
         )
     from drpu.cli.tables import check_out
 
-    check_out(out, [saved.artifact, data, answers.audit])
+    check_out(out, [saved.artifact, data, *answers.files])
     reading.check(data)
     decision.check()
     budget = decision.checked
     trained = saved.load()
     classifier = decision.applied_to(trained)
     options: dict[str, Any] = {"level": level, "shift": shift}
-    if by is None and budget is None and answers.audit is None and label is None:
+    if by is None and budget is None and not answers.files and label is None:
         adapted = reading.adapt(classifier, data, **options)
         return _save_adapted(adapted, trained, out, next_step=ask_words(saved, data, reading))
-    mixed = by is None and answers.audit is None
+    mixed = by is None and not answers.files
     if by is None and label is None:
         loaded = reading.open(classifier, data, mixed=mixed)
     else:
@@ -113,7 +113,7 @@ def adapt(
     next_step = None
     if audit is None and y is None:
         next_step = ask_words(saved, data, reading)
-    return _save_adapted(adapted, trained, out, next_step=next_step)
+    return _save_adapted(adapted, trained, out, next_step=next_step, audit=audit)
 
 
 def ask_words(saved: Saved, data: str, reading: Reading) -> str | None:
@@ -123,7 +123,9 @@ def ask_words(saved: Saved, data: str, reading: Reading) -> str | None:
     return shlex.join(["drpu", "ask", str(saved.artifact), data, *reading.words])
 
 
-def _save_adapted(adapted: Any, trained: Any, out: Path | None, *, next_step: str | None) -> Result:
+def _save_adapted(
+    adapted: Any, trained: Any, out: Path | None, *, next_step: str | None, audit: Any = None
+) -> Result:
     """Facts about the adapted classifier, which is written if there is a path for it."""
     values = standing(adapted)
     values["moved_columns"] = list(adapted.moved_columns_)
@@ -136,6 +138,11 @@ def _save_adapted(adapted: Any, trained: Any, out: Path | None, *, next_step: st
         "threshold": threshold,
     }
     lines |= decision_lines(values)
+    if audit is not None and audit.twice:
+        values |= attributes(audit, "twice", "disagreement")
+        lines["answered twice"] = (
+            f"{audit.twice} rows; different answers {figure_text(audit.disagreement)}"
+        )
     if out is not None:
         with about(out):
             drpu.save(adapted, out)
@@ -338,7 +345,7 @@ def prior(
     drpu prior fraud.drpu year.parquet --by month --json
     drpu prior fraud.drpu year.parquet --by month --audit to-label.csv
     """
-    if answers.audit is not None and (by is None or len(data) > 1):
+    if answers.files and (by is None or len(data) > 1):
         raise typer.BadParameter(
             "--audit needs one file and the column of its groups (--by month)."
         )
