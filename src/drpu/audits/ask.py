@@ -171,7 +171,7 @@ class Conversation:
 
     def progress(self) -> str:
         """One line: answers, skipped rows and the width of the interval, but not where it is."""
-        counted = f"{self.n_answers} answers"
+        counted = "1 answer" if self.n_answers == 1 else f"{self.n_answers} answers"
         if self.goal.answers is not None:
             counted = f"{self.n_answers} of {self.goal.answers} answers"
         if self.skipped:
@@ -329,7 +329,7 @@ def ask_in_text(
 ) -> Audit:
     """The answers that somebody types; see ``AuditPlan.ask``."""
     _check_rows(plan, X)
-    conversation = Conversation(plan, Goal(n))
+    conversation = Conversation(plan, Goal(plan.n if n is None else n))
     converse(conversation, ShownRows.of(X, plan.rows, keep=keep), _Prompt(), lambda _: None)
     return conversation.audit()
 

@@ -377,7 +377,7 @@ def warn_of_doubtful_answers(doubts: AnswerDoubts) -> None:
         f"the answers contradict everything else: {seen}. Possible causes: {causes}. {action}",
         advice="Check a few answers. If they are right, label more rows (plan_audit) or fit again "
         "with recent rows.",
-        command="Check a few answers. If they are right, label more rows (drpu audit) or fit again "
+        command="Check a few answers. If they are right, label more rows (drpu ask) or fit again "
         "with recent rows.",
     )
 
