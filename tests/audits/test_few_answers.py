@@ -211,6 +211,14 @@ def test_one_answer_moves_a_precise_training_prior_little(low):
     assert leaning_to(Figure(0.99, 0.6, 1.0, 0.0226), precise).value == 0.99
 
 
+def test_answers_about_very_few_rows_do_not_move_the_training_prior():
+    data = make_gaussian_pu(200, 1000, prior=0.3, test_prior=0.2, n_test=2, separation=2, random_state=0)
+    clf = DRPUClassifier("kernel", random_state=0).fit_pu(data.positive, data.unlabeled)
+    plan = clf.plan_audit(data.test, random_state=0)
+    answered = clf.adapt(data.test, audit=plan.answer(data.test_labels[plan.rows]))
+    assert answered.train_prior_ == clf.train_prior_
+
+
 def test_a_prior_by_answers_is_never_0_or_1():
     for value, low, high in ((0.0, 0.0, 0.2), (1.0, 0.7, 1.0)):
         prior = off_the_ends(Figure(value, low, high), 1.0, 0.95, 50)

@@ -63,6 +63,7 @@ from drpu.state.reference import NEAREST, LogOddsMap, Reference, RowLogOdds, bou
 from drpu.state.rows import Batch
 
 UNFAIR = 0.05  # below this p-value the labelled positives differ from the audited ones
+FEWEST_ROWS = 10  # with fewer rows, limits that counts of them give to the training prior fail
 CLEARLY_UNFAIR = 0.005  # below it, readings that assume a random sample are not used
 
 
@@ -497,6 +498,8 @@ def _growth(part: AuditPart, fitted: FittedRatio, share: Figure) -> Growth | Non
         return Growth(fitted.tails.n / (fitted.tails.n + fitted.tails.n_positive))
     if part.population == "training":  # labelled rows are the only difference
         return Growth(1 - fitted.population.labelled_fraction)
+    if part.counts.n < FEWEST_ROWS:
+        return None
     return negative_growth(part.counts, fitted.tails, share.value)
 
 
