@@ -68,19 +68,6 @@ def fitted_of(classifier: Any) -> FittedRatio:
     return classifier.fitted_
 
 
-def level_ratios(fitted: FittedRatio) -> FloatArray:
-    """Density ratio at each held-out positive score."""
-    return np.exp(fitted.level_log_ratios() - tie_break(fitted.prior.value))
-
-
-def _counts_of(classifier: Any, X: Rows | None) -> ScoreTails | None:
-    """Counts of new rows, if there are any."""
-    if X is None:
-        return None
-    counts: ScoreTails = classifier.count(X)
-    return counts
-
-
 def prepared_counts(fitted: FittedRatio) -> PreparedCounts:
     """Counts of a fitted classifier, for the rates of many thresholds."""
     labelled = None if fitted.calibration is None else fitted.population.labelled_fraction
@@ -111,14 +98,9 @@ class Display(DefaultErrors, ABC):
 
 
 def _in_percent(*axes: Any) -> None:
-    """Label the ticks of axes that show shares in percent."""
+    """Label the ticks of axes that show shares in percent; six digits are enough for round ones."""
     for axis in axes:
-        axis.set_major_formatter(_percent)
-
-
-def _percent(value: float, _position: int) -> str:
-    """A tick of shares; ticks are round numbers, so six digits are enough."""
-    return f"{100 * value:.6g}%"
+        axis.set_major_formatter(lambda value, _: f"{100 * value:.6g}%")
 
 
 def _legend(ax: Any) -> None:
@@ -230,7 +212,7 @@ class PriorDisplay(Display):
 
     def _draw(self, ax: Any) -> None:
         names = list(self.priors)
-        priors = list(self.priors.values())
+        priors = self.priors.values()
         values = _attribute(priors, "value")
         lows = _attribute(priors, "low")
         highs = _attribute(priors, "high")
@@ -244,25 +226,20 @@ class PriorDisplay(Display):
             if marked.any():
                 label = state or None
                 ax.plot(places[marked], values[marked], linestyle="none", label=label, **style)
+        interval = "/".join(sorted({f"{100 * prior.level:.3g}%" for prior in priors})) + " interval"
         if self.whole is not None:
             ax.axhline(self.whole.value, linestyle="--", color=UNLABELED, label="all together")
+            interval = f"joint {100 * self.whole.level:.3g}% intervals"
         if len(priors) <= 4:
             for x, value in zip(places, values, strict=True):
                 text = f"{100 * value:.3g}%"
                 ax.annotate(text, (x, value), (8, -3), textcoords="offset points")
 
         _show_names(ax, names)
-        ax.set_ylabel(f"share of positives, {self._levels()}")
+        ax.set_ylabel(f"share of positives, {interval}")
         ax.set(ylim=(0, _round_top(float(highs.max()))), xlim=(-0.5, len(names) - 0.5))
         _in_percent(ax.yaxis)
         _legend(ax)
-
-    def _levels(self) -> str:
-        """What the bars show; those of groups hold for all groups together."""
-        if self.whole is not None:
-            return f"joint {100 * self.whole.level:.3g}% intervals"
-        levels = {f"{100 * prior.level:.3g}%" for prior in self.priors.values()}
-        return f"{'/'.join(sorted(levels))} interval"
 
     def _state(self, name: str) -> str:
         """What the mark of a sample says, a key of ``_STATES``."""
@@ -348,7 +325,7 @@ class ScoreDisplay(Display):
     def from_classifier(cls, classifier: Any, X: Rows | None = None, *, ax: Any = None) -> Self:
         """Distributions of the training counts of a classifier and, if given, of new rows."""
         fitted = fitted_of(classifier)
-        new = _counts_of(classifier, X)
+        new = None if X is None else classifier.count(X)
         threshold = decision_above(fitted, classifier.threshold_).score
         return cls.from_counts(fitted.tails, new, threshold=threshold).plot(ax)
 
@@ -520,7 +497,7 @@ class CalibrationDisplay(Display):
         positive = tails.positive_counts / tails.positive_counts.sum()
         unlabeled = tails.counts / tails.counts.sum()
         mass = fraction * positive + (1 - fraction) * unlabeled
-        ratio = level_ratios(fitted)
+        ratio = np.exp(fitted.level_log_ratios() - tie_break(pi))  # at the held-out positives
         ratio = np.concatenate((ratio[:1], ratio))
 
         # ranges of equal mass
@@ -540,12 +517,7 @@ class CalibrationDisplay(Display):
         spread = 2 * np.sqrt((1 - b) / (tails.n_positive * b) + (1 - a) / (tails.n * a))
         low = expected * np.exp(-spread)
         high = expected * np.exp(spread)
-        return cls(
-            predicted=np.minimum(predicted, 1),
-            expected=np.minimum(expected, 1),
-            low=np.minimum(low, 1),
-            high=np.minimum(high, 1),
-        )
+        return cls(*np.minimum([predicted, expected, low, high], 1))
 
     @classmethod
     def from_classifier(cls, classifier: Any, *, ax: Any = None) -> Self:
@@ -652,13 +624,12 @@ class PerformanceDisplay(Display):
 
 
 def _values_of(performances: Sequence[Performance], figure: str) -> FloatArray:
-    """The values of one figure."""
     return np.array([getattr(performance, figure).value for performance in performances])
 
 
 def _gain_of(classifier: Any, X: Rows | None) -> Gain:
     fitted = fitted_of(classifier)
-    counts = _counts_of(classifier, X)
+    counts = None if X is None else classifier.count(X)
     gain: Gain = classifier.point_.gain(fitted, classifier.reference_, counts)
     return gain
 
@@ -831,23 +802,18 @@ class BacktestDisplay(Display):
     def _draw(self, ax: Any) -> None:
         periods = self.backtest.periods
         seen = _attribute(periods, "seen")
-        read = np.array(
-            [self.backtest.read_move(period.guarded, period.matched) for period in periods]
-        )
+        read = np.array(self.backtest.to_columns()["read"])
         used = np.array([period.used for period in periods])
         error_seen = 2 * np.sqrt(_attribute(periods, "noise"))
         error_read = 2 * self.backtest.spread
         places = np.arange(len(periods))
         left = places - 0.1
         right = places + 0.1
-        style = {"capsize": 4, "linestyle": "none"}
         ax.axhline(0, color=EVEN, linewidth=0.8)
-        ax.errorbar(
-            left, seen, error_seen, marker="o", color=POSITIVE, label="by the labels", **style
-        )
-        ax.errorbar(
-            right, read, error_read, marker="s", color=NEW, label="read without them", **style
-        )
+        by_labels = {"fmt": "o", "color": POSITIVE, "label": "by the labels"}
+        ax.errorbar(left, seen, error_seen, capsize=4, **by_labels)
+        without_labels = {"fmt": "s", "color": NEW, "label": "read without them"}
+        ax.errorbar(right, read, error_read, capsize=4, **without_labels)
         if not used.all():
             ax.plot(left[~used], seen[~used], "x", color=DECISION, label="not used")
         _show_names(ax, [period.name for period in periods])

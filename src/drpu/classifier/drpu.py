@@ -119,11 +119,10 @@ class PUClassifier(DefaultErrors, ClassifierMixin, BaseEstimator):  # type: igno
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy of ``predict`` against true labels; a missing label means not positive.
 
-        Labels are those of training, yes and no, 1 and 0, or true and false. ``GridSearchCV`` calls
-        this method with training labels unless it is given ``scoring``: it then prefers whatever
-        flags few unlabeled rows, a high ``cost`` above all, because unlabeled positives count as
-        negatives here. docs/how-to/model.md, "Search over costs and parameters", shows which
-        scorers to use.
+        Labels are those of training, yes and no, 1 and 0, or true and false. Searches call this
+        method with training labels unless they are given ``scoring``: they then prefer what flags
+        few unlabeled rows, such as a high ``cost``. docs/how-to/model.md, "Search over costs and
+        parameters", shows which scorers to use.
         """
         warn_of_order(X, y=y, sample_weight=sample_weight)
         positive = labelled_flags(y, self.classes_)
@@ -445,8 +444,7 @@ class RatioClassifier(PUClassifier):
         return self.at_budget(share=decisions.share_for_recall(gain, recall))
 
     def at_precision(self, precision: float) -> AdaptedClassifier:
-        """Classifier that flags as many rows as possible with this expected share of positives
-        among them.
+        """Classifier that flags most rows with this expected share of positives among them.
 
         The expected figures are in ``budget_``, as from :meth:`at_budget`.
         """
@@ -605,8 +603,7 @@ class RatioClassifier(PUClassifier):
         budget: float | None = None,
         shift: str = "auto",
     ) -> GroupPriors:
-        """Prior of each group of rows, with limits that hold for all groups together, and its
-        classifier.
+        """Prior of each group of rows, with limits for all groups together, and its classifier.
 
         Parameters
         ----------
@@ -669,7 +666,7 @@ class RatioClassifier(PUClassifier):
             audit = audits.read_table(self.fitted_, batch, audit)
         audit = audits.check_audit(audit)
         parts = audits.resolve_audit(
-            self.fitted_, audit, partial(classifier.read_rows, self), batch
+            self.fitted_, audits.check_audit(audit), partial(classifier.read_rows, self), batch
         )
         answered = audits.combine_answers(
             self.fitted_, self.reference_, batch, parts, self.point_, level=level
@@ -941,9 +938,8 @@ class RatioClassifier(PUClassifier):
 class AdaptedClassifier(RatioClassifier):
     """A fitted classifier at another prior, cost, or both.
 
-    Returned by ``adapt``, ``at_prior``, ``at_cost`` and ``at_budget``. It is frozen, has the
-    methods of the original classifier, and can be adapted again: every adaptation starts from the
-    training prior or from answers, never from another adaptation.
+    It is frozen, has the methods of the original classifier, and can be adapted again: every
+    adaptation starts from the training prior or from answers, never from another adaptation.
 
     Parameters
     ----------
@@ -983,8 +979,7 @@ class AdaptedClassifier(RatioClassifier):
 
     @property
     def shift_test_(self) -> MixtureTest | None:
-        """Test that the rows are a mixture of the two training classes: that only the prior has
-        changed.
+        """Test that only the prior has changed: that the rows are a mixture of the two classes.
 
         None without rows, and after loading.
         """
@@ -1298,7 +1293,13 @@ class DRPUClassifier(RatioClassifier):
         self._check_parameters()
         learner = resolve_model(self.model)
         arguments = classifier.FitArguments(X, y, sample_weight, groups, periods, audits)
-        self._check_periods(periods, learner)
+        on_cluster = isinstance(learner, models.FrameLearner)
+        if periods is not None and (on_cluster or self.scenario == "case-control"):
+            raise ParameterError(
+                "periods must be None with scenario='case-control' or on a cluster: the share of "
+                "labelled rows shows how the prior moved only with scenario='single-sample' and "
+                "rows in memory."
+            )
         if isinstance(learner, models.FrameLearner):
             return self._fit_frame(learner, arguments)
         training = classifier.read_training(self, learner, arguments)
@@ -1363,8 +1364,6 @@ class DRPUClassifier(RatioClassifier):
         """The steps of a fit after its arguments were read."""
         rng = check_random_state(self.random_state)
         population = training.population
-        fraction = population.labelled_fraction
-
         classifier.warn_of_notes(training.columns.notes)
         pair = classifier.grouped_copies(training.pair)
         n_positive = pair.positive.n_independent
@@ -1395,18 +1394,18 @@ class DRPUClassifier(RatioClassifier):
 
         prior = training.prior
         if prior is None or self.prior != "auto":
-            prior = classifier.training_prior(self.prior, tails, fraction, pair, rng)
-        calibration = self._calibrated(folds, tails, prior, population)
-        history = self._backtest(training)
+            prior = classifier.training_prior(
+                self.prior, tails, population.labelled_fraction, pair, rng
+            )
         return FittedRatio(
             model=folds,
-            calibration=calibration,
+            calibration=self._calibrated(folds, tails, prior, population),
             tails=tails,
             prior=prior,
             population=population,
             columns=training.columns,
             labels=training.labels,
-            history=history,
+            history=self._backtest(training),
         )
 
     def _calibrated(
@@ -1504,16 +1503,6 @@ class DRPUClassifier(RatioClassifier):
         check_flag("calibrate", self.calibrate)
         check_jobs(self.n_jobs)
 
-    def _check_periods(self, periods: Any, learner: Any) -> None:
-        if periods is None:
-            return
-        if self.scenario == "case-control" or isinstance(learner, models.FrameLearner):
-            raise ParameterError(
-                "periods must be None with scenario='case-control' or on a cluster: the share of "
-                "labelled rows shows how the prior moved only with scenario='single-sample' and "
-                "rows in memory."
-            )
-
     def _refuse_on_cluster(self, learner: models.FrameLearner, arguments: FitArguments) -> None:
         in_memory = {"negative_label": self.negative_label, "audits": arguments.audits}
         for name, value in in_memory.items():
@@ -1570,10 +1559,10 @@ class DRPUClassifier(RatioClassifier):
     def record(self) -> DRPURecord:
         """What a file keeps of the fitted classifier."""
         fitted = self.fitted_
-        prior = self._used.prior
-        if callable(prior):  # a prior by the user's own function is kept as a value
-            prior = fitted.prior
-        return classifier.DRPURecord(fitted, parameters_of(self._used, prior=prior))
+        parameters = parameters_of(self._used)
+        if callable(self._used.prior):  # a prior by the user's own function is kept as a value
+            parameters["prior"] = fitted.prior
+        return classifier.DRPURecord(fitted, parameters)
 
 
 def _with_importances(fitted: FittedRatio, training: TrainingSet) -> FittedRatio:

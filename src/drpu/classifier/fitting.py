@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -52,8 +53,8 @@ def with_categories(model: RatioLearner, table: TableEncoder | None) -> RatioLea
             "categories of the model must be empty for a table, whose own categories are found: "
             "declare further columns as categories in the table."
         )
-    with_positions: RatioLearner = model.set_params(categories=table.categories)
-    return with_positions
+    model.set_params(categories=table.categories)
+    return model
 
 
 # -- copies ------------------------------------------------------------------------------------
@@ -134,9 +135,8 @@ def _keys(rows: Rows) -> np.ndarray[Any, Any]:
     if is_sparse(rows):
         rows = rows.tocsr()
         keys = []
-        for start, end in zip(rows.indptr[:-1], rows.indptr[1:], strict=True):
-            values = rows.indices[start:end].tobytes() + rows.data[start:end].tobytes()
-            keys.append(hash(values))
+        for start, end in pairwise(rows.indptr):
+            keys.append(hash(rows.indices[start:end].tobytes() + rows.data[start:end].tobytes()))
         return np.array(keys, dtype=np.int64)
     flat = np.ascontiguousarray(np.asarray(rows).reshape(rows.shape[0], -1))
     return flat.view(np.dtype((np.void, flat.dtype.itemsize * flat.shape[1]))).ravel()

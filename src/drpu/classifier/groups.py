@@ -70,25 +70,25 @@ def adapt_by_group(
 
     audits = options.audit or {}
     answered: dict[Any, AdaptedClassifier] = {}
+    warnings = {}
     each_level = joint_level(options.level, len(groups.names))
-    with silent():
-        for group in read_groups:
-            if group.name in audits:
+    for group in read_groups:
+        warnings[group.name] = group.warnings
+        if group.name in audits:
+            warnings[group.name] = []
+            with silent():
                 answered[group.name] = classifier._adapted_to_answers(
                     group.batch, audits[group.name], level=each_level
                 )
     answered_priors = {name: adapted.test_prior_ for name, adapted in answered.items()}
     priors = with_answers(priors, answered_priors)
-    caught = {}
-    for group in read_groups:
-        caught[group.name] = () if group.name in answered else group.warnings
-    warn_by_group(caught)
+    warn_by_group(warnings)
     decided = []
     for prior, group in zip(priors, read_groups, strict=True):
         adapted = answered.get(group.name)
         if adapted is None:  # at the prior that all groups together gave
             adapted = classifier._at_reading(group.reading.with_prior(prior.prior))
-        codes = tuple(warning.code for warning in caught[group.name])
+        codes = tuple(warning.code for warning in warnings[group.name])
         decided.append(replace(_decided(prior, adapted, group.batch, options), warnings=codes))
     return replace(priors, groups=tuple(decided))
 
@@ -207,6 +207,11 @@ class GroupOutputs:
         """Which rows are flagged."""
         return np.asarray(self.outputs["score"] > 0)
 
+    @property
+    def in_order(self) -> IntArray:
+        """All rows in their order."""
+        return np.arange(len(self.rank))
+
 
 def audit_from_columns(
     classifier: RatioClassifier,
@@ -216,28 +221,15 @@ def audit_from_columns(
     by: Any = None,
     label: str = LABEL,
 ) -> Any:
-    """The audit in a filled-in file, or that of each group.
+    """The audit in the columns of a filled-in file, or that of each group.
 
-    Parameters
-    ----------
-    classifier : DRPUClassifier or AdaptedClassifier
-        The classifier that planned the audit, or an adaptation or a loaded copy of it.
-    X : rows of shape (N, d)
-        The rows that the audit was planned on, in their order at that time.
-    columns : mapping from name to array-like
-        The columns of the file, as in :func:`drpu.audits.answers_file.read_audit`.
-    by : str or array-like of shape (N,), optional
-        The groups of the rows, as they were planned.
-    label : str, default="drpu_label"
-        Name of the column with the answers.
-
-    Returns
-    -------
-    audit : Audit, or dict of Audit
-        For ``classifier.adapt(X, audit=...)``, or for ``classifier.adapt_by(X, by=by, audit=...)``.
+    ``classifier`` planned the audit, or is an adaptation or a loaded copy of the one that did.
+    ``X`` and ``by`` are the rows and groups of the plan, in their order at that time, and ``label``
+    is the name of the column with the answers.
     """
+    groups = None
     if by is None:
         batch = read_batch(classifier, X)
-        return read_audit(classifier.fitted_, batch, columns, label=label)
-    groups, batch = read_members(classifier, X, by)
+    else:
+        groups, batch = read_members(classifier, X, by)
     return read_audit(classifier.fitted_, batch, columns, groups=groups, label=label)

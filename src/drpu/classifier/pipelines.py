@@ -97,10 +97,6 @@ def last_step(estimator: Any) -> tuple[Pipeline | None, RatioClassifier]:
     return pipeline, classifier
 
 
-def _passes(step: Any) -> bool:
-    return step is None or step == "passthrough"
-
-
 @kept("Pipeline")
 @dataclass(frozen=True)
 class PipelineRecord(Record):
@@ -127,9 +123,7 @@ class PipelineRecord(Record):
         if len(fitted) != self.passes.count(False) or not transform_rows:
             raise DataError("the pipeline must have the steps that it names, which transform rows.")
         unused = iter(fitted)
-        steps: list[Any] = []
-        for passes in self.passes:
-            steps.append("passthrough" if passes else next(unused))
+        steps: list[Any] = ["passthrough" if passes else next(unused) for passes in self.passes]
         steps.append(self.last.classifier(module))
         return AdaptedPipeline(list(zip(self.names, steps, strict=True)))
 
@@ -156,15 +150,10 @@ def _(pipeline: Pipeline) -> PipelineRecord:
             "the last step of a pipeline must be a DRPUClassifier or an AdaptedClassifier to be "
             f"saved, got {type(pipeline[-1]).__name__}."
         )
-    names = []
-    passes = []
+    names, steps = zip(*pipeline.steps, strict=True)
+    passes = tuple(step is None or step == "passthrough" for step in steps[:-1])
     fitted = []
-    for name, step in pipeline.steps[:-1]:
-        names.append(name)
-        passes.append(_passes(step))
-        if not _passes(step):
+    for step, passes_rows_on in zip(steps, passes, strict=False):
+        if not passes_rows_on:
             fitted.append(step)
-    names.append(pipeline.steps[-1][0])
-    return PipelineRecord(
-        last, tuple(names), tuple(passes), kept_values(fitted), live=tuple(fitted)
-    )
+    return PipelineRecord(last, names, passes, kept_values(fitted), live=tuple(fitted))

@@ -7,7 +7,6 @@ group. An option that more than one command needs is declared here once.
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -209,90 +208,6 @@ class Decision(Costs):
         if budget is None:
             return classifier
         return classifier.at_budget(**budget_depth(budget), of=X)
-
-
-REASONS = 3  # columns that speak for and against each row of the list to check
-
-
-@dataclass(frozen=True, kw_only=True)
-class Written:
-    """Which rows a command writes, in which order, and whether it explains them."""
-
-    every_row: Annotated[
-        bool, typer.Option("--all", help="With --budget: write every row, not only the list.")
-    ] = False
-    only_flagged: Annotated[
-        bool, typer.Option("--only-flagged", help="Write the flagged rows only.")
-    ] = False
-    sort: Annotated[
-        bool, typer.Option("--sort", help="Write the best row first, with its rank.")
-    ] = False
-    explain: Annotated[
-        int | None,
-        option(
-            min=0,
-            help="Add this many columns that speak for and against each written row, as drpu_for "
-            f"and drpu_against; {REASONS} in the list of --budget if left out.",
-        ),
-    ] = None
-
-    def check(self, decision: Decision) -> None:
-        """Raise if options contradict each other or have no effect."""
-        if self.every_row and self.only_flagged:
-            raise typer.BadParameter("--all and --only-flagged contradict: give one of them.")
-        if decision.budget is None:
-            refuse({"--all": self.every_row}, "is about a list of --budget rows: leave it out.")
-
-    def is_list(self, decision: Decision) -> bool:
-        """Whether exactly the rows of the budget are written, the best first."""
-        return decision.budget is not None and not self.every_row and not self.only_flagged
-
-    def selects(self, decision: Decision) -> bool:
-        """Whether not all rows are written in the order of the file."""
-        return self.sort or self.only_flagged or self.is_list(decision)
-
-    def each_alone(self, decision: Decision) -> bool:
-        """Whether rows are written in the order of the file, and none depends on others."""
-        return decision.budget is None and not self.sort and not self.explain
-
-    def chosen(self, scored: Any, decision: Decision) -> Any:
-        """Positions of the rows to write, in the order of the output."""
-        import numpy as np
-
-        if self.is_list(decision):
-            return scored.listed
-        chosen = scored.best_first if self.sort else np.arange(len(scored.flagged))
-        if self.only_flagged:
-            return chosen[scored.flagged[chosen]]
-        return chosen
-
-    def columns(
-        self, scored: Any, chosen: Any, classifier: Any, X: Any, decision: Decision, output: Output
-    ) -> dict[str, Any]:
-        """The new columns of the rows to write."""
-        columns = {}
-        if self.sort or decision.budget is not None:
-            columns["rank"] = scored.rank[chosen]
-        for name in ("label", "probability", "ratio"):
-            columns[name] = scored.outputs[name][chosen]
-        most = self.explain
-        if most is None and self.is_list(decision):
-            most = REASONS
-        if not most:
-            return columns
-        reasons = []
-        if len(chosen):
-            show = int(sys.stderr.isatty() and not output.json)
-            try:
-                with progress_bar("explain", show=show):
-                    reasons = classifier.reasons(X.take(chosen), most)
-            except ParameterError:  # a model without trees
-                if self.explain is not None:
-                    raise
-                return columns
-        columns["for"] = [reason.texts()[0] for reason in reasons]
-        columns["against"] = [reason.texts()[1] for reason in reasons]
-        return columns
 
 
 @dataclass(frozen=True, kw_only=True)

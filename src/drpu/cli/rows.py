@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -24,7 +25,7 @@ from drpu.cli.options import (
     Prior,
     Reading,
     Saved,
-    Written,
+    option,
     refuse,
 )
 from drpu.cli.show import (
@@ -39,6 +40,7 @@ from drpu.cli.show import (
     standing,
     tie_text,
 )
+from drpu.exceptions import ParameterError
 from drpu.priors.constants import FEW_ANSWERS
 from drpu.report.texts import figure_text, prior_text, share, shift_text
 
@@ -152,22 +154,107 @@ def _save_adapted(
     return Result(values, lines)
 
 
+REASONS = 3  # columns that speak for and against each row of the list to check
+
+
+@dataclass(frozen=True, kw_only=True)
+class Written:
+    """The file of labelled rows: its columns, which rows it has and in which order."""
+
+    out: Annotated[
+        str, typer.Option("--out", "-o", help="Output file; - is CSV on standard output.")
+    ] = "-"
+    keep: Keep = None
+    prefix: Annotated[str, typer.Option(help="Prefix of the names of the new columns.")] = "drpu_"
+    every_row: Annotated[
+        bool, typer.Option("--all", help="With --budget: write every row, not only the list.")
+    ] = False
+    only_flagged: Annotated[
+        bool, typer.Option("--only-flagged", help="Write the flagged rows only.")
+    ] = False
+    sort: Annotated[
+        bool, typer.Option("--sort", help="Write the best row first, with its rank.")
+    ] = False
+    explain: Annotated[
+        int | None,
+        option(
+            min=0,
+            help="Add this many columns that speak for and against each written row, as drpu_for "
+            f"and drpu_against; {REASONS} in the list of --budget if left out.",
+        ),
+    ] = None
+    formulas: Formulas = False
+
+    def check(self, decision: Decision) -> None:
+        """Raise if options contradict each other or have no effect."""
+        if self.every_row and self.only_flagged:
+            raise typer.BadParameter("--all and --only-flagged contradict: give one of them.")
+        if decision.budget is None:
+            refuse({"--all": self.every_row}, "is about a list of --budget rows: leave it out.")
+
+    def is_list(self, decision: Decision) -> bool:
+        """Whether exactly the rows of the budget are written, the best first."""
+        return decision.budget is not None and not self.every_row and not self.only_flagged
+
+    def selects(self, decision: Decision) -> bool:
+        """Whether not all rows are written in the order of the file."""
+        return self.sort or self.only_flagged or self.is_list(decision)
+
+    def each_alone(self, decision: Decision) -> bool:
+        """Whether rows are written in the order of the file, and none depends on others."""
+        return decision.budget is None and not self.sort and not self.explain
+
+    def chosen(self, scored: Any, decision: Decision) -> Any:
+        """Positions of the rows to write, in the order of the output."""
+        if self.is_list(decision):
+            return scored.listed
+        if self.sort:
+            chosen = scored.best_first
+        else:
+            chosen = scored.in_order
+        if self.only_flagged:
+            return chosen[scored.flagged[chosen]]
+        return chosen
+
+    def columns(
+        self, scored: Any, chosen: Any, classifier: Any, X: Any, decision: Decision, output: Output
+    ) -> dict[str, Any]:
+        """The new columns of the rows to write."""
+        columns = {}
+        if self.sort or decision.budget is not None:
+            columns["rank"] = scored.rank[chosen]
+        for name in ("label", "probability", "ratio"):
+            columns[name] = scored.outputs[name][chosen]
+        most = self.explain
+        if most is None and self.is_list(decision):
+            most = REASONS
+        if not most:
+            return columns
+        reasons: list[Any] = []
+        if len(chosen):
+            show = int(sys.stderr.isatty() and not output.json)
+            try:
+                with progress_bar("explain", show=show):
+                    reasons = classifier.reasons(X.take(chosen), most)
+            except ParameterError:  # a model without trees
+                if self.explain is not None:
+                    raise
+                return columns
+        columns["for"] = [reason.texts()[0] for reason in reasons]
+        columns["against"] = [reason.texts()[1] for reason in reasons]
+        return columns
+
+
 def predict(
     saved: Saved,
     data: Data,
-    out: Annotated[
-        str, typer.Option("--out", "-o", help="Output file; - is CSV on standard output.")
-    ] = "-",
     *,
+    written: Written,
     adapt: Annotated[
         bool, typer.Option("--adapt", help="Estimate the share of positives first.")
     ] = False,
     by: By = None,
     prior: Prior = None,
-    keep: Keep = None,
-    prefix: Annotated[str, typer.Option(help="Prefix of the names of the new columns.")] = "drpu_",
-    written: Written,
-    formulas: Formulas = False,
     level: LevelOfNew = None,
     decision: Decision,
     reading: Reading,
@@ -199,16 +286,14 @@ def predict(
     from drpu.classifier.groups import GroupOutputs
     from drpu.cli.tables import check_out, with_columns, write_table
 
+    out = written.out
     check_out(out, [saved.artifact, data], table=True)
     reading.check(data)
     decision.check()
     classifier = decision.applied_to(saved.load(), prior)
-    target = _Target(out, keep, prefix, formulas)
     if by is None and written.each_alone(decision) and _takes_batches(out, output):
         read_level = level if adapt else None
-        in_batches = _predict_in_batches(
-            classifier, reading, data, target, read_level, only_flagged=written.only_flagged
-        )
+        in_batches = _predict_in_batches(classifier, reading, data, written, read_level)
         if in_batches is not None:
             return in_batches
     mixed = adapt and by is None
@@ -216,7 +301,7 @@ def predict(
         loaded = reading.open(classifier, data, mixed=mixed)
     else:
         loaded = reading.read(data, classifier)
-    kept = loaded.kept(keep)
+    kept = loaded.kept(written.keep)
     X = reading.scored(classifier, loaded, used=[by], mixed=mixed)
     table = None
     with about(data):
@@ -239,7 +324,7 @@ def predict(
     flagged = int(scored.flagged.sum())
     n = len(X)
     values |= {"rows": n, "flagged": flagged, "written": len(chosen), "out": out}
-    new_columns = {f"{prefix}{name}": column for name, column in new_columns.items()}
+    new_columns = {f"{written.prefix}{name}": column for name, column in new_columns.items()}
     line = _flagged_text(flagged, n)
     if by is None:
         line += tie_text(values)
@@ -247,11 +332,11 @@ def predict(
     rows = chosen if written.selects(decision) else None
     if out == PIPE and output.json:
         values["answers"] = new_columns
-        if keep is not None:
+        if written.keep is not None:
             values["kept"] = (kept if rows is None else kept.take(rows)).to_pydict()
         return Result(values)
-    write_table(out, with_columns(kept, new_columns, rows=rows), formulas=formulas)
-    return _written(values, line, table)
+    write_table(out, with_columns(kept, new_columns, rows=rows), formulas=written.formulas)
+    return _result(values, line, table)
 
 
 def _flagged_text(flagged: int, n: int) -> str:
@@ -267,24 +352,8 @@ def _takes_batches(out: str, output: Output) -> bool:
     return ending_of(out) not in NUMPY
 
 
-@dataclass(frozen=True, slots=True)
-class _Target:
-    """The file for labelled rows, and the columns in it."""
-
-    path: str
-    keep: str | None
-    prefix: str
-    formulas: bool
-
-
 def _predict_in_batches(
-    classifier: Any,
-    reading: Reading,
-    data: str,
-    target: _Target,
-    level: float | None,
-    *,
-    only_flagged: bool,
+    classifier: Any, reading: Reading, data: str, written: Written, level: float | None
 ) -> Result | None:
     """Label the rows of a large file in one pass, or in two; None if the file is not large.
 
@@ -298,25 +367,25 @@ def _predict_in_batches(
         if rows is None:
             return None
         keep = None
-        if target.keep is not None:
-            keep = rows.file.head.names_of(target.keep)
+        if written.keep is not None:
+            keep = rows.file.head.names_of(written.keep)
         with about(data):
             if adapts:
                 with rest(0.5):
                     rows.classifier = rows.adapted(level=level)
             else:
                 classifier._warn_of_prior()
-            scored = rows.scored(keep, target.prefix, only_flagged=only_flagged)
+            scored = rows.scored(keep, written.prefix, only_flagged=written.only_flagged)
             with rest():
-                write_tables(target.path, scored, formulas=target.formulas)
+                write_tables(written.out, scored, formulas=written.formulas)
     values = standing(rows.classifier)
     values |= {"rows": rows.n, "flagged": rows.flagged, "written": rows.written}
-    values["out"] = target.path
+    values["out"] = written.out
     line = _flagged_text(rows.flagged, rows.n)
-    return _written(values, f"{line}; share of positives {prior_text(rows.classifier.test_prior_)}")
+    return _result(values, f"{line}; share of positives {prior_text(rows.classifier.test_prior_)}")
 
 
-def _written(values: dict[str, Any], line: str, table: Any = None) -> Result:
+def _result(values: dict[str, Any], line: str, table: Any = None) -> Result:
     """The result of a command that has written labelled rows."""
     aside = values["out"] == PIPE
     if not aside:

@@ -85,8 +85,9 @@ class NewRows:
             return cls(X, 0.95 if level is None else level, by, audit, beside or {})
         for option in (level, by, audit, beside):
             if option is not None:
-                text = "by, audit, beside and level are about new rows: pass them as X."
-                raise ParameterError(text)
+                raise ParameterError(
+                    "by, audit, beside and level are about new rows: pass them as X."
+                )
         return None
 
 
@@ -205,17 +206,15 @@ class ReportData:
     @property
     def few_positives(self) -> bool:
         """Whether few positives were held out, and no warning has said so."""
-        for warning in self.warnings:
-            if isinstance(warning, FewPositivesWarning):
-                return False
+        if FewPositivesWarning in map(type, self.warnings):
+            return False
         return self.fitted.tails.n_positive < FEW_POSITIVES
 
     @property
     def zoom(self) -> float:
         """Largest share that the axes and the slider need to show."""
-        highest = max(self.train.high, self.prior.high)
-        for period in self.periods:
-            highest = max(highest, period.prior.high)
+        priors = [self.train, self.prior, *(period.prior for period in self.periods)]
+        highest = max(prior.high for prior in priors)
         for end in AXIS_ENDS:
             if highest <= 0.1 and end > 3 * highest:
                 return end
@@ -300,8 +299,12 @@ def _adapt(classifier: Any, new_rows: NewRows, budget: float | None) -> ReportDa
             )
             member = Groups.of(group_of_row).member
         within_budget = _with_budget(current, budget, scored)
-    warnings = _last_warnings(issued, of_each_kind=groups is not None)
-    for warning in warnings:
+    # With groups the last of each kind: a warning about groups replaces that about all rows.
+    last_warnings: dict[Any, DRPUWarning] = {}
+    for warning in issued:
+        key = str(warning) if groups is None else type(warning)
+        last_warnings[key] = warning
+    for warning in last_warnings.values():
         warn(warning)
     log_ratio = current.fitted_.log_ratio_of(scored.scores)
     data = ReportData(
@@ -311,23 +314,10 @@ def _adapt(classifier: Any, new_rows: NewRows, budget: float | None) -> ReportDa
         flagged=int(current.point_.is_positive(log_ratio).sum()),
         within_budget=within_budget,
         groups=groups,
-        warnings=warnings,
+        warnings=tuple(last_warnings.values()),
     )
     data.row_list = _list_rows(data, scored, member, new_rows.columns)
     return data
-
-
-def _last_warnings(issued: Iterable[DRPUWarning], *, of_each_kind: bool) -> tuple[DRPUWarning, ...]:
-    """The last warning of each text, or of each kind.
-
-    With groups it is that of each kind, because a warning about groups replaces the same warning
-    about all rows together.
-    """
-    last: dict[Any, DRPUWarning] = {}
-    for warning in issued:
-        key = type(warning) if of_each_kind else str(warning)
-        last[key] = warning
-    return tuple(last.values())
 
 
 def _list_rows(
@@ -375,10 +365,9 @@ def _reasons(current: Any, rows: Batch) -> list[tuple[str, str]] | None:
     if len(rows) == 0:
         return None
     try:
-        reasons = current.reasons(rows, REASONS)
+        return [reason.texts() for reason in current.reasons(rows, REASONS)]
     except ParameterError:
         return None
-    return [reason.texts() for reason in reasons]
 
 
 def _with_budget(current: Any, budget: float | None, of: Any) -> Any:
@@ -441,7 +430,7 @@ def _as_found(data: ReportData) -> dict[str, Any]:
     figures = []
     for name in FIGURES:
         figure = data.figure(name)
-        figures.append([_finite(x) for x in (figure.value, figure.low, figure.high)])
+        figures.append(list(map(_finite, (figure.value, figure.low, figure.high))))
     threshold = _finite(float(data.current.threshold_))
     return {"figures": figures, "threshold": threshold, "flagged": data.flagged}
 
@@ -582,8 +571,7 @@ def _share_limits(data: ReportData) -> dict[str, Any]:
     middle = np.linspace(0.1, 0.9, 81)[1:-1]
     shares = np.concatenate(([0.0], near, middle, 1 - near[::-1], [1.0]))
     levels = {0.95, data.prior.level, data.train.level}
-    for period in data.periods:
-        levels.add(period.prior.level)
+    levels |= {period.prior.level for period in data.periods}
     limits = {}
     for level in levels:
         low, high = exact_limits_of(shares, data.fitted.tails.n_positive, (1 - level) / 2)

@@ -53,9 +53,7 @@ def write_report(
     """
     data, page = _render(classifier, X, **options)
     write_output(path, page)
-    if data.within_budget is None:
-        return data.current
-    return data.within_budget
+    return data.within_budget or data.current
 
 
 @default_errors
@@ -194,13 +192,8 @@ class PageFigure:
 def _groups(data: ReportData) -> PageFigure | None:
     if data.groups is None or not data.periods:
         return None
-    priors = {}
-    shifted = []
-    for group in data.groups:
-        name = str(group.name)
-        priors[name] = group.prior
-        if group.shift == "other":
-            shifted.append(name)
+    priors = {str(group.name): group.prior for group in data.groups}
+    shifted = [str(group.name) for group in data.groups if group.shift == "other"]
     display = plots.PriorDisplay(priors, whole=data.groups.whole, shifted=shifted)
     caption = "By group, with limits that hold for all groups together."
     return PageFigure("groups", "Share of positives", caption, display)
@@ -317,12 +310,8 @@ FIGURES = (
 
 def page_figures(data: ReportData) -> list[PageFigure]:
     """The figures that apply to the data, in the order of the page."""
-    figures = []
-    for make_figure in FIGURES:
-        figure = make_figure(data)
-        if figure is not None:
-            figures.append(figure)
-    return figures
+    figures = [make_figure(data) for make_figure in FIGURES]
+    return [figure for figure in figures if figure is not None]
 
 
 def marks_of(figures: Iterable[PageFigure]) -> list[dict[str, str | None]]:
@@ -330,7 +319,7 @@ def marks_of(figures: Iterable[PageFigure]) -> list[dict[str, str | None]]:
     marks: list[dict[str, str | None]] = []
     for figure in figures:
         for mark in figure.marks:
-            marks.append({"figure": figure.name, "name": mark.name, "x": mark.x, "y": mark.y})
+            marks.append({"figure": figure.name, **mark._asdict()})
     return marks
 
 

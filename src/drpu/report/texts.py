@@ -355,15 +355,11 @@ def cautions(data: ReportData) -> list[str]:
 
 def _warning_texts(data: ReportData) -> list[str]:
     """The first warning of each kind, without its code."""
-    kinds = set()
-    sentences = []
+    sentences: dict[type, str] = {}
     for warning in data.warnings:
-        if type(warning) in kinds:
-            continue
-        kinds.add(type(warning))
         text = warning.for_command_line(share).removeprefix(f"[{warning.code}]")
-        sentences.append(" ".join(text.split()))
-    return sentences
+        sentences.setdefault(type(warning), " ".join(text.split()))
+    return list(sentences.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -426,9 +422,7 @@ def _suspicious_labels(data: ReportData) -> Section | None:
     if data.suspects is None:
         return None
     lines = zip(*data.suspects.values(), strict=True)
-    rows: list[Any] = []
-    for line in islice(lines, ROWS_ON_PAGE):
-        rows.append(tuple([_cell(value) for value in line]))
+    rows: list[Any] = [tuple(map(_cell, line)) for line in islice(lines, ROWS_ON_PAGE)]
     note = "Labels that may be wrong, the most suspicious first, and copies of labelled rows."
     table = TextTable(tuple(data.suspects), rows, stacked=True)
     return Section("Suspicious labels", table, note)
@@ -637,7 +631,5 @@ def _columns_text(data: ReportData) -> str:
     names = getattr(data.current, "feature_names_in_", None)
     if names is None:
         return text
-    text += ": " + ", ".join([str(name) for name in names[:10]])
-    if len(names) > 10:
-        text += ", ..."
-    return text
+    more = ", ..." if len(names) > 10 else ""
+    return f"{text}: {', '.join(map(str, names[:10]))}{more}"

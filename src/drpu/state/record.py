@@ -102,12 +102,12 @@ Parameter = (
 )  # fmt: skip
 
 
-def parameters_of(classifier: Any, **others: Any) -> dict[str, Parameter]:
-    """The constructor parameters of a classifier as plain values; ``others`` replace parameters.
+def parameters_of(classifier: Any) -> dict[str, Parameter]:
+    """The constructor parameters of a classifier as plain values.
 
     A random state that is not an integer becomes None.
     """
-    parameters = classifier.get_params(deep=False) | others
+    parameters = classifier.get_params(deep=False)
     if not isinstance(parameters["random_state"], (int, np.integer)):
         parameters["random_state"] = None
     return _plain_values(parameters)
