@@ -12,6 +12,7 @@ from drpu import DaskBoosted, DRPUClassifier
 from drpu.exceptions import ClusterError, DataError, DataTypeError, LabelError, ParameterError
 from drpu.models.clusters import Plan
 from drpu.scale.dask import fold_of, pieces_for_workers
+from drpu.tables.columns import NumberColumn
 from drpu.tables.encoder import TableEncoder
 
 pytest.importorskip("distributed")
@@ -50,7 +51,15 @@ def test_a_lost_worker_is_replaced(client):
 
 
 def test_a_row_keeps_its_fold_however_the_frame_is_divided():
-    plan = Plan(TableEncoder.numbers(COLUMNS), "label", None, "id", np.array([1]), 0.2, 7)
+    plan = Plan(
+        TableEncoder(tuple(map(NumberColumn, COLUMNS)), named=True),
+        "label",
+        None,
+        "id",
+        np.array([1]),
+        0.2,
+        7,
+    )
 
     def folds(parts):
         found = [piece for part in parts for piece in pieces_for_workers(plan, part, 3)]

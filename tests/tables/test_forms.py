@@ -15,6 +15,7 @@ from numpy.testing import assert_array_equal
 from pyarrow import csv, parquet
 
 from drpu.exceptions import DataTypeError, DRPUError
+from drpu.tables.columns import NumberColumn
 from drpu.tables.encoder import FEW_ROWS, TableEncoder
 from drpu.tables.frames import read_frame
 from drpu.tables.values import NULL_WORDS, is_missing, is_missing_cell
@@ -137,7 +138,7 @@ def test_numbers_are_the_same_read_together_and_one_by_one(form):
     for kinds in product(NUMBERS, repeat=2):
         columns = {str(k): pd.array(NUMBERS[kind], dtype=kind) for k, kind in enumerate(kinds)}
         frame = pd.DataFrame(columns)
-        encoder = TableEncoder.numbers(list(columns))
+        encoder = TableEncoder(tuple(map(NumberColumn, columns)), named=True)
         together = encoder.transform(read_frame(form(frame)))
         many = frame.iloc[np.arange(FEW_ROWS + 3) % 3].reset_index(drop=True)  # read column by column
         alone = encoder.transform(read_frame(form(many)))[:3]

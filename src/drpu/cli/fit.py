@@ -190,9 +190,11 @@ def _lines(
         part = negative_part(classifier.model_)
         counts += f"; {known_negatives:,} known negatives have {part:.0%} of the score"
     scenario = scenario_text(classifier.fitted_)
+    if assumed:
+        scenario = f"assumed {scenario}"
     lines = {
         "fitted to": counts,
-        "scenario": f"assumed {scenario}" if assumed else scenario,
+        "scenario": scenario,
         "share of positives": prior_text(classifier.prior_),
         "threshold": f"ratio above {classifier.threshold_:.3g}",
     }

@@ -65,7 +65,9 @@ def _size(path: str) -> int:
     if Path(path).is_dir():
         return sum(file.stat().st_size for file in Path(path).rglob("*") if file.is_file())
     size = os.path.getsize(path)
-    return PACKED * size if path.lower().endswith(".gz") else size
+    if path.lower().endswith(".gz"):
+        return PACKED * size
+    return size
 
 
 @dataclass(frozen=True)

@@ -215,9 +215,9 @@ def tie_text(values: dict[str, Any]) -> str:
 
 def _bill_line(bill: Any, costs: dict[str, float]) -> str:
     digits = 0 if 1000 * bill.high >= 100 else 2
-    amounts = figure_text(bill, lambda amount: f"{1000 * amount:,.{digits}f}")
+    for_1000_rows = figure_text(bill, lambda amount: f"{1000 * amount:,.{digits}f}")
     return (
-        f"{amounts} for 1000 rows; "
+        f"{for_1000_rows} for 1000 rows; "
         f"a false alarm costs {costs['false_alarm']:g}, a miss {costs['miss']:g}"
     )
 
@@ -372,17 +372,16 @@ def plain(value: Any) -> Any:
     """The value in types of JSON; infinite numbers and NaN become None."""
     if is_dataclass(value) and not isinstance(value, type):
         # fields that a text does not show, such as a whole distribution, are left out
-        shown = [field.name for field in fields(value) if field.repr]
-        return plain({name: getattr(value, name) for name in shown})
+        value = {field.name: getattr(value, field.name) for field in fields(value) if field.repr}
     if isinstance(value, dict):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]
+        return list(map(plain, value))
     if hasattr(value, "tolist"):  # NumPy arrays and numbers
         return plain(value.tolist())
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if value is None or isinstance(value, (bool, int, str)):
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if value is None or isinstance(value, (bool, int, float, str)):
         return value
     return str(value)
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, Self
@@ -288,8 +287,10 @@ class CategoryColumn(Column):
         if summary.sources == {VALUES} and summary.example is not None:
             raise unusable(name, summary.example)
         counts = summary.levels
-        if not summary.texts:
-            counts = _by_common_name(counts)
+        if not summary.texts:  # beside numbers, the string "1.0" is the number 1
+            counts = Counter()
+            for level, n in summary.levels.items():
+                counts[common_name(level)] += n
         frequent = [level for level, n in counts.items() if n >= FEWEST_ROWS]
         frequent.sort(key=lambda level: (-counts[level], level))
         levels = tuple(frequent[:MOST_LEVELS])
@@ -342,12 +343,9 @@ class CategoryColumn(Column):
         return codes
 
     def code_counts(self, summary: ColumnSummary) -> dict[int, int]:  # noqa: D102
-        counts = {
-            MISSING: summary.rows - summary.present,
-            OTHER: summary.present - sum(self.rows),
-        }
-        counts |= {FIRST + k: n for k, n in enumerate(self.rows)}
-        return {code: n for code, n in counts.items() if n > 0}
+        missing = summary.rows - summary.present
+        counts = (missing, summary.present - sum(self.rows), *self.rows)  # MISSING, OTHER, FIRST...
+        return {code: n for code, n in enumerate(counts) if n > 0}
 
     @property
     def compared_codes(self) -> list[int]:  # noqa: D102
@@ -402,11 +400,3 @@ class CategoryColumn(Column):
             default_float=float(OTHER),
         )
         return graph.double(encoded), True
-
-
-def _by_common_name(counts: Mapping[str, int]) -> Counter[str]:
-    """Rows of levels if there are strings beside numbers: the string "1.0" is the number 1."""
-    merged: Counter[str] = Counter()
-    for level, n in counts.items():
-        merged[common_name(level)] += n
-    return merged

@@ -149,13 +149,11 @@ class TableEncoder(Kept):
             raise DataError("a table encoder names a column twice.")
         if not self.used:
             raise DataError("a table encoder leaves all columns out.")
-        if self.indicators is not None and not self._fits(self.indicators):
+        if self.indicators is None:
+            return
+        fits = self.indicators.n_columns == len(self.encoded)
+        if not fits or not all(self.encoded[j].has_codes for j in self.indicators.categories):
             raise DataError("the indicators of a table encoder must have its columns.")
-
-    def _fits(self, indicators: Indicators) -> bool:
-        if indicators.n_columns != len(self.encoded):
-            return False
-        return all(self.encoded[j].has_codes for j in indicators.categories)
 
     @classmethod
     def fit(cls, parts: Sequence[Frame], *, expand: bool = False) -> tuple[Self, FloatArray]:
@@ -163,10 +161,9 @@ class TableEncoder(Kept):
 
         With ``expand`` categories become indicator columns, otherwise codes.
         """
-        first = parts[0]
+        first, *others = parts
         samples = [first]
-        for part in parts[1:]:
-            # positive and unlabeled rows are the only tables that are fitted together
+        for part in others:  # only positive and unlabeled rows are fitted together
             samples.append(
                 aligned(part, first.names, named=first.named, rows="unlabeled", of="positive")
             )
@@ -201,11 +198,6 @@ class TableEncoder(Kept):
             column = encoder.encoded[j]
             counts[j] = column.code_counts(summaries[column.name])
         return replace(encoder, indicators=Indicators.of_counts(len(encoder.encoded), counts))
-
-    @classmethod
-    def numbers(cls, names: Sequence[str]) -> Self:
-        """An encoder of named columns that are all numeric."""
-        return cls(tuple(NumberColumn(str(name)) for name in names), named=True)
 
     @cached_property
     def names(self) -> list[str]:
@@ -323,14 +315,11 @@ class TableEncoder(Kept):
 
     def _encode_columns(self, frame: Frame, types: Sequence[Any]) -> list[FloatArray]:
         """Numbers or codes of the used columns."""
-        block = self._plain_numbers(frame, types)
-        encoded = []
+        encoded = self._plain_numbers(frame, types)
         for k, column in enumerate(self.used):
-            if k in block:
-                encoded.append(block[k])
-            else:
-                encoded.append(column.encode(frame.column(k)))
-        return encoded
+            if k not in encoded:
+                encoded[k] = column.encode(frame.column(k))
+        return [encoded[k] for k in range(len(self.used))]
 
     def _plain_numbers(self, frame: Frame, types: Sequence[Any]) -> dict[int, FloatArray]:
         """Used columns of plain numbers by position, if they can be read together."""
@@ -413,6 +402,8 @@ def fixed_cells(table: TableEncoder | None, columns: int) -> list[Cells | None]:
         return [None] * columns
     fixed: list[Cells | None] = []
     indicators = table.indicators
+    zero_and_one = Cells(np.array([0.5]))
+    not_compared = Cells(np.empty(0))
     for column in table.used:
         if indicators is None or not column.has_codes:
             fixed += column.cells()
@@ -422,15 +413,7 @@ def fixed_cells(table: TableEncoder | None, columns: int) -> list[Cells | None]:
         indicators.categories, indicators.codes, indicators.rest, strict=True
     ):
         compared = {MISSING, *table.encoded[j].compared_codes}
-        for code in codes:
-            fixed.append(_indicator_cells(code in compared))
+        fixed += [zero_and_one if code in compared else not_compared for code in codes]
         if rest:
-            fixed.append(_indicator_cells(False))
+            fixed.append(not_compared)
     return fixed
-
-
-def _indicator_cells(compared: bool) -> Cells:
-    """Zeros and ones in two cells, or in one if they are not compared."""
-    if compared:
-        return Cells(np.array([0.5]))
-    return Cells(np.empty(0))

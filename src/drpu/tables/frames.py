@@ -369,9 +369,7 @@ def aligned(
 
 
 def _features(n: int, named: bool) -> str:
-    if named:
-        return f"{n} named features"
-    return f"{n} unnamed features"
+    return f"{n} {'named' if named else 'unnamed'} features"
 
 
 def warn_of_extra(names: Sequence[str], *, rows: str = "X", of: str = "training") -> None:

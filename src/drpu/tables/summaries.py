@@ -155,7 +155,9 @@ class ColumnSummary:
         return self._share_of_values(lambda text: len(text) <= EXACT_DIGITS)
 
     def _share_of_values(self, holds: Callable[[str], bool]) -> float:
-        texts = self.levels if self.sample is None else self.sample.values()
+        texts = list(self.levels)
+        if self.sample is not None:
+            texts = list(self.sample.values())
         return sum(map(holds, texts)) / max(1, len(texts))
 
     def sampled_values(self) -> list[str]:
@@ -215,10 +217,9 @@ class TableSummary:
         return cls(summaries)
 
     def __add__(self, other: TableSummary) -> TableSummary:
-        sums = {}
-        for name, summary in self.columns.items():
-            sums[name] = summary + other.columns[name]
-        return TableSummary(sums)
+        return TableSummary(
+            {name: self.columns[name] + other.columns[name] for name in self.columns}
+        )
 
 
 def summarize(

@@ -86,12 +86,11 @@ class TextColumn(Column):
 
     def encode_texts(self, texts: Sequence[str]) -> FloatArray:
         """The encoded columns of texts, one row for each."""
-        shapes = [_shape(text) for text in texts]
         projected = []
         for weighted in self._weighted(texts):
             projected.append(np.asarray(weighted @ self.directions, dtype=np.float64))
-        shape_columns = np.array(shapes, dtype=np.float64).reshape(len(texts), _SHAPES)
-        return np.hstack([np.concatenate(projected), shape_columns])
+        shapes = np.array(list(map(_shape, texts)), dtype=np.float64).reshape(-1, _SHAPES)
+        return np.hstack([np.concatenate(projected), shapes])
 
     def without_each_word(self, value: Any) -> Iterator[tuple[str, str]]:
         """Each different word of a text, and the text without it; of at most 200 words."""
@@ -149,13 +148,9 @@ class TextColumn(Column):
                 (np.ones(len(positions)), columns, ends), shape=(len(ends) - 1, len(self.words))
             )
             counts.sum_duplicates()
-            yield self._weigh(counts)
-
-    def _weigh(self, counts: sparse.csr_matrix) -> sparse.csr_matrix:
-        """The counts of words with weights for rarity, in rows of length 1; changed in place."""
-        counts.data = (1 + np.log(counts.data)) * self.weights[counts.indices]
-        counts.data /= np.repeat(sparse.linalg.norm(counts, axis=1), np.diff(counts.indptr))
-        return counts
+            counts.data = (1 + np.log(counts.data)) * self.weights[counts.indices]
+            counts.data /= np.repeat(sparse.linalg.norm(counts, axis=1), np.diff(counts.indptr))
+            yield counts
 
 
 def _text_of(value: Any) -> str:

@@ -111,14 +111,11 @@ def by_month(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         return months
     if values.dtype != object:
         return values
-    return np.array([_month_of(value) for value in values.tolist()], dtype=object)
-
-
-def _month_of(value: Any) -> Any:
-    """The month of a date; other values, and missing ones, as they are."""
-    if isinstance(value, dt.date) and not is_missing(value):
-        return value.strftime("%Y-%m")
-    return value
+    months = values.copy()
+    for k, value in enumerate(values.tolist()):
+        if isinstance(value, dt.date) and not is_missing(value):
+            months[k] = value.strftime("%Y-%m")
+    return months
 
 
 def missing(values: np.ndarray[Any, Any]) -> BoolArray:
@@ -139,21 +136,14 @@ def distinct_values(name: str, values: Sequence[Any]) -> tuple[list[Any], IntArr
     Values of different types are distinct: ``1 == True`` in Python, but they are different levels.
     """
     positions: dict[tuple[type, Any], int] = {}
-    try:
-        rows = [positions.setdefault((value.__class__, value), len(positions)) for value in values]
-    except TypeError:
-        unhashable = next(value for value in values if not _can_be_hashed(value))
-        raise unusable(name, unhashable) from None
+    rows = []
+    for value in values:
+        try:
+            rows.append(positions.setdefault((value.__class__, value), len(positions)))
+        except TypeError:  # it has no hash
+            raise unusable(name, value) from None
     distinct = [value for _, value in positions]
     return distinct, np.array(rows, dtype=np.int64)
-
-
-def _can_be_hashed(value: Any) -> bool:
-    try:
-        hash(value)
-    except TypeError:
-        return False
-    return True
 
 
 def read_rows(name: str, values: Sequence[Any], read: Callable[[Any], float]) -> FloatArray:
@@ -306,9 +296,10 @@ def zones_of(values: Iterable[Any]) -> frozenset[bool]:
     """Whether dates have a time zone: one or both answers, or none if there are no dates."""
     zones = set()
     for value in values:
-        zone = None if is_missing_cell(value) else has_zone(value)
-        if zone is not None:
-            zones.add(zone)
+        if not is_missing_cell(value):
+            zone = has_zone(value)
+            if zone is not None:
+                zones.add(zone)
     return frozenset(zones)
 
 
@@ -509,16 +500,15 @@ class ColumnProfile:
     unlabeled_near: Annotated[FloatArray, Array("sn")]
 
     def __post_init__(self) -> None:
-        counted = self.positive.any() and self.unlabeled.any()
-        if len(self.positive) != self.cells.n or not counted:
-            raise DataError(
-                f"the profile of column {self.name!r:.100} must have counts in its ranges."
-            )
+        rule = ""
         near = (len(PARTS), len(self.cells.edges))
         if self.positive_near.shape != near or self.unlabeled_near.shape != near:
-            raise DataError(
-                f"the profile of column {self.name!r:.100} must have counts near its limits."
-            )
+            rule = "near its limits"
+        counted = self.positive.any() and self.unlabeled.any()
+        if len(self.positive) != self.cells.n or not counted:
+            rule = "in its ranges"
+        if rule:
+            raise DataError(f"the profile of column {self.name!r:.100} must have counts {rule}.")
 
     @classmethod
     def of(cls, name: str, cells: Cells, positive: IntArray, unlabeled: IntArray) -> ColumnProfile:
@@ -578,9 +568,8 @@ def column_quantiles(rows: Any) -> FloatArray:
     repeated among the first ones. Without the latter, an amount that is usually 0 would have a
     single range. Each quantile is the mean of the six values around it.
     """
-    n_columns = rows.shape[1]
-    quantiles = np.empty((n_columns, 2 * len(RANGE_SHARES)))
-    for k in range(n_columns):
+    quantiles = np.empty((rows.shape[1], 2 * len(RANGE_SHARES)))
+    for k in range(rows.shape[1]):
         quantiles[k] = _quantiles(np.asarray(rows[:, k], dtype=np.float64))
     return quantiles
 
@@ -597,9 +586,8 @@ def smooth_medians(rows: Any) -> FloatArray:
 def mean_of_neighbours(neighbours: FloatArray) -> FloatArray:
     """Means of rows of ascending values; equal ones are a frequent value, kept exactly."""
     first = neighbours[:, 0]
-    last = neighbours[:, -1]
     means = (neighbours / neighbours.shape[1]).sum(axis=1)
-    return np.where(first == last, first, means)
+    return np.where(first == neighbours[:, -1], first, means)
 
 
 def _quantiles(values: FloatArray) -> FloatArray:
@@ -629,8 +617,10 @@ def _smooth_quantiles(values: FloatArray, shares: Sequence[float]) -> FloatArray
 def _deviation(values: FloatArray) -> float | None:
     """Standard deviation of the finite values; None if there is none."""
     finite = values[np.isfinite(values)]
+    if len(finite) == 0:
+        return None
     with np.errstate(over="ignore", invalid="ignore"):
-        deviation = float(finite.std()) if len(finite) > 0 else math.nan
+        deviation = float(finite.std())
     return deviation if math.isfinite(deviation) else None
 
 
