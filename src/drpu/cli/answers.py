@@ -82,7 +82,7 @@ def audit(
         )
     if by is not None and population != "auto":
         raise typer.BadParameter("--population is about all rows: give it without --by.")
-    from drpu.cli.tables import check_out, with_columns, write_table
+    from drpu.cli.tables import check_out, with_columns, write_tables
 
     check_out(out, [saved.artifact, data], table=True)
     reading.check(data)
@@ -104,7 +104,7 @@ def audit(
             plan = classifier.plan_audit_by(X, by=loaded.groups(by), **options)
             facts, expectation = _group_facts(plan, by, level)
     table = with_columns(kept, plan.to_columns(), rows=plan.rows)
-    write_table(out, table, formulas=formulas)
+    write_tables(out, [table], formulas=formulas)
     next_command = ["drpu", "adapt", str(saved.artifact), data]
     if by is not None:
         next_command += ["--by", by]
@@ -299,7 +299,7 @@ def suspects(
     drpu suspects fraud.drpu train.parquet --label fraud --out check.csv
     drpu suspects fraud.drpu train.csv --label fraud --n 20 --keep id,amount
     """
-    from drpu.cli.tables import check_out, with_columns, write_table
+    from drpu.cli.tables import check_out, with_columns, write_tables
 
     check_out(out, [saved.artifact, data], table=True)
     reading.check(data)
@@ -322,7 +322,7 @@ def suspects(
             values["kept"] = kept.take(columns["row"]).to_pydict()
         return Result(values)
     new_columns = {f"drpu_{name}": column for name, column in columns.items()}
-    write_table(out, with_columns(kept, new_columns, rows=columns["row"]))
+    write_tables(out, [with_columns(kept, new_columns, rows=columns["row"])])
     lines = [str(suspicious)]
     if out != PIPE:
         lines.append(f"{len(columns['row']):,} rows written to {out}")

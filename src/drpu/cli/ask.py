@@ -124,11 +124,11 @@ class AnswersFile:
 
     def write(self, conversation: Conversation) -> None:
         """Write the answers so far; the file is replaced as a whole."""
-        from drpu.cli.tables import with_labels, write_table
+        from drpu.cli.tables import with_labels, write_tables
 
         rows = conversation.plan.rows.tolist()
         words = dict(zip(rows, conversation.labels, strict=True))
-        write_table(self.path, with_labels(self.table, words), formulas=self.formulas)
+        write_tables(self.path, [with_labels(self.table, words)], formulas=self.formulas)
 
     def lines(self, conversation: Conversation) -> tuple[str, list[str]]:
         """Header and lines of the file as CSV in the order of the plan, without the answers."""

@@ -284,7 +284,7 @@ def predict(
         refuse({"--level": True}, "is that of an estimated share: give --adapt, or --by month.")
     written.check(decision)
     from drpu.classifier.groups import GroupOutputs
-    from drpu.cli.tables import check_out, with_columns, write_table
+    from drpu.cli.tables import check_out, with_columns, write_tables
 
     out = written.out
     check_out(out, [saved.artifact, data], table=True)
@@ -335,7 +335,7 @@ def predict(
         if written.keep is not None:
             values["kept"] = (kept if rows is None else kept.take(rows)).to_pydict()
         return Result(values)
-    write_table(out, with_columns(kept, new_columns, rows=rows), formulas=written.formulas)
+    write_tables(out, [with_columns(kept, new_columns, rows=rows)], formulas=written.formulas)
     return _result(values, line, table)
 
 

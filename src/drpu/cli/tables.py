@@ -834,11 +834,6 @@ def _csv_text(table: Any, *, header: bool = True) -> str:
     return text.getvalue().decode().removesuffix("\n")
 
 
-def write_table(path: str, table: Any, *, formulas: bool = False) -> None:
-    """Write an Arrow table as :func:`write_tables` does."""
-    write_tables(path, [table], formulas=formulas)
-
-
 def write_tables(path: str, tables: Iterable[Any], *, formulas: bool = False) -> None:
     """Write Arrow tables of one schema, one below the other, in the format of the ending.
 

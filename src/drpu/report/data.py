@@ -263,18 +263,30 @@ class ReportData:
 
 def collect(
     classifier: Any,
-    new_rows: NewRows | None = None,
+    X: Rows | None = None,
     *,
     cost: float | None = None,
     budget: float | None = None,
+    suspects: Any = None,
+    by_name: str | None = None,
+    **about_new_rows: Any,
 ) -> ReportData:
-    """The data of a report on a classifier and, if there are any, on new rows."""
+    """The data of a page, from the options of :func:`drpu.report.render_report`."""
+    new_rows = NewRows.of(X, **about_new_rows)
     fitted_of(classifier)
     if cost is not None:
         classifier = classifier.at_cost(cost)
-    if new_rows is not None:
-        return _adapt(classifier, new_rows, budget)
-    return ReportData(classifier, within_budget=_with_budget(classifier, budget, ROWS))
+    if new_rows is None:
+        data = ReportData(classifier, within_budget=_with_budget(classifier, budget, ROWS))
+    else:
+        data = _adapt(classifier, new_rows, budget)
+    if hasattr(suspects, "to_columns"):
+        suspects = suspects.to_columns()
+    data.suspects = suspects
+    by = by_name or about_new_rows.get("by")
+    if isinstance(by, str):
+        data.by_name = by
+    return data
 
 
 def _adapt(classifier: Any, new_rows: NewRows, budget: float | None) -> ReportData:

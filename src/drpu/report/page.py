@@ -21,7 +21,7 @@ from drpu._output import page_policy, write_output
 from drpu._process import default_errors
 from drpu.decisions.point import decision_above
 from drpu.report import texts
-from drpu.report.data import NewRows, ReportData, collect, whatif_json
+from drpu.report.data import ReportData, collect, whatif_json
 
 
 class ReportOptions(TypedDict, total=False):
@@ -111,7 +111,10 @@ def _render(
 ) -> tuple[ReportData, str]:
     """The data of a page, and the page."""
     jinja2 = require("jinja2", extra="report", for_="the report page")
-    data = _data(classifier, X, **options)
+    data = collect(classifier, X, **options)
+    download = None  # the address of the rows to check as a file
+    if data.row_list is not None:
+        download = f"data:text/csv;charset=utf-8,{quote(texts.rows_csv(data.row_list))}"
     figures = page_figures(data)
     markup = jinja2.filters.Markup
     css = _text("page.css")
@@ -127,43 +130,14 @@ def _render(
         tables=markup(whatif_json(data, marks_of(figures))),
         data=data,
         texts=texts,
-        download=_download(data),
+        download=download,
         figures=[(figure, markup(as_svg(figure))) for figure in figures],
     )
     return data, page
 
 
-def _data(
-    classifier: Any,
-    X: Rows | None,
-    *,
-    cost: float | None = None,
-    budget: float | None = None,
-    suspects: Any = None,
-    by_name: str | None = None,
-    **about_new_rows: Any,
-) -> ReportData:
-    """The data of a page from the options of :func:`render_report`."""
-    new_rows = NewRows.of(X, **about_new_rows)
-    data = collect(classifier, new_rows, cost=cost, budget=budget)
-    if hasattr(suspects, "to_columns"):
-        suspects = suspects.to_columns()
-    data.suspects = suspects
-    by = by_name or about_new_rows.get("by")
-    if isinstance(by, str):
-        data.by_name = by
-    return data
-
-
 def _text(name: str) -> str:
     return files("drpu.report").joinpath(name).read_text(encoding="utf-8")
-
-
-def _download(data: ReportData) -> str | None:
-    """The address of the rows to check as a file, if there are new rows."""
-    if data.row_list is None:
-        return None
-    return f"data:text/csv;charset=utf-8,{quote(texts.rows_csv(data.row_list))}"
 
 
 class Mark(NamedTuple):
