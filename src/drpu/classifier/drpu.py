@@ -309,8 +309,7 @@ class RatioClassifier(PUClassifier):
         return priors.Figure(unit * cost.value, unit * cost.low, unit * cost.high)
 
     def sensitivity(self, k: float) -> Sensitivity:
-        """Bounds of the training prior and of the flagged rows if some positives are labelled more
-        often.
+        """Bounds of training prior and flagged rows if some positives are labelled more often.
 
         Parameters
         ----------
@@ -366,8 +365,7 @@ class RatioClassifier(PUClassifier):
         moved = as_prior("prior", prior)
         if moved == self.test_prior_:  # of the same rows
             return self._at_point(self.point_.at_cost(self.cost_))
-        point = operating_point(self.fitted_, self.reference_, moved, cost=self.cost_)
-        return AdaptedClassifier(self.fitted_, self.reference_, periods.Reading(moved), point)
+        return self._at_reading(periods.Reading(moved))
 
     def at_cost(self, cost: float) -> AdaptedClassifier:
         """Classifier with another cost and the same prior; there is no refit.
@@ -514,17 +512,15 @@ class RatioClassifier(PUClassifier):
             give the training prior. Later adaptations of the result start from the map and compare
             new rows with these rows. Few answers move labels only as far as they support it; those
             that contradict everything else cause a ``ContradictionWarning``.
-        sample_weight : array-like of shape (n,), or str, optional
-            Weights of the rows in the counts; the name of their column for a Dask or Spark data
-            frame.
+        sample_weight
+            As in :meth:`count`.
         shift : {"auto", "prior", "none"}, default="auto"
             What may have changed since training. ``"auto"`` decides by two tests: where these find
             nothing but a new prior, prior and probabilities are means over "only the prior
             changed" and "P(positive | x) stayed", with weights by the evidence for each (see
-            docs/months.md); otherwise they move only as far as the backtest of ``fit(...,
-            periods=...)``, labels that arrived or answers support it, and without any of them
-            labels stay as trained. ``"prior"`` assumes that only the prior changed, as the paper
-            does. ``"none"`` keeps prior and labels.
+            docs/months.md); otherwise they move only as far as a backtest, labels that arrived or
+            answers support it, and without these labels stay as trained. ``"prior"`` assumes that
+            only the prior changed, as the paper does. ``"none"`` keeps prior and labels.
         level : float, default=0.95
             Confidence level of the interval.
 
@@ -717,13 +713,12 @@ class RatioClassifier(PUClassifier):
             that is expected to reach it is planned.
         population : {"auto", "new", "training", "unlabeled"}, default="auto"
             Where the rows come from. ``"new"``: from any time or place; the counts of their scores
-            show how far the prior has changed since training. ``"training"``: new rows of the same
-            population that the classifier was trained on. ``"unlabeled"``: the unlabeled training
-            rows themselves, or some of them. The last two need no comparison of counts, which makes
-            the training prior more precise. ``"auto"`` recognises the unlabeled or the whole
-            training sample of this fit, in any order (a loaded classifier cannot), and otherwise is
-            ``"new"``, except that the training prior is shrunk towards "nothing has changed" as far
-            as the counts agree with it.
+            show how far the prior has changed since training. ``"training"``: new rows of the
+            training population. ``"unlabeled"``: unlabeled training rows. The last two need no
+            comparison of counts, which makes the training prior more precise. ``"auto"`` recognises
+            the unlabeled or the whole training sample of this fit, in any order (a loaded
+            classifier cannot), and otherwise is ``"new"``, except that the training prior is shrunk
+            towards "nothing has changed" as far as the counts agree with it.
         level : float, default=0.95
             Confidence level that ``width`` refers to.
         random_state : int, RandomState or None, default=None

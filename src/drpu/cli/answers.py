@@ -182,7 +182,6 @@ def evaluate(
     if by is not None:
         refuse({"--budget": decision.budget}, "is about all rows: give it without --by.")
     reading.check(data)
-    decision.check()
     trained = saved.load()
     if label is None and by is None:
         loaded = reading.open(trained, data)

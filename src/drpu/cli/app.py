@@ -97,11 +97,14 @@ def _with_options(command: Callable[..., Result]) -> Callable[..., None]:
     groups: dict[str, Any] = {}
     parameters: list[Parameter] = []
     for name, kind in types.items():
-        if is_dataclass(kind):
-            groups[name] = kind
-            parameters += _options_of(kind)
-        else:
+        if not is_dataclass(kind):
             parameters.append(_keyword(name, kind, defaults[name].default))
+            continue
+        groups[name] = kind
+        types_in_group = get_type_hints(kind, include_extras=True)
+        for field in fields(kind):
+            default = Parameter.empty if field.default is MISSING else field.default
+            parameters.append(_keyword(field.name, types_in_group[field.name], default))
 
     def run(**values: Any) -> None:
         for name, group in groups.items():
@@ -115,16 +118,6 @@ def _with_options(command: Callable[..., Result]) -> Callable[..., None]:
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
     return run
-
-
-def _options_of(group: Any) -> list[Parameter]:
-    """The options of a group as parameters."""
-    types = get_type_hints(group, include_extras=True)
-    parameters = []
-    for field in fields(group):
-        default = Parameter.empty if field.default is MISSING else field.default
-        parameters.append(_keyword(field.name, types[field.name], default))
-    return parameters
 
 
 def _keyword(name: str, kind: Any, default: Any) -> Parameter:

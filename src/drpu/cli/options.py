@@ -134,6 +134,9 @@ class Costs:
         float | None, option(help="Cost of a miss, as an amount; with --false-alarm.")
     ] = None
 
+    def __post_init__(self) -> None:
+        _ = self.stated  # raises if the options contradict each other
+
     @property
     def stated(self) -> Any:
         """The cost as a number or as two amounts; None if no cost was stated."""
@@ -150,10 +153,6 @@ class Costs:
         if self.false_alarm is None or self.miss is None:
             raise ParameterError("--false-alarm and --miss belong together: give both amounts.")
         return drpu.Costs(self.false_alarm, self.miss)
-
-    def check(self) -> None:
-        """Raise if the options contradict each other, before work that takes a while."""
-        _ = self.stated
 
     def applied_to(self, classifier: Any, prior: float | None = None) -> Any:
         """The classifier at a known prior and at these costs, as far as they were stated."""

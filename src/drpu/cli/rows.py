@@ -87,7 +87,6 @@ def adapt(
 
     check_out(out, [saved.artifact, data, *answers.files])
     reading.check(data)
-    decision.check()
     budget = decision.checked
     trained = saved.load()
     classifier = decision.applied_to(trained)
@@ -289,7 +288,6 @@ def predict(
     out = written.out
     check_out(out, [saved.artifact, data], table=True)
     reading.check(data)
-    decision.check()
     classifier = decision.applied_to(saved.load(), prior)
     if by is None and written.each_alone(decision) and _takes_batches(out, output):
         read_level = level if adapt else None
