@@ -206,8 +206,6 @@ _LOGGER = logging.getLogger("drpu")
 
 
 class _AboveBars(logging.Handler):
-    """Writes lines above a progress bar, so that they do not mix."""
-
     def emit(self, record: logging.LogRecord) -> None:
         say_above(f"drpu: {self.format(record)}", sys.stderr)
 

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from html import escape
 from importlib.util import find_spec
+from itertools import islice
 from typing import Any, TypeAlias
 
 import narwhals as nw
@@ -100,18 +101,12 @@ def _n_more(columns: TableColumns) -> int:
 
 def _first_rows(columns: TableColumns) -> list[list[str]]:
     """The texts of the first rows."""
-    first = [values[:MOST_SHOWN] for values in columns.values()]
     rows = []
-    for name, *cells in zip(*first, strict=True):
-        rows.append([_row_name(name), *map(_cell, cells)])
+    for name, *cells in islice(zip(*columns.values(), strict=True), MOST_SHOWN):
+        # a number that names a row, such as a year or a level, has no fixed digits
+        row_name = f"{name:g}" if isinstance(name, float) else str(name)
+        rows.append([row_name, *map(_cell, cells)])
     return rows
-
-
-def _row_name(value: Any) -> str:
-    """The name of a row; a number such as a year or a level has no fixed digits."""
-    if isinstance(value, float):
-        return f"{value:g}"
-    return str(value)
 
 
 def _cell(value: Any) -> str:

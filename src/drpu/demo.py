@@ -73,13 +73,8 @@ def main(arguments: list[str] | None = None) -> None:
     options.out.mkdir(parents=True, exist_ok=True)
     train, X_test, y_test = _data()
     clf = DRPUClassifier(scenario="single-sample", random_state=SEED).fit(train.X, train.y)
-    n_labelled = train.y.sum()
-    n_unlabeled = int((train.y == 0).sum())
-    print(
-        INTRO.format(
-            labelled=n_labelled, unlabeled=n_unlabeled, truth=train.prior, estimate=clf.prior_
-        )
-    )
+    counts = {"labelled": train.y.sum(), "unlabeled": (train.y == 0).sum()}
+    print(INTRO.format(**counts, truth=train.prior, estimate=clf.prior_))
 
     knows_prior = DRPUClassifier(scenario="single-sample", prior=train.prior, random_state=SEED)
     knows_prior.fit(train.X, train.y)
@@ -133,13 +128,8 @@ def _row(clf: DRPUClassifier, knows_prior: DRPUClassifier, X: Any, y: Any) -> Ro
 
     truth = float(y.mean())
     adapted = clf.adapt(X)
-    return Row(
-        truth,
-        adapted.prior_,
-        accuracy(clf),
-        accuracy(adapted),
-        accuracy(knows_prior.at_prior(truth)),
-    )
+    known = accuracy(knows_prior.at_prior(truth))
+    return Row(truth, adapted.prior_, accuracy(clf), accuracy(adapted), known)
 
 
 def _draw(rows: list[Row], path: Path) -> None:

@@ -248,9 +248,8 @@ def _parts(estimator: Any, X: Rows, y: Any) -> tuple[Rows, Any, BoolArray, Class
     if isinstance(estimator, Pipeline):
         X = estimator[:-1].transform(X)
         estimator = estimator[-1]
+    pos_label = getattr(estimator, "pos_label", None)
     if isinstance(estimator, PUClassifier):
         pos_label = estimator.classes_[1]
-    else:
-        pos_label = getattr(estimator, "pos_label", None)
     positive, classes = read_labels(y, pos_label, warn=False)
     return X, estimator, positive, classes

@@ -123,7 +123,9 @@ class PipelineRecord(Record):
         if len(fitted) != self.passes.count(False) or not transform_rows:
             raise DataError("the pipeline must have the steps that it names, which transform rows.")
         unused = iter(fitted)
-        steps: list[Any] = ["passthrough" if passes else next(unused) for passes in self.passes]
+        steps: list[Any] = []
+        for passes in self.passes:
+            steps.append("passthrough" if passes else next(unused))
         steps.append(self.last.classifier(module))
         return AdaptedPipeline(list(zip(self.names, steps, strict=True)))
 

@@ -166,21 +166,10 @@ def evaluate(
     drpu evaluate fraud.drpu checked.csv --label confirmed --blank no
     drpu evaluate fraud.drpu checked.csv --label is_fraud --budget 200
     """
-    if (label is None) == (not answers.files):
-        raise typer.BadParameter(
-            "give the true labels: a column (--label y) or an audit (--audit to-label.csv)."
-        )
-    if label is None:
-        refuse({"--blank": blank}, "is about a column of labels: give --label.")
-    if blank not in (None, "no"):
-        raise typer.BadParameter(
-            f"--blank must be no, or be left out if a blank is no answer, got {blank!r}."
-        )
-    meaning = {}
-    if blank is not None:
-        meaning["blank"] = "negative"
+    _check_labels(label, answers, blank)
     if by is not None:
         refuse({"--budget": decision.budget}, "is about all rows: give it without --by.")
+    meaning = {} if blank is None else {"blank": "negative"}
     reading.check(data)
     trained = saved.load()
     if label is None and by is None:
@@ -222,6 +211,20 @@ def evaluate(
                 text = figure_text(precision)
             lines["in the list"] = f"{len(listed):,} rows, precision {text}"
     return Result(values, lines)
+
+
+def _check_labels(label: str | None, answers: Answers, blank: str | None) -> None:
+    """Raise unless one of the options says where true labels are, and ``--blank`` fits them."""
+    if (label is None) == (not answers.files):
+        raise typer.BadParameter(
+            "give the true labels: a column (--label y) or an audit (--audit to-label.csv)."
+        )
+    if label is None:
+        refuse({"--blank": blank}, "is about a column of labels: give --label.")
+    if blank not in (None, "no"):
+        raise typer.BadParameter(
+            f"--blank must be no, or be left out if a blank is no answer, got {blank!r}."
+        )
 
 
 def _precision_of_list(classifier: Any, y: Any, blank: str | None, level: float) -> Any:

@@ -213,8 +213,8 @@ class ReportData:
     @property
     def zoom(self) -> float:
         """Largest share that the axes and the slider need to show."""
-        priors = [self.train, self.prior, *(period.prior for period in self.periods)]
-        highest = max(prior.high for prior in priors)
+        limits = [period.prior.high for period in self.periods]
+        highest = max(self.train.high, self.prior.high, *limits)
         for end in AXIS_ENDS:
             if highest <= 0.1 and end > 3 * highest:
                 return end
