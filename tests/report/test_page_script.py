@@ -14,9 +14,8 @@ from numpy.testing import assert_allclose
 from drpu import Costs, DRPUClassifier, make_gaussian_pu
 from drpu.exceptions import ShiftWarning
 from drpu.priors.figures import WIDE_RANGE
-from drpu.report import page as page_module
 from drpu.report import render_report
-from drpu.report.data import CLOSE, EXACT, FIGURES, LEVELS, whatif_json
+from drpu.report.data import CLOSE, EXACT, FIGURES, LEVELS, collect, whatif_json
 from drpu.report.texts import share
 
 SCRIPT = files("drpu.report").joinpath("page.js").read_text()
@@ -89,7 +88,7 @@ class Script:
     @classmethod
     def of(cls, classifier, X=None, **options):
         """The explorer of a classifier and new rows."""
-        return cls(whatif_json(page_module._data(classifier, X, **options)))
+        return cls(whatif_json(collect(classifier, X, **options)))
 
     @classmethod
     def of_page(cls, html):
