@@ -100,7 +100,6 @@ def _n_more(columns: TableColumns) -> int:
 
 
 def _first_rows(columns: TableColumns) -> list[list[str]]:
-    """The texts of the first rows."""
     rows = []
     for name, *cells in islice(zip(*columns.values(), strict=True), MOST_SHOWN):
         # a number that names a row, such as a year or a level, has no fixed digits

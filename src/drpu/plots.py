@@ -141,7 +141,6 @@ def _draw_limits(ax: Any, x: FloatArray, low: FloatArray, high: FloatArray) -> N
 
 
 def _attribute(objects: Iterable[Any], name: str) -> FloatArray:
-    """An attribute of several objects as an array."""
     return np.array([getattr(item, name) for item in objects])
 
 

@@ -323,7 +323,6 @@ def _write_page(
     answers: AnswersFile,
     words: list[str],
 ) -> Result:
-    """Write the page, and say what it holds."""
     from drpu._output import write_output
     from drpu.audits.ask_page import PageTexts, ask_page
 

@@ -159,7 +159,6 @@ def _check_samples(train: str, label: str | None, unlabeled: str | None) -> None
 def _fit_two_files(
     classifier: Any, reading: Reading, train: str, unlabeled: str, weight: str | None
 ) -> None:
-    """Fit to a file of positives and a file of unlabeled rows."""
     positives = reading.read(train)
     others = reading.read(unlabeled)
     texts = positives.texts | others.texts  # a column that is text in one is text in both

@@ -173,8 +173,6 @@ class LargeText(LargeFile):
 
 @dataclass(frozen=True)
 class _Survey:
-    """What a pass over a text file finds."""
-
     types: dict[str, Any]  # of all columns
     head: Any  # the table of LargeFile
 

@@ -185,7 +185,6 @@ class TextFile:
         return arrow().BufferReader(content)
 
     def _open(self) -> Any:
-        """The bytes of the file, unpacked."""
         if self.content is None:
             return gzip.open(self.path) if self.is_packed else open(self.path, "rb")
         file = io.BytesIO(self.content)
@@ -893,7 +892,6 @@ def _write_to_pipe(tables: Iterable[Any]) -> None:
 
 
 def _encode(tables: Iterable[Any], ending: str, sink: Any) -> None:
-    """Write the bytes of the file to ``sink``."""
     if ending in JSON_LINES:
         for table in tables:
             for row in table.to_pylist():
@@ -913,7 +911,6 @@ def _encode(tables: Iterable[Any], ending: str, sink: Any) -> None:
 
 
 def _arrow_writer(sink: Any, ending: str, schema: Any) -> Any:
-    """A writer of tables to a CSV, Arrow or Parquet file."""
     if ending in SEPARATED:
         arrow_csv = arrow("pyarrow.csv")
         options = arrow_csv.WriteOptions(delimiter=_default_separator(ending))

@@ -109,7 +109,6 @@ def render_report(classifier: Any, X: Rows | None = None, **options: Unpack[Repo
 def _render(
     classifier: Any, X: Rows | None, *, title: str = "drpu report", **options: Any
 ) -> tuple[ReportData, str]:
-    """The data of a page, and the page."""
     jinja2 = require("jinja2", extra="report", for_="the report page")
     data = collect(classifier, X, **options)
     download = None  # the address of the rows to check as a file

@@ -233,7 +233,6 @@ def _summary_of_periods(data: ReportData) -> list[str]:
 
 
 def _some_names(names: list[str]) -> str:
-    """The first names of a list, and how many there are."""
     text = ", ".join(names[:MOST_SENTENCES])
     if len(names) <= MOST_SENTENCES:
         return text

@@ -255,7 +255,6 @@ def _plain_numbers(labels: np.ndarray[Any, Any], y: Any) -> np.ndarray[Any, Any]
 
 
 def _different_labels(labels: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """The two labels in ascending order."""
     try:
         _lazy.check_classification_targets(labels)
         values = np.unique(labels)

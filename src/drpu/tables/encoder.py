@@ -314,7 +314,6 @@ class TableEncoder(Kept):
         return self.indicators(matrix)
 
     def _encode_columns(self, frame: Frame, types: Sequence[Any]) -> list[FloatArray]:
-        """Numbers or codes of the used columns."""
         encoded = self._plain_numbers(frame, types)
         for k, column in enumerate(self.used):
             if k not in encoded:

@@ -208,7 +208,6 @@ class _SortableColumn:
 
 
 def _sortable_columns(rows: FloatArray, table: TableEncoder | None) -> Iterator[_SortableColumn]:
-    """The columns of the rows that can be sorted."""
     if table is None:
         for k in range(rows.shape[1]):
             yield _SortableColumn(str(k), rows[:, k])

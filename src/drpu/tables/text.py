@@ -160,7 +160,6 @@ def _text_of(value: Any) -> str:
 
 
 def _hashes(word: str) -> list[int]:
-    """Hashes of a word and of its parts."""
     return [hash_of(form) % BUCKETS for form in _forms(word[:MOST_LETTERS])]
 
 
