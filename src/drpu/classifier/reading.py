@@ -81,6 +81,9 @@ def read_training(estimator: Any, model: Accepts, arguments: FitArguments) -> Tr
     groups = arguments.groups
     periods = arguments.periods
     warn_of_order(X, y=arguments.y, sample_weight=weight, groups=groups, periods=periods)
+    period_column = None
+    if isinstance(periods, str):
+        period_column = periods
     X, period_of_rows = periods_package.split_periods(X, periods)
     y, negative, classes = split_negatives(
         arguments.y, estimator.negative_label, estimator.pos_label
@@ -118,9 +121,7 @@ def read_training(estimator: Any, model: Accepts, arguments: FitArguments) -> Tr
         pair=pair,
         known=known,
         population=_population(pair, scenario, label_count, estimator.label_delay),
-        columns=_training_columns(
-            estimator, pair, scenario, periods if isinstance(periods, str) else None
-        ),
+        columns=_training_columns(estimator, pair, scenario, period_column),
         labels=Labels.of(classes),
         prior=prior,
         raw=raw,
