@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
+from scipy import sparse
 from tables_data import CONTAINERS, IDENTIFIERS, KINDS, N, claims
 
 from codec_laws import check_kept
@@ -195,7 +196,7 @@ def test_frames_without_names_count_by_position():
 def test_arrays_and_sparse_frames_are_no_tables():
     assert not is_frame(np.zeros((2, 2)))
     assert not is_frame([[1, 2]])
-    assert not is_frame(pd.DataFrame.sparse.from_spmatrix(__import__("scipy.sparse").sparse.eye(3)))
+    assert not is_frame(pd.DataFrame.sparse.from_spmatrix(sparse.eye(3)))
 
 
 @pytest.mark.parametrize("container", [lambda frame: frame, *CONTAINERS[:-1]])
