@@ -779,7 +779,7 @@ def with_columns(table: Any, columns: dict[str, Any], rows: Any = None) -> Any:
     ``rows`` are the positions of the rows that the columns are about; all rows if left out.
     """
     pa = arrow()
-    if table is None or not table.num_columns:
+    if table is None or not table.column_names:
         return pa.table(columns)
     if rows is not None:
         table = table.take(rows)
