@@ -12,7 +12,12 @@ from drpu.audits import combine
 from drpu.audits.combine import AnswerDoubts, audited_priors, leaning_to, off_the_ends
 from drpu.audits.evaluation import Answers, draw_rows, make_strata, stopped_tails, with_reading
 from drpu.audits.recalibration import DesignedSample
-from drpu.exceptions import ContradictionWarning, DRPUWarning, UnusedNegativesWarning
+from drpu.exceptions import (
+    ContradictionWarning,
+    DRPUWarning,
+    LabelledSampleWarning,
+    UnusedNegativesWarning,
+)
 from drpu.priors.estimate import PriorEstimate
 from drpu.priors.figures import Figure
 from drpu.state.reference import LogOddsMap
@@ -247,6 +252,19 @@ def test_a_stated_error_rate_lowers_a_prior_of_rare_positives():
 
 
 # -- known negatives -------------------------------------------------------------------------------
+
+
+def test_answers_that_are_known_to_be_wrong_say_nothing_about_the_labelled_positives():
+    data = make_gaussian_pu(400, 2000, prior=0.2, test_prior=0.04, n_test=4000, separation=3, random_state=0)
+    clf = DRPUClassifier("kernel", random_state=0).fit_pu(data.positive, data.unlabeled)
+    plan = clf.plan_audit(data.test, n=100, random_state=0)
+    labels = data.test_labels[plan.rows]
+    labels[::10] = 1 - labels[::10]
+    with pytest.warns(LabelledSampleWarning):
+        clf.adapt(data.test, audit=plan.answer(labels))
+    stated = clf.adapt(data.test, audit=plan.answer(labels, error_rate=0.1))
+    assert stated.fairness_test_ is None
+    assert stated.test_prior_.low <= 0.04 <= stated.test_prior_.high
 
 
 def test_known_negatives_that_change_nothing_are_said():

@@ -391,7 +391,7 @@ class AuditedPriors:
     """Prior of the training population from all answers, of the new rows, and a test.
 
     ``fairness``: Compares labelled with audited positives; None if the audited rows were used in
-    training, so that their scores cannot be compared.
+    training, so that their scores cannot be compared, or if some answers are known to be wrong.
     """
 
     train: PriorEstimate
@@ -551,16 +551,19 @@ def share_as_prior(share: Figure, bound: float, level: float, half: float = 0.0)
 def _fairness(
     carried: list[_CarriedPart], unlabeled: Figure, fitted: FittedRatio
 ) -> FairnessTest | None:
-    """The test on all parts whose rows were not used in training."""
-    unseen = [each for each in carried if not each.part.seen_in_training]
-    if not unseen:
+    """The test on all parts whose rows were not used in training, and whose answers are right."""
+    comparable = []
+    for each in carried:
+        if not each.part.seen_in_training and each.part.answers.error_rate == 0:
+            comparable.append(each)
+    if not comparable:
         return None
     fraction = fitted.population.labelled_fraction
     train_prior = with_labelled(share_as_prior(unlabeled, 1.0, 0.95), fraction).value
     train_prior = min(max(train_prior, 1e-6), 1.0)
     columns = []
     first_stratum = 0
-    for each in unseen:
+    for each in comparable:
         answers = each.part.answers
         mass = (answers.weight / np.maximum(answers.sizes, 1))[answers.stratum]
         weight = mass / mass.sum() * len(each.part)  # each part counts by its number of answers

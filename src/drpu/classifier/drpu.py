@@ -1017,7 +1017,7 @@ class AdaptedClassifier(RatioClassifier):
     def fairness_test_(self) -> FairnessTest | None:
         """Test that the labelled positives are a random sample of all positives.
 
-        None without an audit of new rows, and after loading.
+        None without an audit of new rows, with a stated rate of wrong answers, and after loading.
         """
         return getattr(self._reading, "fairness_test", None)
 
