@@ -180,3 +180,19 @@ def test_only_texts_and_paths_are_paths(path):
         with pytest.raises(DataTypeError, match="a path must be"):
             use(path)
     assert os.fstat(1) == before
+
+
+def test_a_folder_that_may_not_be_written_is_reported_before_the_work(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != tmp_path)
+    with pytest.raises(PermissionError, match="nothing may be written to the folder"):
+        check_output(tmp_path / "x.csv")
+
+
+def test_a_file_that_cannot_be_made_is_named_as_the_user_did(tmp_path, monkeypatch):
+    def full(path, flags, mode):
+        raise OSError(28, "No space left on device", path)
+
+    monkeypatch.setattr(os, "open", full)
+    with pytest.raises(OSError, match="No space left") as error:
+        write_output(tmp_path / "x.csv", "1")
+    assert error.value.filename == str(tmp_path / "x.csv")

@@ -100,6 +100,11 @@ def check_output(path: StrPath, *, inputs: Iterable[StrPath] = ()) -> Path:
             )
     if existing is not None and not os.access(target, os.W_OK):
         raise PermissionError(f"the output {name!r} exists and may not be written.")
+    if not os.access(target.parent, os.W_OK):
+        raise PermissionError(
+            f"the output {name!r} cannot be written: nothing may be written to the folder "
+            f"{str(target.parent)!r}, choose another one."
+        )
     return target
 
 
@@ -166,7 +171,12 @@ def _open_temporary(target: Path) -> tuple[Path, IO[bytes]]:
         name = f".{target.name[:_NAME_PART]}.{os.getpid()}.{secrets.token_hex(8)}.drpu-part"
         temporary = target.with_name(name)
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-        file = os.fdopen(os.open(temporary, flags, mode), "w+b")
+        try:
+            descriptor = os.open(temporary, flags, mode)
+        except OSError as error:
+            error.filename = os.fspath(target)  # the name that the user knows
+            raise
+        file = os.fdopen(descriptor, "w+b")
         if fcntl is None:
             return temporary, file
         # Another writer may have seen the file before it was locked and removed it: then try again.

@@ -196,3 +196,8 @@ def test_one_screen_shows_one_scenario_and_one_upper_limit(run, monthly):
             shown[other]["train_prior"]["value"]
         )
     assert "single-sample" in " ".join(run("fit --help")[1].split())
+
+
+def test_known_negatives_that_are_not_there_are_said_once(run):
+    _, _, err = run("fit train.csv --label y --drop id --model kernel --negative-label 7 --out n.drpu")
+    assert err.count("[few-negatives]") == 1

@@ -335,11 +335,13 @@ def test_a_missing_extra_says_what_to_install(monkeypatch, capsys):
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_help_has_examples(run, command):
+def test_help_has_examples_and_fits_80_columns(run, command, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
     code, out, _ = run(f"{command} --help")
     assert code == 0
     assert f"Examples:\n    drpu {command}" in out
     assert "--json" in out
+    assert max(map(len, out.splitlines())) <= 80
 
 
 # -- inspect --------------------------------------------------------------------------------------

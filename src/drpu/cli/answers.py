@@ -73,7 +73,7 @@ def audit(
     Examples
     --------
     drpu audit fraud.drpu june.parquet --out to-label.csv
-    drpu audit fraud.drpu june.parquet --width 0.04 --keep id,amount --out to-label.csv
+    drpu audit fraud.drpu june.csv --width 0.04 --keep id --out to-label.csv
     drpu audit fraud.drpu year.parquet --by month --n 30 --out to-label.csv
     """
     if n is not None and width is not None:

@@ -181,8 +181,8 @@ def report(
     Examples
     --------
     drpu report fraud.drpu june.parquet --out june.html
-    drpu report fraud.drpu june.parquet --budget 200 --beside id,amount --out june.html
-    drpu report fraud.drpu year.parquet --by month --false-alarm 5 --miss 200 --out year.html
+    drpu report fraud.drpu june.csv --budget 200 --beside id,amount --out x.html
+    drpu report fraud.drpu year.csv --by month --false-alarm 5 --miss 200
     drpu report fraud.drpu --cost 0.9 --suspects check.csv --out fraud.html
     """
     from drpu.cli.tables import check_out, read_written

@@ -89,7 +89,7 @@ def fit(
     drpu fit train.parquet --label fraud --drop id,date --out fraud.drpu
     drpu fit confirmed.csv --unlabeled everything.csv --out fraud.drpu
     drpu fit train.csv.gz --label y --sep ';' --encoding latin-1 --out y.drpu
-    drpu fit train.csv --label checked --negative-label no --pos-label yes --out fraud.drpu
+    drpu fit rows.csv --label y --pos-label yes --negative-label no --out y.drpu
     drpu fit two-years.csv --label fraud --period month --out fraud.drpu
     """
     _check_samples(train, label, unlabeled)
@@ -238,8 +238,8 @@ def _label_parameters(y: Any, positive: str | None, negative: str | None) -> dic
 
     pos_label = _typed(y, positive)
     negative_label = _typed(y, negative)
-    without_negatives = split_negatives(y, negative_label, pos_label)[0]
-    with heard() as issued:
+    with heard() as issued:  # the fit warns of the same
+        without_negatives = split_negatives(y, negative_label, pos_label)[0]
         read_labels(without_negatives, pos_label)
     if any(isinstance(warning, PositiveLabelWarning) for warning in issued):
         counts = Counter(map(str, without_negatives))

@@ -266,11 +266,11 @@ def predict(
 
     Examples
     --------
-    drpu predict fraud.drpu june.parquet --adapt --cost 0.8 --out june-scored.parquet
+    drpu predict fraud.drpu june.csv --adapt --cost 0.8 --out june-scored.csv
     drpu predict fraud.drpu year.csv --by month --out year-scored.csv
     drpu predict fraud.drpu june.csv --prior 0.02 --keep id > june-scored.csv
     drpu predict fraud.drpu june.csv --adapt --budget 200 --out check.csv
-    drpu predict fraud.drpu june.csv --adapt --only-flagged --sort --explain 3 --out flagged.csv
+    drpu predict fraud.drpu june.csv --only-flagged --sort --explain 3 > top.csv
     cat june.csv | drpu predict fraud.drpu - --adapt --json | jq .flagged
     """
     if (adapt or by is not None) and prior is not None:

@@ -364,7 +364,7 @@ class TableEncoder(Kept):
         if not_numeric:
             raise DataTypeError(
                 f"X must be a table, not an array: training read {columns_named(not_numeric)} as "
-                "categories, dates or texts."
+                "categories, dates or texts. Pass a data frame, a dict or a list of dicts."
             )
 
     def transform_array(self, X: Any) -> Any:
