@@ -1,5 +1,7 @@
 """Columns of new files: left out on purpose, renamed, with spaces in their names, empty or scaled."""
 
+import unicodedata
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
@@ -94,20 +96,23 @@ def test_an_empty_keep_writes_the_new_columns_only(run):
 # -- names -----------------------------------------------------------------------------------------
 
 
-def test_names_keep_their_spaces(run, folder):
+def test_names_keep_their_spaces_and_have_one_form_of_unicode(run, folder):
     table = pa.csv.read_csv(folder / "train.csv")
-    spaced = table.rename_columns(["id", " amount", "age ", "y"])
+    spaced = table.rename_columns(["id", " amount", "âge ", "y"])
     classifier = DRPUClassifier("kernel", random_state=0).fit(spaced.select([1, 2]), table["y"].to_numpy())
     save(classifier, folder / "spaced.drpu")
-    june = pa.csv.read_csv(folder / "june.csv").rename_columns(["id", " amount", "age "])
+    june = pa.csv.read_csv(folder / "june.csv").rename_columns(["id", " amount", "âge "])
     pa.csv.write_csv(june, folder / "spaced.csv")
     expected = answer(run("predict toy.drpu june.csv --keep id --json"))["answers"]
-    for file in ("spaced.csv", "june.csv"):  # a file may also have the names without spaces
+    plain = june.rename_columns(["id", "amount", unicodedata.normalize("NFD", "âge")])
+    pa.csv.write_csv(plain, folder / "plain.csv")
+    # A file may also have the names without spaces, and in another form of Unicode.
+    for file in ("spaced.csv", "plain.csv"):
         code, _, err = run(f"predict spaced.drpu {file} --drop id --out x.csv")
         assert (code, err) == (0, "")
         found = answer(run(f"predict spaced.drpu {file} --drop id --keep id --json"))["answers"]
         assert found["drpu_label"] == expected["drpu_label"]
-    assert pa.csv.read_csv(folder / "x.csv").column_names[:3] == ["id", "amount", "age"]
+    assert pa.csv.read_csv(folder / "x.csv").column_names[:3] == plain.column_names
 
 
 def test_a_word_means_the_column_with_spaces_around_its_name(run, folder):

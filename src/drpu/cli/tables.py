@@ -14,6 +14,7 @@ import shlex
 import shutil
 import sys
 import tempfile
+import unicodedata
 import warnings
 import zlib
 from collections import Counter
@@ -390,7 +391,7 @@ class Loaded:
         """The name of the column that a word means; None if there is none."""
         if word is None or word in self.names:
             return word
-        alike = _by_words(self.names).get(word.strip(), [])
+        alike = _by_words(self.names).get(_word(word), [])
         return alike[0] if len(alike) == 1 else None
 
     def names_of(self, text: str | None) -> list[str]:
@@ -402,12 +403,12 @@ class Loaded:
         return names
 
     def named_like(self, names: Iterable[str]) -> Loaded:
-        """The content; a column whose name differs from one of these only in spaces gets it."""
+        """The content; a column whose name is one of these, but for spaces or forms, gets it."""
         present = set(self.names)
         by_words = _by_words(self.names)
         renamed = {}
         for name in names:
-            alike = by_words.get(name.strip(), [])
+            alike = by_words.get(_word(name), [])
             if name not in present and len(alike) == 1:
                 renamed[alike[0]] = name
         if not renamed:
@@ -524,11 +525,16 @@ class Loaded:
 
 
 def _by_words(names: Iterable[str]) -> dict[str, list[str]]:
-    """The names that differ only in spaces around them, by the word that they have in common."""
+    """The names that have one word in common, by that word."""
     by_words: dict[str, list[str]] = {}
     for name in names:
-        by_words.setdefault(name.strip(), []).append(name)
+        by_words.setdefault(_word(name), []).append(name)
     return by_words
+
+
+def _word(name: str) -> str:
+    """The name without spaces around it, in NFC; other systems write another form of Unicode."""
+    return unicodedata.normalize("NFC", name.strip())
 
 
 def did_you_mean(name: str, names: Sequence[str]) -> str:
