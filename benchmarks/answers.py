@@ -491,6 +491,7 @@ def main() -> None:
     if options.last is not None:
         command += f" --last {options.last}"
     content: Row = {"draws": options.draws, "model": options.model}
+    made: Row = {"commit": commit_of_code()}
     if options.only in (None, "ceilings"):
         cells = []
         for rate in RATES:
@@ -498,10 +499,7 @@ def main() -> None:
             cells += last_cells(of_rate, options.last)
         content["ceilings"] = ceilings(cells, options.draws)
         print(content["ceilings"])
-    if options.only == "ceilings":  # the other parts stay, with their command
-        before = read_results("answers")
-        made = {"command": f"{command} --only ceilings", "commit": commit_of_code()}
-        command, content = before["command"], {"ceilings": content["ceilings"] | made}
+        content["ceilings"] |= made | {"command": f"{command} --only ceilings"}
     if options.only in (None, "periods"):
         content["periods"] = summarise(periods(options.months, options.cache, options.draws, options.last))
     if options.only in (None, "training"):
@@ -511,16 +509,21 @@ def main() -> None:
             training.append(kept(f"training_{name}", partial(measure_training, one)))
             rates.append(kept(f"rates_{name}", partial(measure_rates, one)))
             print(one.table, training[-1], rates[-1], flush=True)
-        content |= {"training": training_summary(training), "training_tables": training}
+        content |= {"training": training_summary(training) | made, "training_tables": training}
         content |= {"rates": rates_summary([r for r in rates if r]), "rates_tables": [r for r in rates if r]}
     for line in [line for line in content.get("periods", []) if line["n"] in (0, 50) and line["rate"] == 0]:
         print({name: round(v, 3) if isinstance(v, float) else v for name, v in line.items()})
     for name in ("training", "rates"):
         print(name, content.get(name))
-    if options.only is not None:
-        content = {
-            k: v for k, v in read_results("answers").items() if k not in ("command", "versions")
-        } | content
+    if options.only is not None:  # the other parts stay; the command of the file is that of periods
+        before = read_results("answers")
+        del before["versions"]
+        if options.only == "periods":
+            before |= made | {"command": command}
+        else:
+            content = {name: content[name] for name in content.keys() - {"draws", "model"}}
+        content = before | content
+        command = content.pop("command")
     print("wrote", write_results("answers", command, **content))
     print("wrote", write_picture())
 
@@ -534,7 +537,9 @@ def write_picture() -> Path:
     results = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(results)
     path = root / "docs" / "images" / "answers.svg"
-    path.write_text(results.answers_picture(read_results("answers")) + "\n")
+    head, end_of_head, rest = results.answers_picture(read_results("answers")).partition(">")
+    paper = '<rect width="100%" height="100%" fill="#fff"/>'  # README may be shown on a dark page
+    path.write_text(f"{head}{end_of_head}{paper}{rest}\n")
     return path
 
 

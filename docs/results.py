@@ -708,7 +708,8 @@ def answers_training() -> str:
             gain = rates["auc"]["column"][name] - rates["auc"]["column"]["none"]
             least = f"{rates['least_if_fair']:+.4f} if labels are fair" if name == "weighted" else ""
             lines.append([f"rates by column: {name}", f"{gain:+.4f}", f"{won:.0%}", least])
-    return _table(["what is known", "gain of AUC", "part of the loss won back", "least gain"], lines, source)
+    head = ["what is known", "gain of AUC", "part of the loss won back", "least gain"]
+    return _table(head, lines, source | {"commit": training["commit"]})
 
 
 def answers_curve() -> str:
