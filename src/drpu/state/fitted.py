@@ -92,7 +92,8 @@ class FittedRatio:
 
     def log_ratio_of(self, scores: FloatArray) -> FloatArray:
         """The same from :meth:`scores` of the rows."""
-        return _label_log_ratio(self, self.model.labelling(scores))
+        parts = [_label_log_ratio(self, self.model.labelling(part)) for _, part in _chunks(scores)]
+        return np.concatenate(parts) if parts else np.empty(0)
 
     def best_first(self, scores: FloatArray) -> IntArray:
         """Positions of rows with :meth:`scores`, in descending order of their log-ratios.
