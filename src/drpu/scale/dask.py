@@ -61,12 +61,11 @@ def score(classifier: RatioClassifier, collection: Any, columns: Sequence[str] |
     reader = BatchReader(classifier, columns)
     shared = _shared(reader)
     meta = pd.DataFrame(_empty_outputs(classifier))
-    if _is_array(collection):
-        parts = _partitions(collection, reader)
-        scored = [dask.delayed(_score_partition)(part, shared) for part in parts]
-        return frame.from_delayed(scored, meta=meta)
-    reader.columns_to_read(list(collection.columns))
-    return collection.map_partitions(_score_partition, shared, meta=meta)
+    divisions = None if _is_array(collection) else collection.divisions
+    parts = _partitions(collection, reader)
+    # Not map_partitions: before Dask 2025.5 it may pass the delayed reader itself.
+    scored = [dask.delayed(_score_partition)(part, shared) for part in parts]
+    return frame.from_delayed(scored, meta=meta, divisions=divisions)
 
 
 def _shared(reader: BatchReader) -> Any:
