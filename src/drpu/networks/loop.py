@@ -390,7 +390,8 @@ class Stack:
         gradients = torch.autograd.grad(
             loss, list(self.leaves.values()), allow_unused=True, materialize_grads=True
         )
-        torch._foreach_copy_(self._slope_parts, list(gradients))
+        with torch.no_grad():  # the parts are views
+            torch._foreach_copy_(self._slope_parts, list(gradients))
 
     def probe(self, rows: Tensor) -> None:
         """Test on a few rows whether the networks can be batched."""
