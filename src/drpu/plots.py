@@ -579,7 +579,7 @@ class PerformanceDisplay(Display):
 
         def expected(threshold: float, prior: float) -> Performance:
             decision = decision_above(fitted, threshold)
-            rates = decision_rates(decision, unlabeled_prior.value, prepared)
+            rates = decision_rates(decision, unlabeled_prior, prepared)
             test_prior = PriorEstimate.given(prior)
             return expect(decision, unlabeled_prior, test_prior, cost=cost, rates=rates)
 

@@ -108,5 +108,5 @@ def test_counts_are_prepared_once_for_all_thresholds():
     for test in (0.1, 0.2, 0.6):
         decision, _ = decide(tails, 0.2, test)
         apart = expect(decision, given(0.2), given(test), cost=0.7)
-        rates = decision_rates(decision, 0.2, prepared)
+        rates = decision_rates(decision, given(0.2), prepared)
         assert expect(decision, given(0.2), given(test), cost=0.7, rates=rates) == apart

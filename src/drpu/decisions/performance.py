@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Self
 
@@ -144,26 +144,25 @@ def expect(
 ) -> Performance:
     """Expected performance at the test prior.
 
-    Precision is not linear in the priors and in the rate of false positives. It is therefore the
-    mean of its values at the possible training priors, and in the lower and in the upper half of
-    what the rate may be at each.
+    Precision is not linear in the priors and in the rate of false positives, nor is this rate in
+    the training prior. Figures are therefore means of their values at the possible training priors,
+    and in the lower and in the upper half of what the rate may be at each.
 
     Limits are at 95 %. Deviations from five sources are combined as the root of the sum of squares:
     both priors within their limits, the counts, the score itself (a jackknife over folds), the use
     of all folds for a label, which improves performance, and the batch.
     """
     if rates is None:
-        rates = decision_rates(decision, train_prior.value)
-    central = rates.at(test_prior.value)
+        rates = decision_rates(decision, train_prior)
+    central = _Point(test_prior.value, rates.recall, rates.wrong)
     corners = []
-    for pi in (train_prior.low, train_prior.high):
+    for wrong in rates.wrong_at_priors:
         for pi_test in (test_prior.low, test_prior.high):
-            corners.append(rates.at(pi_test, pi))
-    (at_mean_rate,) = _figures([central], cost)
-    possible = _figures(_possible_points(rates, train_prior, test_prior), cost).mean(axis=0)
-    middle = np.where(np.array(_NAMES) == "precision", possible, at_mean_rate)
-    by_prior = _figures(corners, cost) - at_mean_rate
-    by_noise = _figures(list(rates.moved(test_prior.value)), cost) - at_mean_rate
+            corners.append(_Point(pi_test, rates.recall, wrong))
+    middle = _figures(_possible_points(rates, train_prior, test_prior), cost).mean(axis=0)
+    (at_central_priors,) = _figures([central], cost)
+    by_prior = _figures(corners, cost) - at_central_priors
+    by_noise = _figures(list(rates.moved(test_prior.value)), cost) - at_central_priors
     spread = rates.spread(test_prior.value, cost)
     if decision.rows is not None:
         spread = spread + _batch_noise(central, cost, decision.rows) * _DEVIATIONS2
@@ -187,11 +186,11 @@ def _possible_points(
     growth = (1 - test_prior.value) / max(1 - train_prior.value, 1e-12)
     possible = train_prior.possible_values
     points = []
-    for value in possible:
+    for value, halves in zip(possible, rates.wrong_halves, strict=True):
         prior = test_prior.value
         if len(possible) > 1:
             prior = min(max(1 - growth * (1 - value), test_prior.low), test_prior.high)
-        points += rates.halves(prior, value)
+        points += [_Point(prior, rates.recall, wrong) for wrong in halves]
     return points
 
 
@@ -254,49 +253,27 @@ class _Point:
 class DecisionRates:
     """Rates of a decision, their limits, and rates of the decisions made by parts of the counts.
 
-    ``unlabeled``: Share of the unlabeled rows that is flagged.
+    ``wrong_at_priors``: The false-positive rate at the limits of the training prior.
     ``wrong_halves``: Means of the lower and of the upper half of what the false-positive rate may
-    be.
+    be, at each possible training prior.
     ``wrong_slope``: Change of the false-positive rate with recall; its noise has the opposite sign.
     """
 
-    train_prior: float
     recall: float
     recall_limits: tuple[float, float]
-    unlabeled: float
     wrong: float
     wrong_limits: tuple[float, float]
-    wrong_halves: tuple[float, float]
+    wrong_at_priors: tuple[float, float]
+    wrong_halves: tuple[tuple[float, float], ...]
     wrong_slope: float = 0.0
     parts: tuple[tuple[float, float], ...] = ()
     models: int = 1
 
     @classmethod
-    def certain(cls, train_prior: float, rate: float) -> Self:
-        """All rates are 0 or all are 1, whatever the counts are."""
+    def certain(cls, rate: float, n_possible: int) -> Self:
+        """All rates are 0 or all are 1, whatever the counts and the training prior are."""
         both = (rate, rate)
-        return cls(train_prior, rate, both, rate, rate, both, both)
-
-    def at(self, prior: float, train_prior: float | None = None) -> _Point:
-        """The rates at another training prior."""
-        wrong = self.wrong
-        if train_prior is not None:
-            wrong += self._raw_wrong(train_prior) - self._raw_wrong(self.train_prior)
-        return _Point(prior, self.recall, min(1.0, max(0.0, wrong)))
-
-    def halves(self, prior: float, train_prior: float) -> list[_Point]:
-        """The rates in both halves of what the false-positive rate may be at a training prior."""
-        change = self._raw_wrong(train_prior) - self._raw_wrong(self.train_prior)
-        points = []
-        for wrong in self.wrong_halves:
-            points.append(_Point(prior, self.recall, min(1.0, max(0.0, wrong + change))))
-        return points
-
-    def _raw_wrong(self, pi: float) -> float:
-        """The false-positive rate by the counts alone."""
-        if pi == 1:
-            return self.unlabeled
-        return (self.unlabeled - pi * self.recall) / (1 - pi)
+        return cls(rate, both, rate, both, both, (both,) * n_possible)
 
     def moved(self, prior: float) -> Iterator[_Point]:
         """The rates at the ends of their limits, one at a time."""
@@ -327,15 +304,15 @@ def _gain(errors: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class PreparedCounts:
-    """Counts with the curves that the rates of any threshold need, computed once for all.
+    """Counts with what the rates of any threshold need, computed once for all.
 
-    ``curve``: Recalls of a smooth curve, and its false-positive rates over them.
+    ``error``: Standard deviation of the scores, see :func:`drpu.priors.plateau.expected_curve`.
     ``folds``: For thresholds that come from calibration on the counts.
     """
 
     reference: ScoreTails
     prior: float  # prior of the unlabeled training rows
-    curve: tuple[FloatArray, FloatArray]
+    error: float | None = None
     folds: FoldedCounts | None = None
 
     @classmethod
@@ -347,18 +324,15 @@ class PreparedCounts:
         offsets: Sequence[float] = (0.0,),
         error: float | None = None,
     ) -> Self:
-        """Prepared ``reference``; with a labelled fraction also for calibrated thresholds.
-
-        ``error`` is that of the scores, see :func:`drpu.priors.plateau.expected_curve`.
-        """
+        """Prepared ``reference``; with a labelled fraction also for calibrated thresholds."""
         folds = None
         if labelled_fraction is not None and min(reference.n_positive, reference.n) >= 2:
             folds = fold_counts(reference, prior, labelled_fraction, offsets)
-        return cls(reference, prior, expected_curve(reference, prior, error), folds)
+        return cls(reference, prior, error, folds)
 
-    def wrong_at(self, recall: float) -> float:
-        """False-positive rate of the curve; proportional to it where the curve starts."""
-        recalls, wrong_over_recall = self.curve
+    def wrong_at(self, recall: float, prior: float) -> float:
+        """False-positive rate of a smooth curve; proportional to it where the curve starts."""
+        recalls, wrong_over_recall = expected_curve(self.reference, prior, self.error)
         return max(float(np.interp(recall, recalls, wrong_over_recall)) * recall, 1e-9)
 
     def rates_at(self, cells: Sequence[int]) -> tuple[tuple[float, float], ...]:
@@ -366,54 +340,71 @@ class PreparedCounts:
         rates = []
         for cell in cells:
             recall = _share_above(self.reference.positive_counts, cell)
-            rates.append((recall, self.wrong_at(recall)))
+            rates.append((recall, self.wrong_at(recall, self.prior)))
         return tuple(rates)
 
 
 def decision_rates(
-    decision: Decision, prior: float, prepared: PreparedCounts | None = None
+    decision: Decision, prior: PriorEstimate, prepared: PreparedCounts | None = None
 ) -> DecisionRates:
-    """Rates of a decision at the training prior ``prior``.
+    """Rates of a decision if the training prior is ``prior``.
 
     ``prepared`` saves time for many thresholds.
     """
     tails = decision.reference
+    n_possible = len(prior.possible_values)
     if decision.score > tails.levels[-1]:  # no row is flagged: the counts are not used
-        return DecisionRates.certain(prior, 0.0)
+        return DecisionRates.certain(0.0, n_possible)
     if np.isneginf(decision.score):
-        return DecisionRates.certain(prior, 1.0)
+        return DecisionRates.certain(1.0, n_possible)
     if prepared is None:
         labelled = None if decision.ratio is None else decision.labelled_fraction
-        prepared = PreparedCounts.of(tails, prior, labelled, decision.offsets, decision.score_error)
+        error = decision.score_error
+        prepared = PreparedCounts.of(tails, prior.value, labelled, decision.offsets, error)
 
     counted = _counted_rates(decision, prepared)
-    recall = max(
-        counted.recall, 0.5 / tails.n_positive
-    )  # none counted does not prove that none are
-    odds = prior / (1 - prior) if prior < 1 else 0.0
-    noise_of_recall = odds**2 * _noise(recall, tails.n_positive)
-    wrong = _likely_rate(
-        raw=counted.unlabeled * (1 + odds) - recall * odds,
-        noise=_noise(counted.unlabeled, tails.n) * (1 + odds) ** 2 + noise_of_recall,
-        noise_of_recall=noise_of_recall,
-        expected=prepared.wrong_at(recall),
-        doubt=decision.doubt,
-    )
-    more = 1 + decision.gain * (
-        1 / recall - 1
-    )  # a model of all rows flags more rows of both classes
+    # none counted does not prove that none are
+    recall = max(counted.recall, 0.5 / tails.n_positive)
+    # a model of all rows flags more rows of both classes
+    more = 1 + decision.gain * (1 / recall - 1)
+    wrong_at = {}
+    for value in {prior.value, prior.low, prior.high, *prior.possible_values}:
+        likely = _wrong_rate(decision, prepared, recall, counted.unlabeled, value)
+        wrong_at[value] = likely.times(more)
+    wrong = wrong_at[prior.value]
+    halves = [(wrong_at[k].lower_half, wrong_at[k].upper_half) for k in prior.possible_values]
     recall = min(recall * more, 1.0)
+
     return DecisionRates(
-        train_prior=prior,
         recall=recall,
         recall_limits=exact_limits(recall, tails.n_positive, _TAIL),
-        unlabeled=min(counted.unlabeled * more, 1.0),
-        wrong=min(wrong.value * more, 1.0),
-        wrong_limits=(min(wrong.low * more, 1.0), min(wrong.high * more, 1.0)),
-        wrong_halves=(min(wrong.lower_half * more, 1.0), min(wrong.upper_half * more, 1.0)),
-        wrong_slope=-wrong.slope * odds,
+        wrong=wrong.value,
+        wrong_limits=(wrong.low, wrong.high),
+        wrong_at_priors=(wrong_at[prior.low].value, wrong_at[prior.high].value),
+        wrong_halves=tuple(halves),
+        wrong_slope=-wrong.slope * _odds(prior.value),
         parts=prepared.rates_at(counted.cells),
         models=decision.models,
+    )
+
+
+def _odds(prior: float) -> float:
+    return prior / (1 - prior) if prior < 1 else 0.0
+
+
+def _wrong_rate(
+    decision: Decision, prepared: PreparedCounts, recall: float, unlabeled: float, prior: float
+) -> _LikelyRate:
+    """False-positive rate at a training prior, from the share of unlabeled rows that is flagged."""
+    tails = decision.reference
+    odds = _odds(prior)
+    noise_of_recall = odds**2 * _noise(recall, tails.n_positive)
+    return _likely_rate(
+        raw=unlabeled * (1 + odds) - recall * odds,
+        noise=_noise(unlabeled, tails.n) * (1 + odds) ** 2 + noise_of_recall,
+        noise_of_recall=noise_of_recall,
+        expected=prepared.wrong_at(recall, prior),
+        doubt=decision.doubt,
     )
 
 
@@ -451,6 +442,17 @@ class _LikelyRate:
     lower_half: float
     upper_half: float
     slope: float
+
+    def times(self, factor: float) -> _LikelyRate:
+        """The rate of a decision that flags more rows by this factor."""
+        return replace(
+            self,
+            value=min(self.value * factor, 1.0),
+            low=min(self.low * factor, 1.0),
+            high=min(self.high * factor, 1.0),
+            lower_half=min(self.lower_half * factor, 1.0),
+            upper_half=min(self.upper_half * factor, 1.0),
+        )
 
 
 def _likely_rate(

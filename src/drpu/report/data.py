@@ -257,7 +257,7 @@ class ReportData:
         threshold = trained_point(self.train, self.cost).threshold
         decision = decision_above(self.fitted, threshold)
         unlabeled_prior = self.fitted.unlabeled_prior
-        rates = decision_rates(decision, unlabeled_prior.value, self.prepared)
+        rates = decision_rates(decision, unlabeled_prior, self.prepared)
         return expect(decision, unlabeled_prior, self.prior, cost=self.cost, rates=rates)
 
 
@@ -505,9 +505,9 @@ class _Decisions:
     def _rates(self, log_ratio: float) -> list[float]:
         """Score of a threshold, its rates at the training prior and its limits, and alternatives.
 
-        The rate of false positives is followed by its means in either half of its distribution, and
-        by the share of the unlabeled rows that is flagged. The alternatives are those within the
-        limits of the counts, then the decisions of the folds.
+        The rate of false positives at the training prior and its limits is followed by the means in
+        either half of its distribution, at each possible training prior. The alternatives are those
+        within the limits of the counts, then the decisions of the folds.
         """
         fitted = self.fitted
         levels = fitted.tails.levels
@@ -527,10 +527,11 @@ class _Decisions:
         if fitted.calibration is not None:
             ratio = math.exp(min(log_ratio, LOG_LIMIT))
         decision = decision_at(fitted, score, ratio)
-        rates = decision_rates(decision, self.prior.value, self.prepared)
+        rates = decision_rates(decision, self.prior, self.prepared)
         numbers += [rates.recall, rates.wrong]
-        numbers += [rates.at(0.5, self.prior.low).wrong, rates.at(0.5, self.prior.high).wrong]
-        numbers += [*rates.wrong_halves, rates.unlabeled]
+        numbers += rates.wrong_at_priors
+        for halves in rates.wrong_halves:
+            numbers += halves
         alternatives = list(rates.moved(0.5))
         for point in alternatives:
             numbers += [point.recall, point.wrong]

@@ -4,6 +4,7 @@
 function Explorer(data) {
   const Z2 = 3.841458820694124;  // limits of figures are at 95 %
   const NAMES = ["accuracy", "precision", "recall", "false_positive_rate", "flagged", "cost"];
+  const HALVES = 5;  // numbers of a step before the halves of its rate of false positives
   const ALTERNATIVES = 5;  // to the rates of a step, before those of the folds
 
   const clip = (x) => Math.min(1, Math.max(0, x));
@@ -150,6 +151,42 @@ function Explorer(data) {
     });
   }
 
+  // Means of the figures over the possible training priors and both halves of what the
+  // false-positive rate may be at each.
+  function meanFigures(prior, cost, row) {
+    const recall = row[1];
+    const priors = data.possiblePriors;
+    const growth = (1 - prior.value) / Math.max(1 - data.unlabeledPrior, 1e-12);
+    const possible = [];
+    priors.forEach((pi, k) => {
+      const moved = Math.min(Math.max(1 - growth * (1 - pi), prior.low), prior.high);
+      const q = priors.length > 1 ? moved : prior.value;
+      for (const wrong of row.slice(HALVES + 2 * k, HALVES + 2 * k + 2)) {
+        possible.push(figuresOf(q, recall, wrong, cost));
+      }
+    });
+    const sums = possible.reduce((sum, figures) => sum.map((x, i) => x + figures[i]));
+    return sums.map((sum) => sum / possible.length);
+  }
+
+  // Each figure as [value, low, high] after answers, from the rates at the limits of the map.
+  function limitsOfMap(prior, cost, row) {
+    const priors = [prior.value, prior.low, prior.high];
+    const points = [];
+    for (let k = 1; k < row.length; k += 2) {
+      points.push(figuresOf(priors[(k - 1) / 2 % 3], row[k], row[k + 1], cost));
+    }
+    const noise = batchNoise(points[0], prior, cost);
+    return points[0].map((value, i) => {
+      const labelNoise = NAMES[i] === "flagged" ? square(data.labelNoise) : 0;
+      const common = (labelNoise + noise[i]) * Z2;
+      const moves = changes(points, i, value);
+      const down = Math.sqrt(square(Math.min(...moves)) + common);
+      const up = Math.sqrt(square(Math.max(...moves)) + common);
+      return [value, clip(value - down), clip(value + up)];
+    });
+  }
+
   // The mean of precision over the possible training priors and both halves of what the
   // false-positive rate may be.
   function meanPrecision(prior, row) {
@@ -175,8 +212,7 @@ function Explorer(data) {
     if (data.labelNoise !== null) { return limitsOfMap(prior, cost, row); }
     const [, recall, wrong, wrongAtLow, wrongAtHigh] = row;
     const atMean = figuresOf(prior.value, recall, wrong, cost);
-    const figures = atMean.slice();
-    figures[NAMES.indexOf("precision")] = meanPrecision(prior, row);
+    const figures = meanFigures(prior, cost, row);
     const corners = [];
     for (const rate of [wrongAtLow, wrongAtHigh]) {
       for (const end of [prior.low, prior.high]) {
@@ -184,7 +220,7 @@ function Explorer(data) {
       }
     }
     const points = [];
-    for (let k = 8; k < row.length; k += 2) {
+    for (let k = HALVES + 2 * data.possiblePriors.length; k < row.length; k += 2) {
       points.push(figuresOf(prior.value, row[k], row[k + 1], cost));
     }
     const alternatives = points.slice(0, ALTERNATIVES);
