@@ -13,7 +13,8 @@ readings. Here the counts are evidence among other evidence, and four densities 
    prior. Their standard deviation decreases with the strength of the signal and the number of
    positives. In some tables the best-scored rows are a large group of equally likely rows, which
    looks like pure positives. The reading is then an upper bound only. The share of such tables
-   decreases with the strength of the signal.
+   decreases with the strength of the signal, but not to 0: a group that is clearly separated from
+   all other rows may still be a mixture, and no counts tell.
 4. **Usual separability.** For labelled positives that are a fair sample, the area under the ROC
    curve of positives against unlabeled rows is tied to that of positives against negatives,
 
@@ -166,12 +167,17 @@ def _log_reading(evidence: Evidence) -> FloatArray:
     spread = reading_spread(evidence.separation, evidence.n_positive)
     centre = float(logit(min(max(evidence.reading, 1e-3), 1 - 1e-3)))
     deviation = (_LOG_ODDS - centre) / spread
-    share, width = constants.UPPER_BOUND_ONLY
-    # At full separation a small part stays, so that its logarithm is finite.
-    upper_bound_only = share * max(1 - evidence.separation, 1e-3) ** 2
+    width = constants.UPPER_BOUND_ONLY[2]
+    upper_bound_only = share_of_upper_bounds(evidence.separation)
     right = np.log1p(-upper_bound_only) - deviation**2 / 2 - np.log(spread * _SQRT_2_PI)
     below = np.log(upper_bound_only) + log_ndtr(-deviation) - np.log(width)
     return np.asarray(np.logaddexp(right, below))
+
+
+def share_of_upper_bounds(separation: float) -> float:
+    """Share of the tables with this separation in which the reading is an upper bound only."""
+    without_signal, separated, _ = constants.UPPER_BOUND_ONLY
+    return separated + (without_signal - separated) * (1 - separation) ** 2
 
 
 def reading_spread(separation: float, n_positive: float) -> float:

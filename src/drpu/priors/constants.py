@@ -14,9 +14,9 @@ USUAL_PRIORS_SINGLE_SAMPLE = (0.4, 0.6)
 # Standard deviation of the log-odds of a reading: without a signal, the exponent of 1 - separation
 # with which it decreases, and a multiple of 1 / sqrt(positives).
 READING_SPREAD = (2.75, 2.25, 0.35)
-# Share of tables without a signal in which the reading is an upper bound only, and the width of the
-# log-odds below it that are then equally likely. The share decreases with (1 - separation)**2.
-UPPER_BOUND_ONLY = (0.7, 3.4)
+# Share of tables in which the reading is an upper bound only: without a signal, and with clearly
+# separated classes; and the width of the log-odds below it that are then equally likely.
+UPPER_BOUND_ONLY = (0.7, 0.06, 3.4)
 # Beta distribution of 2 A - 1 with the area A under the ROC curve of positives against negatives,
 # and the noise of the area of positives against unlabeled rows: a multiple of 1 / sqrt(positives).
 USUAL_SEPARABILITY = (3.0, 1.0)
