@@ -848,6 +848,23 @@ def central_puicl() -> str:
     return _table([*head, "error of the prior"], lines, source)
 
 
+def central_separated() -> str:
+    """What the least share of tables whose reading is an upper bound only costs, and its choice."""
+    source = _read("central")
+    choice = source["choice_of_separated"]
+    lines = []
+    for figures in choice["shares"]:
+        share = f"{figures['share']:g}"
+        votes = choice["chosen_without_a_table"].get(share, 0)
+        line = [f"**{share}**" if figures["share"] == choice["used"] else share]
+        line += [_figure(figures[key], ".1%") for key in ("least_holds", "most_off", "near_and_identified")]
+        line += [_figure(figures[key]) for key in ("error", "width", "width_separated")]
+        lines.append([*line, str(votes)])
+    head = ["least share", "limits of identified hold", "identified and off by more than 0.10"]
+    head += [TOLD_APART[-1], "error", "width", "width, separated", "left-out tables that choose it"]
+    return _table(head, lines, source)
+
+
 def central_apart() -> str:
     """Errors of the reading by the separations between which it becomes that of the plateau."""
     source = _read("central")
@@ -1002,6 +1019,7 @@ TABLES = {
     "central_choice": central_choice,
     "central_apart": central_apart,
     "central_limits": central_limits,
+    "central_separated": central_separated,
     "central_puicl": central_puicl,
     "central_too_high": central_too_high,
     "halves": halves,
