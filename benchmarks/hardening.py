@@ -439,7 +439,9 @@ def main() -> None:
         found["kills"] = kept.get("kills", {}) | found["kills"]
     sizes = f"--edits {options.edits} --kills {options.kills} --counts {options.counts} --seed {options.seed}"
     command = f"python -m benchmarks.hardening {sizes}"
-    made = before.get("made", {})  # parts may be measured at different commits
+    # Parts may be measured at different commits; a part without an entry is as old as the file.
+    whole = {key: before.get(key) for key in ("command", "commit")}
+    made = dict.fromkeys(kept, whole) | before.get("made", {})
     for part in options.parts:
         made[part] = {"command": f"{command} --parts {part}", "commit": commit_of_code()}
     write_results("hardening", command, made=made, **kept | found)
