@@ -6,6 +6,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeAlias
 
+import numpy as np
+from scipy.special import expit, logit
+
 from drpu._checks import check_choice, check_fraction, check_prior, check_scores
 from drpu._process import default_errors
 from drpu.exceptions import DataError, DataTypeError, ParameterError
@@ -166,12 +169,11 @@ def _shifted(
     upper = None
     if not limits.identified and base.upper is not None:
         upper = efficient(tails, reference, base.upper)
-    carried = efficient(tails, reference, base.value)
     if method == "auto" and not limits.identified:
-        return _estimate(carried, limits, level, "central", upper)
+        return _estimate(_carried(tails, reference, base, upper), limits, level, "central", upper)
     if method in ("auto", "blended"):
-        return _estimate(_blended(carried, tails, base), limits, level, "blended", upper)
-    return _estimate(carried, limits, level, method, upper)
+        return _estimate(_blended(tails, reference, base), limits, level, "blended", upper)
+    return _estimate(efficient(tails, reference, base.value), limits, level, method, upper)
 
 
 def _shifted_limits(
@@ -188,14 +190,32 @@ def _shifted_limits(
     return later_limits(tails, reference, level, base, score_error=score_error)
 
 
-def _blended(carried: float, tails: ScoreTails, train_prior: PriorEstimate) -> float:
+def _carried(
+    tails: ScoreTails, reference: ScoreTails, base: PriorEstimate, upper: float | None
+) -> float:
+    """A central training prior, carried to later rows by the growth of the negatives.
+
+    If the prior has decreased, an error of the training prior would grow with it. The log-odds of
+    the result are therefore not further below those of the upper reading than they were in
+    training.
+    """
+    value = efficient(tails, reference, base.value)
+    if upper is None or base.upper is None:
+        return value
+    priors = np.clip([upper, base.value, base.upper], 1e-6, 1 - 1e-6)
+    least = float(expit(logit(priors) @ [1, 1, -1]))
+    return max(value, least)
+
+
+def _blended(tails: ScoreTails, reference: ScoreTails, train_prior: PriorEstimate) -> float:
     """Weighted mean of two estimates of the prior of ``tails``.
 
-    The first, ``carried``, is computed from the training prior and the growth of the negatives, and
+    The first is computed from the training prior and the growth of the negatives, and
     inherits the error of the training prior. The second uses the new rows alone. Weights
     are inverse squares of the widths of their intervals. If the training prior is known,
     only the first is used.
     """
+    carried = efficient(tails, reference, train_prior.value)
     width = train_prior.high - train_prior.low
     if width == 0 or train_prior.value == 1 or train_prior.method == "audit":
         return carried  # no assumption about the highest scores, which the other estimate needs
