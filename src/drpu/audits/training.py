@@ -407,8 +407,9 @@ def _rates_from_answers(
 
 def _listed(by: Any) -> list[Any]:
     """The columns as a list; ``by`` may be one column or several."""
-    several = hasattr(by, "__len__") and not isinstance(by, str)
-    columns: list[Any] = list(by) if several else [by]
+    columns: list[Any] = [by]
+    if hasattr(by, "__len__") and not isinstance(by, str):
+        columns = list(by)
     if not columns:
         raise ParameterError("by must name at least one column, got none.")
     return columns
@@ -425,9 +426,14 @@ class _Cells:
     def of(cls, X: Any, by: Any) -> _Cells:
         """The cells of the rows of ``X`` by the columns ``by``."""
         columns = _listed(by)
-        values = _frame_values(X, columns) if is_frame(X) else _array_values(X, columns)
+        if is_frame(X):
+            values = _frame_values(X, columns)
+        else:
+            values = _array_values(X, columns)
         filled = [_without_gaps(column) for column in values]
-        level_of_row = filled[0] if len(columns) == 1 else list(zip(*filled, strict=True))
+        level_of_row = filled[0]
+        if len(columns) > 1:
+            level_of_row = list(zip(*filled, strict=True))
         levels = sorted(set(level_of_row), key=str)
         number = {level: k for k, level in enumerate(levels)}
         cell = np.array([number[level] for level in level_of_row], dtype=np.int64)

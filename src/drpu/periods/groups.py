@@ -318,10 +318,12 @@ class Groups:
     @classmethod
     def _of_objects(cls, values: list[Any]) -> Groups:
         """Values of several types are sorted by type; missing ones are the last group."""
-        values = [_MISSING if is_missing(value) else value for value in values]
-        names = sorted(set(values), key=lambda name: (name == _MISSING, str(type(name)), name))
-        place = {name: k for k, name in enumerate(names)}
-        return cls(names, np.array([place[value] for value in values]))
+        filled = []
+        for value in values:
+            filled.append(_MISSING if is_missing(value) else value)
+        names = sorted(set(filled), key=_order_of_name)
+        number = {name: k for k, name in enumerate(names)}
+        return cls(names, np.array([number[value] for value in filled]))
 
     def rows(self, k: int) -> IntArray:
         """Positions of the rows of group ``k``."""
@@ -340,6 +342,10 @@ class Groups:
                 raise DataError(
                     f"audit must have names of groups, {self.names[:8]}, as keys, got {name!r}."
                 )
+
+
+def _order_of_name(name: Any) -> tuple[bool, str, Any]:
+    return name == _MISSING, str(type(name)), name
 
 
 def group_values(columns: TrainingColumns, X: Any, by: Any) -> tuple[np.ndarray[Any, Any], Any]:

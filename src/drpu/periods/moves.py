@@ -291,10 +291,11 @@ def ordered_periods(periods: Sequence[Any]) -> tuple[list[Any], IntArray]:
     Numbers in text are compared as numbers. Text that does not sort by time is refused: names of
     months, and a year that comes after another number.
     """
-    values = list(periods)
-    missing = [value is None or value != value for value in values]  # NaN differs from itself
+    different = set()
     try:
-        different = {value for value, absent in zip(values, missing, strict=True) if not absent}
+        for value in periods:
+            if not _is_absent(value):
+                different.add(value)
         if all(_is_number(value) for value in different):
             names = sorted(different, key=float)
         else:
@@ -304,10 +305,14 @@ def ordered_periods(periods: Sequence[Any]) -> tuple[list[Any], IntArray]:
             f"periods must be values that sort, such as dates or text like '2024-05', got {error}."
         ) from error
     position = {name: k for k, name in enumerate(names)}
-    number = [
-        -1 if absent else position[value] for value, absent in zip(values, missing, strict=True)
-    ]
+    number = []
+    for value in periods:
+        number.append(-1 if _is_absent(value) else position[value])
     return names, np.array(number, dtype=np.int64)
+
+
+def _is_absent(value: Any) -> bool:
+    return bool(value is None or value != value)  # NaN differs from itself
 
 
 _MONTHS = {name.lower() for name in (*calendar.month_name, *calendar.month_abbr)} - {""}

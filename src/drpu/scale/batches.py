@@ -328,10 +328,16 @@ def _check_folder(path: str) -> None:
     """Raise if the path is a folder without any Parquet file."""
     if not os.path.isdir(path):
         return
-    names = [name for _, _, names in os.walk(path) for name in names]
-    if not any(name.lower().endswith((".parquet", ".pq")) for name in names):
-        example = f", got {sorted(names)[0]!r} among others" if names else ", got none"
-        raise DataError(f"the folder {path} must hold Parquet files{example}: name one file.")
+    others = []
+    for _, _, names in os.walk(path):
+        for name in names:
+            if name.lower().endswith((".parquet", ".pq")):
+                return
+            others.append(name)
+    example = "none"
+    if others:
+        example = f"{min(others)!r} among others"
+    raise DataError(f"the folder {path} must hold Parquet files, got {example}: name one file.")
 
 
 def check_files(data: Any, names: Iterable[str]) -> None:
