@@ -14,12 +14,12 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from drpu.priors.constants import FEW_ANSWERS
+from drpu.priors.figures import Figure
 
 if TYPE_CHECKING:
     from drpu.decisions.budget import Budget
     from drpu.periods.groups import GroupPrior
     from drpu.priors.estimate import PriorEstimate
-    from drpu.priors.figures import Figure
     from drpu.report.data import ReportData, RowList
     from drpu.state.population import Backtest
 
@@ -163,7 +163,8 @@ def lead(data: ReportData) -> str:
     prior = data.prior
     train = data.train
     in_training = share(train.value)
-    text = f"About {_rows(data, prior.value)} of the {data.rows:,} new rows are positive"
+    count = _count(prior, data.rows)
+    text = f"{count[0].upper()}{count[1:]} of the {data.rows:,} new rows are positive"
     if data.other_shift:
         reason = f"more than the share of positives ({in_training}) has changed"
         return f"{text}, by a rough reading: {reason}."
@@ -185,11 +186,9 @@ def period_sentences(data: ReportData) -> list[str]:
 
 def _period_sentence(data: ReportData, period: GroupPrior) -> str:
     prior = period.prior
-    low = round(prior.low * period.n)
-    value = round(prior.value * period.n)
-    high = round(prior.high * period.n)
-    text = f"{period.name}: about {value:,} of {period.n:,} rows are positive"
-    text += f" ({low:,} to {high:,})"
+    text = f"{period.name}: {_count(prior, period.n)} of {period.n:,} rows are positive"
+    if not _is_wide(prior):
+        text += f" ({_count_range(prior, period.n)})"
     if period.shift == "other":
         text += f", by a rough reading: {SHIFTS['other']}"
     elif not prior.identified:
@@ -249,11 +248,14 @@ def cards(data: ReportData) -> list[tuple[str, str, str]]:
 
 
 def _how_many(data: ReportData) -> tuple[str, str]:
-    positives = share(data.prior.value)
+    prior = data.prior
+    positives = share(prior.value)
+    if _is_wide(prior):
+        positives = share_range(prior.low, prior.high)
     if data.new is None:
         return positives, "of the rows, at the prior that this classifier works at."
     sentence = f"{positives} of {data.rows:,} new rows; {share(data.train.value)} in training."
-    return f"about {_rows(data, data.prior.value)}", sentence
+    return _count(prior, data.rows), sentence
 
 
 def _how_sure(data: ReportData) -> tuple[str, str]:
@@ -270,7 +272,7 @@ def _how_sure(data: ReportData) -> tuple[str, str]:
         )
     sentence = f"with {prior.level:.0%} confidence"
     if data.new is not None:
-        sentence += f": {_rows(data, prior.low)} to {_rows(data, prior.high)} rows"
+        sentence += f": {_count_range(prior, data.rows)} rows"
     return answer, f"{sentence}."
 
 
@@ -326,8 +328,19 @@ def _of_all_rows(data: ReportData) -> str:
     return f" of {data.rows:,}"
 
 
-def _rows(data: ReportData, part: float) -> str:
-    return f"{round(part * data.rows):,}"
+def _is_wide(prior: PriorEstimate) -> bool:
+    return Figure(prior.value, prior.low, prior.high).is_wide
+
+
+def _count(prior: PriorEstimate, rows: int) -> str:
+    """How many of the rows are positive, as a range where that is wide."""
+    if _is_wide(prior):
+        return _count_range(prior, rows)
+    return f"about {round(prior.value * rows):,}"
+
+
+def _count_range(prior: PriorEstimate, rows: int) -> str:
+    return f"{round(prior.low * rows):,} to {round(prior.high * rows):,}"
 
 
 def cautions(data: ReportData) -> list[str]:
