@@ -97,6 +97,8 @@ def fields_that_grow() -> set[tuple[str, str]]:
     """Classes and fields of which a file may contain any number of values."""
     found = set()
     for kind, cls in KINDS.items():
+        if not cls.__module__.startswith("drpu."):
+            continue  # tests register classes of their own
         for field, rules in rules_of(cls).items():
             for rule in rules.values():
                 fixed = isinstance(rule, Items) and rule.low == rule.high

@@ -26,8 +26,8 @@ from drpu.decisions.budget import Gain
 from drpu.decisions.performance import Performance, PreparedCounts, decision_rates, expect
 from drpu.decisions.point import decision_above, operating_point, trained_point
 from drpu.exceptions import DataTypeError, ParameterError
+from drpu.priors.constants import WIDE_RANGE
 from drpu.priors.estimate import PriorEstimate
-from drpu.priors.figures import WIDE_RANGE
 from drpu.priors.limits import ratio_limits
 from drpu.priors.tails import ScoreTails
 from drpu.state.fitted import FittedRatio, level_offsets, tie_break

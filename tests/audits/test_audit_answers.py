@@ -402,8 +402,9 @@ def test_progress_shows_the_width_so_far_and_later(audit_data, plan):
     assert early.width == early.prior.high - early.prior.low
     assert early.width_after(91) < early.width_after(20) < early.width
     late = plan.progress(labels)
-    # what comes out is near what was expected: the answers decide the rest
-    assert_allclose(late.width, early.width_after(91), rtol=0.4)
+    # The answers decide the rest: over 40 plans the logarithm of the ratio has mean .09 and standard
+    # deviation .20, so that a factor of two is three of these from the mean.
+    assert abs(np.log(late.width / early.width_after(91))) < np.log(2)
 
 
 def test_audits_of_groups_are_a_mapping_from_groups(audit_clf, audit_data, plans, months):

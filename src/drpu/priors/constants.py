@@ -69,3 +69,6 @@ FEW_ANSWERS = 20
 
 # Variance of the log-ratio of a row around its true value: numbers over the sizes of both samples.
 SCORE_ERROR = (0.5, 0.25)
+
+# A share whose limits are further apart is printed as a range, without its value.
+WIDE_RANGE = 0.3

@@ -9,8 +9,8 @@ from scipy.special import betaincinv
 
 from drpu._arrays import FloatArray
 from drpu._results import TableColumns
+from drpu.priors.constants import WIDE_RANGE
 
-WIDE_RANGE = 0.3  # of an expected share: from here on the range is printed without the value
 _ROUNDING = 1e-9  # counts of weighted rows are sums of floats
 
 

@@ -46,8 +46,9 @@ from drpu.exceptions import (
 from drpu.models.learner import LOG_LIMIT
 from drpu.periods.groups import GroupPrior, GroupPriors, Groups, group_values
 from drpu.plots import RocDisplay, fitted_of, prepared_counts
+from drpu.priors.constants import WIDE_RANGE
 from drpu.priors.estimate import FEW_POSITIVES, PriorEstimate
-from drpu.priors.figures import WIDE_RANGE, Figure, exact_limits_of
+from drpu.priors.figures import Figure, exact_limits_of
 from drpu.priors.tails import ScoreTails
 from drpu.state.costs import Costs
 from drpu.state.fitted import FittedRatio, tie_break

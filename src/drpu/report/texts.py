@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from drpu.priors.constants import FEW_ANSWERS
-from drpu.priors.figures import Figure
+from drpu.priors.constants import FEW_ANSWERS, WIDE_RANGE
 
 if TYPE_CHECKING:
     from drpu.decisions.budget import Budget
     from drpu.periods.groups import GroupPrior
     from drpu.priors.estimate import PriorEstimate
+    from drpu.priors.figures import Figure
     from drpu.report.data import ReportData, RowList
     from drpu.state.population import Backtest
 
@@ -329,7 +329,7 @@ def _of_all_rows(data: ReportData) -> str:
 
 
 def _is_wide(prior: PriorEstimate) -> bool:
-    return Figure(prior.value, prior.low, prior.high).is_wide
+    return prior.high - prior.low > WIDE_RANGE
 
 
 def _count(prior: PriorEstimate, rows: int) -> str:
