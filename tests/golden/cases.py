@@ -32,21 +32,20 @@ from drpu import BoostedRatio, DRPUClassifier, KernelRatio, NetworkRatio
 
 
 class Golden(NamedTuple):
-    """A case: its function, the packages it needs, whether it trains a network, whether it takes seconds.
+    """A case: its function, the packages it needs, whether it takes seconds.
 
     ``steep``: Whether rounding can change the result, by another cluster or another number of steps.
     """
 
     results: Callable[[], dict[str, Any]]
     needs: tuple[str, ...] = ()
-    network: bool = False
     slow: bool = False
     steep: bool = False
 
 
 def fit(*recorded: Any, model: Any = "auto", clf: Any = None, rows: Any = None, **options: Any) -> Golden:
     """A classifier, by default ``DRPUClassifier(model, **options)``, fitted to rows; and what is recorded."""
-    kind = {name: options.pop(name) for name in ("needs", "network", "slow", "steep") if name in options}
+    kind = {name: options.pop(name) for name in ("needs", "slow", "steep") if name in options}
 
     def results() -> dict[str, Any]:
         X, y, new, given = (rows or sized())()
@@ -61,12 +60,12 @@ def fit(*recorded: Any, model: Any = "auto", clf: Any = None, rows: Any = None, 
 
 def net(**options: Any) -> dict[str, Any]:
     """A small perceptron as the model of a fit."""
-    return {"model": NetworkRatio(**SMALL | options), "needs": ("torch",), "network": True}
+    return {"model": NetworkRatio(**SMALL | options), "needs": ("torch",)}
 
 
 def learner(**options: Any) -> Golden:
     """A small perceptron without a classifier."""
-    return Golden(lambda: of.learnt(NetworkRatio(**SMALL | options, random_state=0)), ("torch",), True)
+    return Golden(lambda: of.learnt(NetworkRatio(**SMALL | options, random_state=0)), ("torch",))
 
 
 # In float64, because training in float32 amplifies the rounding of other processors to visible differences.
@@ -79,7 +78,7 @@ SINGLE = {"scenario": "single-sample"}
 GRAPH = {"needs": ("onnx", "onnxruntime"), "holdout": 2}
 NET = NetworkRatio(hidden=(8,), epochs=2, batch_size=50, device="cpu", dtype="float64")
 GAME = {"steps": 4, "hidden": (8,), "batch_size": 16, "n_generated": 40, "noise": 4, "device": "cpu"}
-TORCH: dict[str, Any] = {"needs": ("torch",), "network": True}
+TORCH: dict[str, Any] = {"needs": ("torch",)}
 TREES = (short, contributions, kept, alone)
 
 CASES: dict[str, Golden] = {
