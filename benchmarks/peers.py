@@ -141,15 +141,17 @@ def main() -> None:
             for name, part in before["sets"].items()
         }
     _import_all(peers)
-    sets = {name: {"summary": summary(rows), "trials": rows} for name, rows in kept.items()}
+    sets = {}
     command = f"python -m benchmarks.peers --seeds {options.seeds}"
+    keeps_first = bool(kept) and not {contenders[0].library, contenders[0].name} & {*options.again}
     for name in DATA:
         X, y = load(name)
-        rows = kept.get(name, [])
+        new: list[dict[str, Any]] = []
         for seed in range(options.seeds):
-            new = compete(contenders, draw(X, y, seed), seed)
-            rows += new[1:] if options.again else new
+            found = compete(contenders, draw(X, y, seed), seed)
+            new += found[1:] if keeps_first else found
             print(f"{name}, seed {seed} done", flush=True)
+        rows = [*kept.get(name, []), *new] if keeps_first else [*new, *kept.get(name, [])]
         sets[name] = {"summary": summary(rows), "trials": rows}
     again = sorted({*before.get("again", []), *options.again}) if options.again else []
     print("wrote", write_results("peers", command, again=again, peers=peers, priors=PRIORS, sets=sets))
