@@ -40,9 +40,12 @@ def read_results(name: str) -> dict[str, Any]:
 
 
 def commit_of_code() -> str | None:
-    """The commit of the checkout, with "+" if the library differs from it; None without a checkout."""
-    commit = git("rev-parse", "--short=10", "HEAD")
-    if commit is None:
+    """The last commit that changed the library, with "+" for later changes; None without a checkout.
+
+    It is not the last commit of all, which a rebase may replace before it is published.
+    """
+    commit = git("log", "-1", "--format=%h", "--abbrev=10", "--", "src")
+    if not commit:
         return None
     changed = git("status", "--porcelain", "--", "src")
     return f"{commit}+" if changed else commit

@@ -217,14 +217,17 @@ TEXT = {
 }
 
 
-def write_docs(record: dict[str, Any]) -> None:
+def docs() -> str:
+    """The page: errors of the estimators."""
+    record = read_results("priors")
     text = [
         "# Which prior estimator, and why",
         "",
-        f"Written by `python -m benchmarks.priors --docs` from the results of `{record['command']}`. "
         "Numbers are mean absolute errors of the prior; *worst cell* is the largest of the "
         "means over the runs of one setting. Estimates are clipped into their 95 % interval, as "
         "`estimate_prior` does; `midpoint` is the middle of that interval.",
+        "",
+        "<!-- results: priors_made -->",
         "",
         f"`adaptive` is the default for one sample. {cleandoc(adaptive.__doc__ or '')}",
     ]
@@ -233,8 +236,7 @@ def write_docs(record: dict[str, Any]) -> None:
         text += ["", f"## {part.capitalize()}", "", lead, "", f"Measured by {record['commands'][part]}."]
         for by in ("prior", "n_positive", "scores"):
             text += ["", markdown(table(rows, by))]
-    DOCS.write_text("\n".join(text) + "\n")
-    print("wrote", DOCS)
+    return "\n".join(text) + "\n"
 
 
 def main() -> None:
@@ -244,7 +246,9 @@ def main() -> None:
     parser.add_argument("--docs", action="store_true", help="only write the page")
     options = parser.parse_args()
     if options.docs:
-        return write_docs(read_results("priors"))
+        DOCS.write_text(docs())
+        print("wrote", DOCS)
+        return
     warnings.simplefilter("ignore", DRPUWarning)  # overlap and few rows are part of the protocol
     names = options.parts or list(PARTS)
     try:

@@ -248,6 +248,8 @@ Constants of the prior rules were chosen on other seeds of the first set, on the
 for the readings between which the rule changes, with the samples shown here. The seeds of the first set
 that are shown took no part in that choice. Constants of expected performance were chosen on both sets, and
 those of the distribution of priors on these and other tables, one table left out after the other.
+
+<!-- results: tables_made -->
 """
 
 NOTES = """\
@@ -306,8 +308,9 @@ def limits_table(part: Row, first: str) -> str:
     return table([*head, "identified", "interval holds where identified"], lines)
 
 
-def docs_page(source: Row) -> str:
+def docs() -> str:
     """The page, all numbers from the result file."""
+    source = read_results("tables")
     parts = [OPENING, NOTES, *(text for part in source["sets"].values() for text in _set(part)), MISSES]
     return "\n".join(parts)
 
@@ -343,7 +346,7 @@ def _set(part: Row) -> list[str]:
         table(["protocol", "figure", "mean error", "mean absolute error", "range holds"], figures),
         "Accuracy.\n",
         table(["protocol", "adapted", "both priors known"], accuracy),
-        f"Written by `{part['command']}`.\n",
+        f"Measured by `{part['command']}`.\n",
     ]
 
 
@@ -363,7 +366,7 @@ def main() -> None:
     if options.docs or options.data is None:
         if not options.docs:
             print("no --data: the result file is kept as it is")
-        DOCS.write_text(docs_page(read_results("tables")))
+        DOCS.write_text(docs())
         print("wrote", DOCS)
         return
     warnings.simplefilter("ignore", DRPUWarning)  # weak signals are part of the protocol

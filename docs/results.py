@@ -24,10 +24,17 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 
 
 def _read(name: str) -> dict[str, Any]:
-    record: dict[str, Any] = json.loads((RESULTS / f"{name}.json").read_text())
-    if record.get("commit") is None:  # of a file that was written before commits were recorded
-        record["commit"] = _git("log", "-1", "--format=%h", "--", f"benchmarks/results/{name}.json")
+    path = RESULTS / f"{name}.json"
+    record: dict[str, Any] = json.loads(path.read_text())
+    commit = record.get("commit")
+    if commit is None or _changes_since(commit) is None:  # not recorded, or not in this history
+        record |= {"commit": _last_commit(path), "commit_of_file": True}
     return record
+
+
+def _last_commit(path: Path) -> str:
+    """The last commit that changed a file or a folder."""
+    return _git("log", "-1", "--format=%h", "--", str(path))
 
 
 def _table(head: list[str], lines: list[list[str]], source: dict[str, Any]) -> str:
@@ -38,7 +45,7 @@ def _table(head: list[str], lines: list[list[str]], source: dict[str, Any]) -> s
 
 def _written(source: dict[str, Any]) -> str:
     versions = ", ".join(f"{name} {number}" for name, number in source["versions"].items())
-    return f"Written by `{source['command']}` with {versions}{_age(source)}."
+    return f"Written by `{source['command']}`{' with ' if versions else ''}{versions}{_age(source)}."
 
 
 def _age(source: dict[str, Any]) -> str:
@@ -49,7 +56,8 @@ def _age(source: dict[str, Any]) -> str:
     later = _changes_since(commit)
     if later is None:
         return f", at commit {commit}, which is not in this history"
-    made = f", at commit {commit} of {_date(commit)}"
+    place = "in a file of commit" if source.get("commit_of_file") else "at commit"
+    made = f", {place} {commit} of {_date(commit)}"
     if later == 0:
         return made
     return f"{made}; the library has changed since ({later} commits)"
@@ -80,15 +88,39 @@ def _git(*arguments: str) -> str:
 def result_files() -> str:
     """Every result file with its command, its commit and the number of later changes of the library."""
     lines = ["| result | command | commit | day | later commits to the library |", "|---|---|---|---|---|"]
-    for path in sorted(RESULTS.glob("*.json")):
-        source = _read(path.stem)
-        commit = source["commit"] or "unknown"
+    sources = {path.stem: _read(path.stem) for path in sorted(RESULTS.glob("*.json"))}
+    for name, source in (sources | {"paper/results": _read_paper()}).items():
+        commit = source["commit"]
+        place = f"{commit} (of the file)" if source.get("commit_of_file") else commit
         later = _changes_since(commit)
-        if later is None:
-            later = "unknown"
-        day = _date(commit)
-        lines.append(f"| {path.stem} | `{source['command']}` | {commit} | {day} | {later} |")
+        lines.append(f"| {name} | `{source['command']}` | {place} | {_date(commit)} | {later} |")
     return "\n".join(lines) + "\n"
+
+
+def _read_paper() -> dict[str, Any]:
+    """What is known of the results of the paper as a whole: there are many, made one after the other."""
+    commit = _last_commit(ROOT / "paper" / "results")
+    return {"command": "python -m paper run", "versions": {}, "commit": commit, "commit_of_file": True}
+
+
+def priors_made() -> str:
+    """When the figures of the page on prior estimators were made; the page itself is a file."""
+    return _written(_read("priors"))
+
+
+def tables_made() -> str:
+    """When the figures of the page on real tables were made."""
+    return _written(_read("tables"))
+
+
+def rivals_made() -> str:
+    """When the figures of the page on the other methods were made."""
+    return _written(_read("rivals"))
+
+
+def paper_made() -> str:
+    """When the last figures of the page on the paper were made."""
+    return _written(_read_paper())
 
 
 def _neighbour(name: str) -> Any:
@@ -168,32 +200,6 @@ def shift_test() -> str:
         shares = [sum(rejected) / len(rejected) for rejected in found.values()]
         lines.append([change, *(f"{share:.0%}" for share in shares)])
     return _table(["what changed", *by_size["prior only"]], lines, source)
-
-
-def network() -> str:
-    """Seconds per epoch of the loop of drpu and of a simple one."""
-    source = _read("network")
-    names = {
-        "plain_nnpu": "nnPU, simple loop",
-        "nnpu": "nnPU, drpu",
-        "plain_ratio": "density ratio, simple loop",
-        "ratio": "density ratio, drpu",
-        "products": "matrix products only",
-    }
-    lines = [
-        [
-            f"{case} ({part['rows']}, {part['n_unlabeled']} unlabeled)",
-            label,
-            f"{part['seconds'][name]:.3f}",
-            f"{part['cpu_seconds'][name]:.3f}",
-            f"{part['faster'][name]:.1f}" if name in part["faster"] else "",
-        ]
-        for case, part in source["cases"].items()
-        for name, label in names.items()
-    ]
-    head = ["network", "loop", "seconds", "processor seconds", "speed relative to the simple loop"]
-    run = f"Threads: {source['threads']}; load average at the start: {source['load']:.1f}."
-    return f"{_table(head, lines, source)}\n{run}\n"
 
 
 def predict() -> str:
@@ -878,16 +884,6 @@ def central_apart() -> str:
     return _table(head, lines, source)
 
 
-def halves() -> str:
-    """Errors of the covariance of two halves of the columns, beside the rules of the library."""
-    source = _read("halves")
-    lines = [
-        [name, *(_figure(p[k]) for k in ("error", "unidentified"))] for name, p in source["rules"].items()
-    ]
-    counts = f"{source['tables']} tables, {source['unidentified']} of them not identified"
-    return _table([counts, "error", "error where not identified"], lines, source)
-
-
 def few() -> str:
     """Pure prior shift with few positives: what the tests call it, priors and accuracy."""
     source = _read("few")
@@ -1013,6 +1009,10 @@ def _figure(value: float | None, form: str = ".3f") -> str:
 
 TABLES = {
     "result_files": result_files,
+    "priors_made": priors_made,
+    "tables_made": tables_made,
+    "rivals_made": rivals_made,
+    "paper_made": paper_made,
     "wrong": wrong,
     "suspects": suspects,
     "central": central,
@@ -1022,7 +1022,6 @@ TABLES = {
     "central_separated": central_separated,
     "central_puicl": central_puicl,
     "central_too_high": central_too_high,
-    "halves": halves,
     "few": few,
     "expected": expected,
     "expected_precision": expected_precision,
@@ -1054,7 +1053,6 @@ TABLES = {
     "teaching": teaching,
     "pretraining": pretraining,
     "intervals": intervals,
-    "network": network,
     "predict": predict,
     "predict_jobs": predict_jobs,
     "predict_reasons": predict_reasons,

@@ -23,8 +23,11 @@ HEAD = """\
 # The paper, run again
 
 This page is written by `python -m paper page` from the files in `paper/results`, and `python -m paper
-run` computes the results that are missing there. It shows the experiments of the DRPU paper in five
-flavours:
+run` computes the results that are missing there.
+
+<!-- results: paper_made -->
+
+It shows the experiments of the DRPU paper in five flavours:
 
 - **as-run** does what the authors' code does. The code never sets gradients to zero, so every step of
   Adam receives the sum of all gradients so far. Its positives of Fashion-MNIST include *Shirt*, not the
