@@ -37,7 +37,8 @@ def table() -> str:
             f"| **{s['accuracy']:.1%}** ± {s['accuracy_standard_error']:.1%} "
             f"| {s['accuracy_priors_known']:.1%} | {s['test_prior_error']:.3f} | {s['fit_seconds']:.1f} s |"
         )
-    return "\n".join([*lines, "", *month_lines(), "", *paper_lines()])
+    made = "[Commit and command of each result](docs/benchmarks.md#when-each-result-was-made)."
+    return "\n".join([*lines, "", *month_lines(), "", *paper_lines(), "", made])
 
 
 def month_lines() -> list[str]:

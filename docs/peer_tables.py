@@ -47,7 +47,8 @@ def peers(source: Source, table: Table) -> str:
         "fit",
         "labels",
     ]
-    again = f"Repeated separately, together with the first line: {', '.join(source['again'])}.\n\n"
+    names = ", ".join(source["again"])
+    again = f"Run again later: {names}. Times are compared with the first line of the same run.\n\n"
     return f"{table(head, lines, source)}\n{again if source['again'] else ''}{_verdicts(source)}"
 
 
