@@ -38,7 +38,7 @@ from benchmarks._fits import (
 from benchmarks._results import command_line, write_results
 from benchmarks._tables import generator
 from drpu.priors import constants
-from drpu.priors.central import Evidence, PriorDistribution, prior_distribution, share_of_upper_bounds
+from drpu.priors.central import PriorDistribution, PriorEvidence, prior_distribution, share_of_upper_bounds
 from drpu.priors.limits import Limits, ratio_limits
 from drpu.priors.readings import adaptive
 
@@ -58,13 +58,13 @@ class Known(NamedTuple):
 
     fit: Fit
     limits: Limits
-    evidence: Evidence
+    evidence: PriorEvidence
 
 
 def known_of(fit: Fit) -> Known:
     """The fit with its limits and its evidence."""
     limits = ratio_limits(fit.tails, LEVEL)
-    return Known(fit, limits, Evidence.of(fit.tails, limits))
+    return Known(fit, limits, PriorEvidence.of(fit.tails, limits))
 
 
 def estimates(pool: list[Known], setting: Constants) -> pd.DataFrame:

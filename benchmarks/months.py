@@ -47,7 +47,7 @@ from drpu import DRPUClassifier
 from drpu.periods.backtest import FEWEST_PERIODS, past_period
 from drpu.periods.moves import (
     POOLED,
-    Evidence,
+    MoveEvidence,
     MoveReading,
     Pooled,
     backtest_of,
@@ -440,7 +440,7 @@ class Weighed:
     """What the choice needs of a cell: probabilities by each hypothesis, and the evidence."""
 
     cell: Cell
-    evidence: Evidence
+    evidence: MoveEvidence
     trained: np.ndarray
     moved: np.ndarray
 

@@ -52,7 +52,7 @@ UNLABELED = "#6b7680"
 NEW = "#0072b2"
 DECISION = "#8a1c7c"
 EVEN = "#b3b3b3"
-FIGURES = ("accuracy", "precision", "recall", "flagged", "cost")
+PLOTTED_FIGURES = ("accuracy", "precision", "recall", "flagged", "cost")
 LETTERS = 50  # characters that fit below an axis; longer names are turned
 SLANTED_NAMES = 15  # names that fit when they are slanted; more of them are upright
 MOST_NAMES = 36  # names below an axis; of more of them, every second or third is shown
@@ -558,7 +558,7 @@ class PerformanceDisplay(Display):
     prior: float | None = None
 
     def __post_init__(self) -> None:
-        check_choice("figure", self.figure, FIGURES)
+        check_choice("figure", self.figure, PLOTTED_FIGURES)
 
     @classmethod
     def from_fitted(

@@ -13,7 +13,7 @@ from drpu._codec import decode, encode
 from drpu._samples import Sample, SamplePair
 from drpu.exceptions import ArtifactError
 from drpu.models import auto
-from drpu.models.auto import AutoRatio, Size
+from drpu.models.auto import AutoRatio, SizeDecisions
 from drpu.models.crossfit import Folds, cross_fit
 from drpu.models.learner import Function, RatioLearner
 from drpu.state.fitted import label_offsets
@@ -108,7 +108,9 @@ def test_labels_of_sparse_rows_come_from_the_folds():
 @pytest.mark.parametrize("start", [auto.AUTO.few_positives, auto.AUTO.enough_positives])
 def test_a_size_is_that_of_the_smallest_fold(folds, start):
     U = Sample(np.zeros((20, 1)))
-    sizes = [Size.of(SamplePair(Sample(np.zeros((n, 1))), U), folds) for n in range(start, 3 * start)]
+    sizes = [
+        SizeDecisions.of(SamplePair(Sample(np.zeros((n, 1))), U), folds) for n in range(start, 3 * start)
+    ]
     some = [size.trees if start == auto.AUTO.few_positives else size.weighted for size in sizes]
     first = some.index(True)
     assert not any(some[:first])

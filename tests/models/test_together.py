@@ -12,11 +12,11 @@ from scipy import sparse
 
 from drpu import BoostedRatio, DRPUClassifier
 from drpu._samples import Sample, SamplePair
-from drpu.models.auto import AutoRatio, Size
+from drpu.models.auto import AutoRatio, SizeDecisions
 from drpu.models.boosted import ForestRatio
 from drpu.models.choices import AUTO
 from drpu.models.crossfit import Folds
-from drpu.models.ensembles import FEW_ROWS
+from drpu.models.ensembles import ROWS_OF_ONE_CALL
 
 COLUMNS = 6
 
@@ -56,7 +56,7 @@ def in_batches(model, X, size):
     return np.concatenate(parts)
 
 
-SIZES = (1, 3, FEW_ROWS, FEW_ROWS + 1, 70)
+SIZES = (1, 3, ROWS_OF_ONE_CALL, ROWS_OF_ONE_CALL + 1, 70)
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -134,7 +134,7 @@ def test_what_is_prepared_for_scoring_is_not_pickled(fitted):
 def chosen_learners(folds, weighted=False):
     X, y = labelled()
     pair = SamplePair(Sample(X[y == 1]), Sample(X[y == 0]))
-    size = Size(trees=True, weighted=weighted, linear=False)
+    size = SizeDecisions(trees=True, weighted=weighted, linear=False)
     return [one._choose(pair, [5, 6, 7], size) for one in AutoRatio().for_folds(pair, folds)]
 
 

@@ -16,7 +16,7 @@ from drpu._codec import decode, encode
 from drpu._samples import Sample, SamplePair
 from drpu.exceptions import ArtifactError, DataError
 from drpu.models.learner import Function
-from drpu.networks.adversarial import Generator
+from drpu.networks.adversarial import RowGenerator
 from drpu.networks.function import (
     IMAGE,
     ClassGenerators,
@@ -121,7 +121,7 @@ def test_shapes_are_those_of_the_module(network, shape, widths, members):
 
 @pytest.mark.parametrize("shape", [IMAGE, (3,), (2, 5)])
 def test_shapes_of_generators_are_those_of_the_module(shape):
-    state = Generator(shape, 6, (5, 4)).state_dict()
+    state = RowGenerator(shape, 6, (5, 4)).state_dict()
     assert dict(generator_shapes(shape, 6, (5, 4))) == {k: tuple(v.shape) for k, v in state.items()}
 
 

@@ -15,7 +15,7 @@ from drpu._samples import Sample, SamplePair
 from drpu.exceptions import DataError, ParameterError
 from drpu.networks.augment import AUGMENTATIONS, fixed_views, make_augment
 from drpu.networks.fit import Network, fit_networks
-from drpu.networks.loop import Batch, Pool, as_floats, private_random, rows_at_once
+from drpu.networks.loop import Pool, TrainingBatch, as_floats, private_random, rows_at_once
 from drpu.networks.modules import ResNet9
 from drpu.networks.options import EFFORTS, PLAIN, check_options, with_effort
 
@@ -202,7 +202,7 @@ def test_shared_rows_fit_what_pairs_of_batches_fit():
 
 def test_mixed_rows_are_averages_with_averaged_weights():
     rows, positive, unlabeled = torch.rand(1, 9, 2, 2), torch.rand(1, 9), torch.ones(1, 9)
-    mixed = Batch(rows, rows, positive, unlabeled).mixed()
+    mixed = TrainingBatch(rows, rows, positive, unlabeled).mixed()
     assert mixed.shared
     assert_allclose(mixed.unlabeled_weight, 1, rtol=1e-6)
     share = (mixed.positive_weight - positive.roll(1, 1)) / (positive - positive.roll(1, 1))

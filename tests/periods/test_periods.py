@@ -14,7 +14,7 @@ from drpu.exceptions import DataError
 from drpu.periods.moves import (
     POOLED,
     Arrived,
-    Evidence,
+    MoveEvidence,
     MoveReading,
     Pooled,
     backtest_of,
@@ -63,7 +63,7 @@ def estimate(value, *, width=0.0, identified=True):
 
 def evidence(counts, *, train=0.3, adapted=0.5, moved="other", width=0.0, identified=True, share=0.09):
     """Evidence of rows in the cells, for a classifier whose probabilities are exact in training."""
-    return Evidence(
+    return MoveEvidence(
         estimate(train, width=width, identified=identified),
         estimate(adapted, width=width),
         moved,
@@ -433,6 +433,6 @@ def test_an_unidentified_training_prior_has_the_labelled_share_as_lower_limit():
 @pytest.mark.parametrize("end", [0.0, 1.0])
 def test_a_training_prior_at_the_edge_stays(end):
     edge = PriorEstimate(end, end, end, 0.95, "given")
-    rows = Evidence(edge, edge, "other", np.full(61, end), end, shares(0.3), 0.0)
+    rows = MoveEvidence(edge, edge, "other", np.full(61, end), end, shares(0.3), 0.0)
     assert decide(rows).prior.value == end
     assert decide(rows).hypotheses == (Hypothesis(1.0, end),)

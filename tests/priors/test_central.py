@@ -5,7 +5,7 @@ import pytest
 
 from drpu import ScoreTails
 from drpu.priors.central import (
-    Evidence,
+    PriorEvidence,
     central_prior,
     positive_area,
     prior_distribution,
@@ -32,7 +32,7 @@ def drawn(seed, separation, prior=0.3, n_positive=200, n=2000):
 def evidence(reading=0.4, *, separation=0.4, n_positive=200.0, separability=0.8, high=1.0):
     """Evidence whose area is that of the reading and of the separability of the classes."""
     area = 0.5 + (1 - reading) * (separability - 0.5)
-    return Evidence(reading, separation, area, n_positive, high)
+    return PriorEvidence(reading, separation, area, n_positive, high)
 
 
 @pytest.mark.parametrize("share", SHARES)
@@ -70,14 +70,14 @@ def test_priors_above_the_upper_limit_have_no_weight():
 
 def test_priors_above_what_the_area_allows_have_hardly_any_weight():
     # A_pu = 0.8 allows at most 2 (1 - 0.8) = 0.4, and the noise of the area is 0.5 / 100.
-    seen = Evidence(reading=0.7, separation=0.3, area=0.8, n_positive=1e4, high=1.0)
+    seen = PriorEvidence(reading=0.7, separation=0.3, area=0.8, n_positive=1e4, high=1.0)
     distribution = prior_distribution(seen)
     assert distribution.weight[distribution.prior > 0.43].sum() < 0.01
 
 
 def test_a_smaller_area_makes_a_larger_prior_likelier():
     areas = (0.75, 0.65, 0.55)
-    means = [prior_distribution(Evidence(0.5, 0.1, area, 500.0, 1.0)).mean for area in areas]
+    means = [prior_distribution(PriorEvidence(0.5, 0.1, area, 500.0, 1.0)).mean for area in areas]
     assert means == sorted(means)
 
 

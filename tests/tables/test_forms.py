@@ -16,7 +16,7 @@ from pyarrow import csv, parquet
 
 from drpu.exceptions import DataTypeError, DRPUError
 from drpu.tables.columns import NumberColumn
-from drpu.tables.encoder import FEW_ROWS, TableEncoder
+from drpu.tables.encoder import ROWS_READ_TOGETHER, TableEncoder
 from drpu.tables.frames import read_frame
 from drpu.tables.values import NULL_WORDS, is_missing, is_missing_cell
 
@@ -140,7 +140,9 @@ def test_numbers_are_the_same_read_together_and_one_by_one(form):
         frame = pd.DataFrame(columns)
         encoder = TableEncoder(tuple(map(NumberColumn, columns)), named=True)
         together = encoder.transform(read_frame(form(frame)))
-        many = frame.iloc[np.arange(FEW_ROWS + 3) % 3].reset_index(drop=True)  # read column by column
+        many = frame.iloc[np.arange(ROWS_READ_TOGETHER + 3) % 3].reset_index(
+            drop=True
+        )  # read column by column
         alone = encoder.transform(read_frame(form(many)))[:3]
         assert together.dtype == alone.dtype
         assert_array_equal(together, alone)

@@ -12,7 +12,7 @@ from scipy.special import expit, logit, ndtri
 from drpu._arrays import FloatArray, Rows
 from drpu._codec import NotKept
 from drpu.audits.evaluation import (
-    FIGURES,
+    MEASURED_FIGURES,
     Answers,
     Evaluation,
     FairnessTest,
@@ -63,7 +63,7 @@ from drpu.state.reference import NEAREST, LogOddsMap, Reference, RowLogOdds, bou
 from drpu.state.rows import Batch
 
 UNFAIR = 0.05  # below this p-value the labelled positives differ from the audited ones
-FEWEST_ROWS = 10  # with fewer rows, limits that counts of them give to the training prior fail
+COUNTED_ROWS = 10  # with fewer rows, limits that counts of them give to the training prior fail
 CLEARLY_UNFAIR = 0.005  # below it, readings that assume a random sample are not used
 
 
@@ -498,7 +498,7 @@ def _growth(part: AuditPart, fitted: FittedRatio, share: Figure) -> Growth | Non
         return Growth(fitted.tails.n / (fitted.tails.n + fitted.tails.n_positive))
     if part.population == "training":  # labelled rows are the only difference
         return Growth(1 - fitted.population.labelled_fraction)
-    if part.counts.n < FEWEST_ROWS:
+    if part.counts.n < COUNTED_ROWS:
         return None
     return negative_growth(part.counts, fitted.tails, share.value)
 
@@ -672,7 +672,7 @@ def evaluate_parts(
     if len(evaluations) == 1:
         return evaluations[0]
     figures = {}
-    for name in FIGURES:
+    for name in MEASURED_FIGURES:
         of_parts = [getattr(evaluation, name) for evaluation in evaluations]
         known = [figure for figure in of_parts if np.isfinite(figure.value)]
         figures[name] = combine_figures(known) if known else of_parts[0]

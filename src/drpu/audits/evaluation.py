@@ -488,7 +488,15 @@ def corrected(seen: Figure, error_rate: float, among: float = 1.0) -> Figure:
     )
 
 
-FIGURES = ("accuracy", "precision", "recall", "false_positive_rate", "flagged", "cost", "prior")
+MEASURED_FIGURES = (
+    "accuracy",
+    "precision",
+    "recall",
+    "false_positive_rate",
+    "flagged",
+    "cost",
+    "prior",
+)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -528,8 +536,8 @@ class Evaluation(TableResult):
 
     def to_columns(self) -> TableColumns:
         """One row per figure, with limits."""
-        figures = figure_columns(getattr(self, name) for name in FIGURES)
-        return {"figure": list(FIGURES), **figures}
+        figures = figure_columns(getattr(self, name) for name in MEASURED_FIGURES)
+        return {"figure": list(MEASURED_FIGURES), **figures}
 
     def _title(self) -> str:
         title = f"{self.n} rows with true labels, intervals at {self.level:.0%}"

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from drpu.cli.tables import Loaded, TextFormat
 
 FIRST_PASS = 0.1  # share of the time of a command that finding the types of columns takes
-FEWEST_ROWS = 20  # in fewer rows, all values of a column may be missing by chance
+JUDGED_ROWS = 20  # in fewer rows, all values of a column may be missing by chance
 
 
 def option(*flags: str, **settings: Any) -> Any:
@@ -549,7 +549,7 @@ def _check_columns(loaded: Loaded, chosen: list[str], classifier: Any) -> None:
 
 def _warn_of_empty(loaded: Loaded, names: Iterable[str], classifier: Any) -> None:
     """Warn of columns without any value in new rows, unless they had none in training either."""
-    if loaded.table.num_rows < FEWEST_ROWS:
+    if loaded.table.num_rows < JUDGED_ROWS:
         return
     constant = [note.column for note in classifier.fitted_.columns.notes if note.code == "constant"]
     empty = loaded.empty_columns(except_for(constant, names))

@@ -26,7 +26,7 @@ from drpu.report.texts import (
 )
 
 PIPE = "-"  # a path: the standard input, or the standard output
-FIGURES = ("accuracy", "precision", "recall", "flagged", "cost")
+SHOWN_FIGURES = ("accuracy", "precision", "recall", "flagged", "cost")
 PRIOR_HEAD = ["prior", "low", "high", "only the prior changed"]
 COST_ONLY_EXPECTED = "the cost is used for expected costs only"
 PRIOR_SHIFT_ONLY = " (ranges that hold for a change of the prior only)"
@@ -87,7 +87,7 @@ def standing(classifier: Any) -> dict[str, Any]:
     """The position of the classifier, and what to expect from it."""
     expected = classifier.expected_performance()
     values = position(classifier)
-    values["expected"] = attributes(expected, *FIGURES)
+    values["expected"] = attributes(expected, *SHOWN_FIGURES)
     costs = classifier.cost_
     if hasattr(costs, "miss"):
         values["costs"] = {"false_alarm": costs.false_alarm, "miss": costs.miss}

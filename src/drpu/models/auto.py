@@ -259,7 +259,7 @@ def has_gaps(X: Rows) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Size:
+class SizeDecisions:
     """Decisions that follow from the size of the samples.
 
     They are made once for all folds and for the function of all rows, because the scores of all of
@@ -274,7 +274,7 @@ class Size:
     linear: bool
 
     @classmethod
-    def of(cls, pair: SamplePair, folds: int = 1) -> Size:
+    def of(cls, pair: SamplePair, folds: int = 1) -> SizeDecisions:
         """The decisions for two samples of which each of several folds leaves out a part."""
         positives = len(pair.positive)
         if folds > 1:
@@ -369,7 +369,7 @@ class AutoRatio(RatioLearner):
     accepts_categories = True
 
     _fold: Fold | None = None
-    _size: Size | None = None
+    _size: SizeDecisions | None = None
     _shared: Shared | None = None
 
     def __init__(
@@ -384,7 +384,7 @@ class AutoRatio(RatioLearner):
         self._check_categories(pair)
         rng = check_random_state(self.random_state)
         seeds = [int(seed) for seed in rng.randint(2**31 - 1, size=3)]
-        size = self._size or Size.of(pair)
+        size = self._size or SizeDecisions.of(pair)
         shared = self._shared
         if shared is None:
             pair = pair.placed()
@@ -406,7 +406,7 @@ class AutoRatio(RatioLearner):
             members = []
             for learner in progress(learners, total=len(learners)):
                 members.append(learner.fit_checked(filling.pair(pair, learner)))
-            weights = Weights(start / start.sum())
+            weights = MemberWeights(start / start.sum())
         else:
             members, weights = _fit_weighted(filling, pair, split, learners, start=start)
         used = np.flatnonzero(weights.members)
@@ -420,7 +420,7 @@ class AutoRatio(RatioLearner):
         self._check_categories(pair)
         copy: Self = _lazy.clone(self)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        shared = self._share(pair, seed, bins=Size.of(pair).trees)
+        shared = self._share(pair, seed, bins=SizeDecisions.of(pair).trees)
         if not is_sparse(pair.positive.rows):
             smooth = FourierRatio()
             rng = np.random.default_rng(seed)
@@ -442,7 +442,7 @@ class AutoRatio(RatioLearner):
         copies = super().for_folds(pair, folds)
         if folds == 1:
             return copies
-        size = Size.of(pair, folds)
+        size = SizeDecisions.of(pair, folds)
         for number, copy in enumerate(copies):
             copy._fold = Fold(number, folds)
             copy._size = size
@@ -458,7 +458,7 @@ class AutoRatio(RatioLearner):
         if is_sparse(pair.positive.rows):
             return None
         copy: Self = _lazy.clone(self)
-        copy._size = Size.of(pair, folds)
+        copy._size = SizeDecisions.of(pair, folds)
         copy._shared = self._shared
         return copy
 
@@ -481,7 +481,9 @@ class AutoRatio(RatioLearner):
             pair = pair.at_most(AUTO.most_held, np.random.default_rng(seed))
         return Filling(smooth_medians(pair.stacked()), indicators)
 
-    def _choose(self, pair: SamplePair, seeds: list[int], size: Size) -> list[RatioLearner]:
+    def _choose(
+        self, pair: SamplePair, seeds: list[int], size: SizeDecisions
+    ) -> list[RatioLearner]:
         """The learners that are suitable for the rows."""
         smooth: RatioLearner = LinearRatio()
         if not is_sparse(pair.positive.rows):
@@ -512,7 +514,7 @@ class AutoRatio(RatioLearner):
         return [forest, boosted, smooth]
 
 
-def _fold_steps(fold: Fold, size: Size) -> dict[str, Any]:
+def _fold_steps(fold: Fold, size: SizeDecisions) -> dict[str, Any]:
     """Settings of boosting in a fold: fewer and larger steps."""
     if size.weighted:  # with early stopping
         return {"learning_rate": min(AUTO.stopped_rate * fold.folds, AUTO.fastest_rate)}
@@ -537,7 +539,7 @@ def _fit_weighted(
     learners: list[RatioLearner],
     *,
     start: FloatArray,
-) -> tuple[list[Function], Weights]:
+) -> tuple[list[Function], MemberWeights]:
     """Members fitted to a part of the rows, or again to all of them, and weights on the others."""
     held = split.held
     assert held is not None
@@ -609,7 +611,7 @@ def _held_out_scores(filling: Filling, held: SamplePair, members: list[Function]
     )
 
 
-class Weights(NamedTuple):
+class MemberWeights(NamedTuple):
     """Weight of each member (0 for one that is left out), the constant, and the held-out loss."""
 
     members: FloatArray
@@ -617,7 +619,7 @@ class Weights(NamedTuple):
     loss: float = np.nan
 
 
-def stack(scores: HeldOutScores, start: FloatArray) -> Weights:
+def stack(scores: HeldOutScores, start: FloatArray) -> MemberWeights:
     """Non-negative weights that minimise the held-out logistic loss.
 
     The loss has a penalty on the squared distance from ``start`` times a common factor. The penalty
@@ -636,13 +638,13 @@ def stack(scores: HeldOutScores, start: FloatArray) -> Weights:
         used = candidates[best]
         fit = fits[best]
     if not (fit.members > 0).any():  # no member ranks held-out rows better than chance
-        return Weights(start / start.sum())
+        return MemberWeights(start / start.sum())
     members = np.zeros(len(start))
     members[used] = fit.members
     return fit._replace(members=members)
 
 
-def _fit(scores: HeldOutScores, start: FloatArray, members: list[int]) -> Weights:
+def _fit(scores: HeldOutScores, start: FloatArray, members: list[int]) -> MemberWeights:
     """The fit of some of the members; its loss is without the penalty."""
     scores = scores.columns(members)
     start = start[members]
@@ -652,7 +654,7 @@ def _fit(scores: HeldOutScores, start: FloatArray, members: list[int]) -> Weight
     weights = point[:-1]
     constant = float(point[-1])
     loss, _ = scores.loss(weights, constant)
-    return Weights(weights, constant, loss)
+    return MemberWeights(weights, constant, loss)
 
 
 def _minimum(scores: HeldOutScores, centre: FloatArray, pull: float) -> FloatArray:

@@ -14,7 +14,7 @@ from drpu._checks import check_fraction, check_integer, check_random_state, chec
 from drpu._codec import Number, kept
 from drpu._samples import SamplePair
 from drpu.exceptions import ParameterError
-from drpu.models.choices import BOOSTED, Growth
+from drpu.models.choices import BOOSTED, TreeGrowth
 from drpu.models.crossfit import TrainAndHeld, hold_out
 from drpu.models.ensembles import TreeFunction
 from drpu.models.graphs import Graph
@@ -222,7 +222,7 @@ class BoostedRatio(TreeLearner):
             return len(holdout.positive) >= BOOSTED.enough_held
         return bool(self.holdout * len(pair.positive) >= BOOSTED.enough_held)
 
-    def _settings(self, growth: Growth, seed: int) -> dict[str, Any]:
+    def _settings(self, growth: TreeGrowth, seed: int) -> dict[str, Any]:
         column_share = self.column_share or growth.column_share
         return self._common_settings(seed) | {
             "objective": "binary",
@@ -282,7 +282,7 @@ class BoostedRatio(TreeLearner):
         )
 
 
-def _stopped_growth(positives: int) -> Growth:
+def _stopped_growth(positives: int) -> TreeGrowth:
     """Settings with early stopping: with more positives, trees are larger and more numerous."""
     factor = float(np.sqrt(max(1.0, positives / BOOSTED.many_positives)))
     rounds = min(round(BOOSTED.stopped.rounds * factor), BOOSTED.most.rounds)

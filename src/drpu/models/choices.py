@@ -48,7 +48,7 @@ class AutoChoices:
     fastest_rate: float = 0.25  # the same with many folds
 
 
-class Growth(NamedTuple):
+class TreeGrowth(NamedTuple):
     """Settings of boosted trees that the user did not give."""
 
     rounds: int
@@ -61,9 +61,9 @@ class Growth(NamedTuple):
 class BoostedChoices:
     """Numbers of boosted trees: ``python -m benchmarks.choice``."""
 
-    fixed: Growth  # without early stopping
-    stopped: Growth  # with early stopping
-    most: Growth  # the same with very many positives
+    fixed: TreeGrowth  # without early stopping
+    stopped: TreeGrowth  # with early stopping
+    most: TreeGrowth  # the same with very many positives
     many_positives: int = 10_000  # with more positives, trees grow with the root of their number
     l2: float = 20.0
     min_leaf: int = 10
@@ -119,11 +119,11 @@ class JobChoices:
 AUTO = AutoChoices()
 BOOSTED = BoostedChoices(
     # Small trees and steps, because there is no early stopping.
-    fixed=Growth(rounds=150, learning_rate=0.06, leaves=8, column_share=0.5),
+    fixed=TreeGrowth(rounds=150, learning_rate=0.06, leaves=8, column_share=0.5),
     # A tree can only find an interaction of three columns if it is trained on all three. With half
     # of the columns this holds for one tree in eight.
-    stopped=Growth(rounds=1000, learning_rate=0.05, leaves=16, column_share=1.0),
-    most=Growth(rounds=2000, learning_rate=0.05, leaves=64, column_share=1.0),
+    stopped=TreeGrowth(rounds=1000, learning_rate=0.05, leaves=16, column_share=1.0),
+    most=TreeGrowth(rounds=2000, learning_rate=0.05, leaves=64, column_share=1.0),
 )
 FOURIER = FourierChoices()
 LINEAR = LinearChoices()

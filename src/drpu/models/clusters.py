@@ -29,7 +29,7 @@ if TYPE_CHECKING:  # modules that only fits on a cluster need
 
 MOST_LEVELS = 100_000  # held-out positives whose scores are kept; of more, a random sample
 MOST_LABELS = 100  # a column with more values than this is not a label
-Counts = list[tuple[Any, int]]  # values of a column with their numbers of rows
+ValueCounts = list[tuple[Any, int]]  # values of a column with their numbers of rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +157,9 @@ class FrameLearner(DefaultErrors, Parameters, Accepts, ABC):
     random_state: Any = None
 
     @abstractmethod
-    def survey(self, frame: Any, label: str, weight: str | None) -> tuple[Counts, TableEncoder]:
+    def survey(
+        self, frame: Any, label: str, weight: str | None
+    ) -> tuple[ValueCounts, TableEncoder]:
         """Numbers of rows by label, at most one too many, and the encoder of the other columns."""
 
     @abstractmethod
@@ -229,7 +231,7 @@ class FrameLearner(DefaultErrors, Parameters, Accepts, ABC):
         return int(check_random_state(self.random_state).randint(2**31 - 1))
 
 
-def _merged(counts: Counts, label: str) -> tuple[np.ndarray[Any, Any], IntArray]:
+def _merged(counts: ValueCounts, label: str) -> tuple[np.ndarray[Any, Any], IntArray]:
     """Different labels with their numbers of rows; all missing values are None."""
     total: dict[Any, int] = {}
     for value, count in counts:

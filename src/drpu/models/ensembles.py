@@ -17,7 +17,7 @@ from drpu._process import threads_here
 from drpu.models.learner import Function, Scorer, within_limits
 from drpu.models.trees import WORD, Trees, joined_booster, tree_rows, tree_threads
 
-FEW_ROWS = 32  # up to this number of rows one call of LightGBM is faster than masks
+ROWS_OF_ONE_CALL = 32  # up to this number of rows one call of LightGBM is faster than masks
 _MANY_ROWS = 2000  # LightGBM's threads wait for each other longer than they score fewer rows
 _TINY = 1e-7  # a smaller change of the output has the slope of a change of this size
 
@@ -115,7 +115,7 @@ class TreesTogether:
 
     def _sums(self, X: Rows) -> FloatArray:
         """Sum of the trees of each function, (rows, functions)."""
-        if isinstance(X, np.ndarray) and len(X) <= FEW_ROWS:
+        if isinstance(X, np.ndarray) and len(X) <= ROWS_OF_ONE_CALL:
             sums = self._joined.predict(X, raw_score=True, num_threads=1)
             return np.asarray(sums, dtype=np.float64).reshape(len(X), len(self._functions))
         masks = self.masks_for(X)
@@ -131,7 +131,7 @@ class TreesTogether:
 
     def masks_for(self, X: Rows) -> LeafMasks | None:
         """Masks of all trees, if they are faster than LightGBM for these rows."""
-        if not isinstance(X, np.ndarray) or len(X) <= FEW_ROWS:
+        if not isinstance(X, np.ndarray) or len(X) <= ROWS_OF_ONE_CALL:
             return None
         return self._masks
 

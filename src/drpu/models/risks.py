@@ -42,7 +42,7 @@ class Risk(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Generator:
+class BregmanGenerator:
     """A convex function f on [0, inf) with f*(0) = 0.
 
     There are versions for the ratio t and for its logarithm z, because computing ``log(exp(z))``
@@ -76,21 +76,21 @@ def _log_share(t: Array) -> Array:
     return _log(t) - _log1p(t)
 
 
-LEAST_SQUARES = Generator(  # f(t) = t^2 / 2, strongly convex, as the excess-risk bound requires
+LEAST_SQUARES = BregmanGenerator(  # f(t) = t^2 / 2, strongly convex, as the bound requires
     "lsif",
     slope=_identity,
     conjugate=lambda t: t * t / 2,
     slope_of_log=_exp,
     conjugate_of_log=lambda z: _exp(2 * z) / 2,
 )
-KULLBACK_LEIBLER = Generator(  # f(t) = t log t - t, the unnormalised divergence
+KULLBACK_LEIBLER = BregmanGenerator(  # f(t) = t log t - t, the unnormalised divergence
     "ukl",
     slope=_log,
     conjugate=_identity,
     slope_of_log=_identity,
     conjugate_of_log=_exp,
 )
-LOGISTIC = Generator(  # f(t) = t log t - (1 + t) log(1 + t), the logistic loss of P against U
+LOGISTIC = BregmanGenerator(  # f(t) = t log t - (1 + t) log(1 + t), logistic loss
     "bkl",
     slope=_log_share,
     conjugate=_log1p,
@@ -106,7 +106,7 @@ def bregman_risk(
     positive_weight: Weight = None,
     unlabeled_weight: Weight = None,
     *,
-    generator: Generator = LEAST_SQUARES,
+    generator: BregmanGenerator = LEAST_SQUARES,
     log: bool = False,
 ) -> Array:
     """Uncorrected risk L of ratios or log-ratios: the criterion for holdout rows."""
@@ -122,7 +122,7 @@ def nonnegative_bregman_risk(
     unlabeled_weight: Weight = None,
     *,
     alpha: float | Array,
-    generator: Generator = LEAST_SQUARES,
+    generator: BregmanGenerator = LEAST_SQUARES,
     log: bool = False,
 ) -> Risk:
     r"""Non-negative Bregman risk: the training objective of flexible models.
@@ -144,7 +144,7 @@ def nonnegative_bregman_risk(
     return Risk(value, objective)
 
 
-def _terms(f: Generator, log: bool) -> tuple[Term, Term]:
+def _terms(f: BregmanGenerator, log: bool) -> tuple[Term, Term]:
     """The derivative and the conjugate of a generator, as functions of ratios or of log-ratios."""
     if log:
         return f.slope_of_log, f.conjugate_of_log

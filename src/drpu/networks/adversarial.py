@@ -26,7 +26,7 @@ MEMORY = 0.995  # decay of the averaged generator weights, which are used for sa
 SAMPLED_AT_ONCE = 1000
 
 
-class Generator(nn.Sequential):
+class RowGenerator(nn.Sequential):
     """Maps noise to standardised rows of one class.
 
     It has convolutions for images of 28 by 28 pixels, and is a perceptron for other rows.
@@ -53,10 +53,10 @@ class Generator(nn.Sequential):
         return np.asarray(torch.cat(parts).cpu().double().numpy())
 
 
-def load_generator(generators: ClassGenerators, weights: Weights) -> Generator:
+def load_generator(generators: ClassGenerators, weights: Weights) -> RowGenerator:
     """One of the two networks with its weights, on their device and in evaluation mode."""
     with torch.device("meta"):  # the weights follow
-        empty = Generator(generators.mean.shape, generators.noise, generators.hidden)
+        empty = RowGenerator(generators.mean.shape, generators.noise, generators.hidden)
     generator = empty.to_empty(device=pick_device(generators.device))
     load_weights(generator, weights)
     return generator.eval()
@@ -84,7 +84,7 @@ def _generator_layers(
 
 def train_generators(
     standardised: SamplePair, settings: Game, *, prior: float, seed: int
-) -> tuple[Generator, Generator]:
+) -> tuple[RowGenerator, RowGenerator]:
     """Generators of positive and of negative rows, after all steps."""
     device = pick_device(settings.device)
     with private_random(seed, device), progress_bar("steps", show=settings.verbose):
@@ -107,8 +107,8 @@ class _Training:
         self.unlabeled = _Drawn(samples.unlabeled, device)
 
         shape = samples.positive.rows.shape[1:]
-        self.of_positives = Generator(shape, settings.noise, settings.hidden).to(device)
-        self.of_negatives = Generator(shape, settings.noise, settings.hidden).to(device)
+        self.of_positives = RowGenerator(shape, settings.noise, settings.hidden).to(device)
+        self.of_negatives = RowGenerator(shape, settings.noise, settings.hidden).to(device)
         if shape == IMAGE:
             self.critics: nn.Module = _Convolutions().to(device)
         else:
@@ -156,7 +156,7 @@ class _Training:
         _descend(self.generator_steps, self.generator_share @ judged, self.generator_weights)
         torch._foreach_lerp_(self.average, self.current, 1 - MEMORY)
 
-    def averaged(self) -> tuple[Generator, Generator]:
+    def averaged(self) -> tuple[RowGenerator, RowGenerator]:
         """The generators of positives and of negatives, with their averaged weights."""
         for weight, average in zip(self.current, self.average, strict=True):
             weight.copy_(average)
@@ -177,7 +177,7 @@ class _Training:
         steepness = slope.flatten(2).square().sum(2).mean(1).sum()
         return loss_of_real + loss_of_fakes + PENALTY / 2 * steepness
 
-    def _generated(self, generator: Generator, blur: float) -> Tensor:
+    def _generated(self, generator: RowGenerator, blur: float) -> Tensor:
         size = (self.settings.batch_size, self.settings.noise)
         noise = torch.randn(*size, device=self.device)
         return _blurred(generator(noise), blur)

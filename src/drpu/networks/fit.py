@@ -25,7 +25,7 @@ from drpu.models.crossfit import hold_out
 from drpu.models.features import Scaling
 from drpu.models.risks import (
     GENERATORS,
-    Generator,
+    BregmanGenerator,
     PUObjective,
     Risk,
     ShiftedRisk,
@@ -39,13 +39,13 @@ from drpu.networks.function import NetworkFunction, pixel_range
 from drpu.networks.learner import NetworkRatio, NetworkScore
 from drpu.networks.loop import (
     Aim,
-    Batch,
     Forward,
     Loss,
     Outcome,
     Pool,
     Stack,
     Training,
+    TrainingBatch,
     TrainingRows,
     as_floats,
     as_tensor,
@@ -60,7 +60,7 @@ from drpu.networks.options import Options, check_options, score_options, with_ef
 SMALLEST = 0.6  # side of the smallest part of an image that a view shows
 CHANGE = 0.5  # limit of the logarithms of gain and exponent
 TEMPERATURE = 0.2
-OUTPUTS = 128
+EMBEDDED_SIZE = 128
 RATE = 2e-3
 WEIGHT_DECAY = 0.05
 
@@ -118,7 +118,7 @@ def pretrained(network: ResNet9, rows: Rows, settings: Pretraining) -> ResNet9:
 
 def _head(width: int) -> nn.Module:
     return nn.Sequential(
-        nn.Linear(width, width), nn.BatchNorm1d(width), nn.ReLU(), nn.Linear(width, OUTPUTS)
+        nn.Linear(width, width), nn.BatchNorm1d(width), nn.ReLU(), nn.Linear(width, EMBEDDED_SIZE)
     )
 
 
@@ -174,7 +174,7 @@ OnEpoch: TypeAlias = Callable[[Training, int], None]
 class RatioObjective:
     """The non-negative Bregman risk for training, the uncorrected risk for choices."""
 
-    generator: Generator
+    generator: BregmanGenerator
     head: str  # from outputs to ratios
     alpha: Tensor  # strength of the correction
 
@@ -211,7 +211,7 @@ class RatioObjective:
 def on_outputs(objective: Objective) -> Loss:
     """A loss from an objective of outputs, in one pass so that batch norm uses both samples."""
 
-    def loss(forward: Forward, batch: Batch) -> Risk:
+    def loss(forward: Forward, batch: TrainingBatch) -> Risk:
         if batch.shared:
             positive = unlabeled = forward(batch.unlabeled)
         else:
@@ -256,7 +256,7 @@ def _with_mixup(objective: VariationalRisk, device: torch.device, dtype: torch.d
     quantiles = beta.ppf(levels, objective.concentration, objective.concentration)
     table = torch.as_tensor(quantiles, dtype=dtype, device=device)
 
-    def loss(forward: Forward, batch: Batch) -> Risk:
+    def loss(forward: Forward, batch: TrainingBatch) -> Risk:
         positive, unlabeled, positive_weight, unlabeled_weight = batch
         n_positive = positive.shape[1]
         n_unlabeled = unlabeled.shape[1]

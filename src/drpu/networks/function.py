@@ -23,7 +23,7 @@ from drpu.models.learner import Function
 if TYPE_CHECKING:
     from torch import nn
 
-    from drpu.networks.adversarial import Generator
+    from drpu.networks.adversarial import RowGenerator
 
 MOST_VALUES = 2**24  # largest number of values of a row
 MOST_LAYERS = 1000
@@ -374,7 +374,7 @@ class ClassGenerators(Kept):
         return np.asarray(self.mean + self.scale * generator.sample(n, seed))
 
     @cached_property
-    def _modules(self) -> tuple[Generator, Generator]:
+    def _modules(self) -> tuple[RowGenerator, RowGenerator]:
         """The networks of positives and of negatives, on their device."""
         require("torch", extra="torch", for_="GenPUClassifier")
         return networks.load_generator(self, self.positive), networks.load_generator(
@@ -382,7 +382,7 @@ class ClassGenerators(Kept):
         )
 
 
-def _arrays(generator: Generator) -> Weights:
+def _arrays(generator: RowGenerator) -> Weights:
     return {name: value.cpu().numpy() for name, value in generator.state_dict().items()}
 
 

@@ -151,7 +151,7 @@ class Pool:
         return self.weight[positions]
 
 
-class Batch(NamedTuple):
+class TrainingBatch(NamedTuple):
     """Rows of one step, of shape (networks, batch, ...), with their weights.
 
     If each row belongs to both samples, ``positive`` and ``unlabeled`` are the same tensor.
@@ -167,13 +167,13 @@ class Batch(NamedTuple):
         """Whether the samples are the same rows."""
         return self.positive is self.unlabeled
 
-    def changed(self, change: Callable[[Tensor], Tensor]) -> Batch:
+    def changed(self, change: Callable[[Tensor], Tensor]) -> TrainingBatch:
         """The batch with its rows changed by a function of rows without the axis of networks."""
         positive = _changed(self.positive, change)
         unlabeled = positive if self.shared else _changed(self.unlabeled, change)
         return self._replace(positive=positive, unlabeled=unlabeled)
 
-    def mixed(self) -> Batch:
+    def mixed(self) -> TrainingBatch:
         """Each row and its weights averaged with the row before it, in random shares.
 
         The share is close to 0 or 1 more often than in between: it follows an arcsine distribution.
@@ -190,7 +190,7 @@ class Batch(NamedTuple):
         mixed_rows = mix(rows)
         positive_weight = None if self.positive_weight is None else mix(self.positive_weight)
         unlabeled_weight = None if self.unlabeled_weight is None else mix(self.unlabeled_weight)
-        return Batch(mixed_rows, mixed_rows, positive_weight, unlabeled_weight)
+        return TrainingBatch(mixed_rows, mixed_rows, positive_weight, unlabeled_weight)
 
 
 def _changed(rows: Tensor, change: Callable[[Tensor], Tensor]) -> Tensor:
@@ -224,11 +224,11 @@ class TrainingRows:
         unlabeled = _shuffled_parts(len(self.unlabeled), n_steps, generators)
         return zip(positive, unlabeled, strict=True)
 
-    def batch(self, positive: Tensor, unlabeled: Tensor) -> Batch:
+    def batch(self, positive: Tensor, unlabeled: Tensor) -> TrainingBatch:
         """The rows at these positions."""
         unlabeled_rows = self.unlabeled.take(unlabeled)
         positive_rows = unlabeled_rows if self.shared else self.positive.take(positive)
-        return Batch(
+        return TrainingBatch(
             positive_rows,
             unlabeled_rows,
             self.positive.take_weight(positive),
@@ -258,7 +258,7 @@ def _shuffled_parts(
 
 Forward: TypeAlias = Callable[[Tensor], Tensor]
 # The risk of a step, one number per network.
-Loss: TypeAlias = Callable[[Forward, Batch], Risk]
+Loss: TypeAlias = Callable[[Forward, TrainingBatch], Risk]
 # From outputs of both samples and their weights, (networks, n) each, to the number that chooses the
 # epoch.
 Criterion: TypeAlias = Callable[[Tensor, Tensor, Tensor | None, Tensor | None], Tensor]

@@ -12,7 +12,7 @@ and compared. Let :math:`\pi` be the prior of the training population.
   share of the variance of the classes that the probabilities explain. So changes of the rows that
   are too small for the tests look like moves of the prior that are 1 / J times as large. What was
   not rejected is therefore not certain: both hypotheses keep a weight, and the prior and the
-  probabilities are means over them (:meth:`Evidence.weight_of_prior_shift`).
+  probabilities are means over them (:meth:`MoveEvidence.weight_of_prior_shift`).
 - *The past.* Where labels are given at a constant rate, their share is proportional to the prior.
   So labelled shares show how far to believe the readings of past periods, without true labels
   (:func:`backtest_of`).
@@ -48,7 +48,7 @@ Moved: TypeAlias = Literal["prior", "other"]
 
 MOST_PERIODS = 6  # of a backtest
 FEWEST_LABELS = 10  # before a period that is read
-FEWEST_ROWS = 30  # in a period that is read
+PERIOD_ROWS = 30  # in a period that is read
 _LEAST_SHARE = 1e-4  # shares are kept away from 0 and 1, where log-odds are infinite
 _MOST_SHARE = 1 - _LEAST_SHARE
 _MOST_READ = 0.95  # largest prior that labels show, unless training has more
@@ -192,7 +192,7 @@ def labelled_reading(now: LabelCount, before: LabelCount, train_prior: float) ->
     return MoveReading(odds_move(pi, pi_now), variance / (1 - pi_now) ** 2)
 
 
-def past_reading(backtest: Backtest, rows: Evidence | PastPeriod) -> MoveReading:
+def past_reading(backtest: Backtest, rows: MoveEvidence | PastPeriod) -> MoveReading:
     """The move to expect from what the rows of a period show."""
     return MoveReading(backtest.read_move(rows.guarded, rows.matched), backtest.spread**2)
 
@@ -272,14 +272,14 @@ def plan_backtest(
     labels_before = np.cumsum(labels) - labels
     read = []
     for period in range(1, settled):
-        if labels_before[period] >= FEWEST_LABELS and rows[period] >= FEWEST_ROWS:
+        if labels_before[period] >= FEWEST_LABELS and rows[period] >= PERIOD_ROWS:
             read.append(period)
     reason = ""
     if settled < 2:
         reason = f"{len(names)} period(s), of which {settled} have complete labels; two are needed"
     elif not read:
         reason = (
-            f"no period of {FEWEST_ROWS} rows has {FEWEST_LABELS} labels before it "
+            f"no period of {PERIOD_ROWS} rows has {FEWEST_LABELS} labels before it "
             f"({int(labels[:settled].sum())} labels in {settled} periods)"
         )
     return BacktestPlan(tuple(names), number, tuple(read[-most:]), settled, reason)
@@ -367,7 +367,7 @@ def _has_few_labels(period: PastPeriod, expected: MoveReading) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class MoveEvidence:
     """What rows of a period show without labels.
 
     ``probability``: P(positive) as trained in each cell of the counts.
@@ -520,14 +520,15 @@ class PeriodDecision:
 
 
 def decide(
-    evidence: Evidence, *, backtest: Backtest | None = None, arrived: Arrived | None = None
+    evidence: MoveEvidence, *, backtest: Backtest | None = None, arrived: Arrived | None = None
 ) -> PeriodDecision:
     r"""Prior and labels of a period, averaged over what may have moved.
 
     There are two hypotheses: only the prior moved, and P(positive | x) stayed, which moves the
     prior by ``slope * mean_move`` with the variance ``spread**2``, by the backtest or by the pooled
     values. Labels that arrived are combined with the reading of each. The prior and the
-    probabilities are means over both, with the weight of :meth:`Evidence.weight_of_prior_shift`.
+    probabilities are means over both, with the weight of
+    :meth:`MoveEvidence.weight_of_prior_shift`.
     If P(positive | x) stayed, labels stay as trained, unless labels that arrived or, where a test
     rejected the other hypothesis, the backtest say otherwise (:func:`labels_move`).
     """
@@ -550,7 +551,7 @@ def decide(
     )
 
 
-def steady_reading(evidence: Evidence, backtest: Backtest | None) -> MoveReading:
+def steady_reading(evidence: MoveEvidence, backtest: Backtest | None) -> MoveReading:
     """The move of the prior if P(positive | x) stayed, by the past if there is one."""
     past = backtest_of(()) if backtest is None else backtest
     error = past.slope * evidence.mean_error
@@ -570,7 +571,7 @@ def _at_least(prior: PriorEstimate, known_share: float) -> PriorEstimate:
 
 
 def _decide_by_readings(
-    evidence: Evidence,
+    evidence: MoveEvidence,
     steady: MoveReading,
     labels: MoveReading | None,
     weight: float,
@@ -640,7 +641,7 @@ def _log_likelihood_of_past(backtest: Backtest) -> float:
     return total
 
 
-def labels_move(evidence: Evidence, move: float) -> float:
+def labels_move(evidence: MoveEvidence, move: float) -> float:
     r"""Move of the log-odds of all rows at which their mean probability moves as their prior.
 
     With b added to all log-odds, the mean probability of the rows has moved by m(b) since
@@ -678,7 +679,7 @@ def _deviations(level: float) -> float:
     return float(ndtri((1 + level) / 2))
 
 
-def _limits(evidence: Evidence, reading: MoveReading, supported: bool) -> tuple[float, float]:
+def _limits(evidence: MoveEvidence, reading: MoveReading, supported: bool) -> tuple[float, float]:
     """Limits of the prior: those of training, moved by the reading and widened by its error.
 
     Both errors are independent, so their widths on the log-odds scale are added as squares.

@@ -24,8 +24,8 @@ from drpu.exceptions import (
 from drpu.periods.moves import (
     POOLED,
     Arrived,
-    Evidence,
     Moved,
+    MoveEvidence,
     decide,
     mean_probability,
     moved_prior,
@@ -155,7 +155,7 @@ class ComparedRows:
     test: MixtureTest
     moved_columns: tuple[ColumnShift, ...]
     tested: Tested
-    evidence: Evidence
+    evidence: MoveEvidence
 
 
 def compared(
@@ -280,9 +280,9 @@ def evidence_of(
     counts: ScoreTails,
     adapted: PriorEstimate,
     moved: Moved,
-) -> Evidence:
+) -> MoveEvidence:
     """What counted rows show without labels."""
-    return Evidence(
+    return MoveEvidence(
         train=reference.base_prior(fitted),
         adapted=adapted,
         moved=moved,

@@ -24,7 +24,7 @@ from drpu._arrays import FloatArray, IntArray
 from drpu.exceptions import DataError
 from drpu.priors.estimate import PriorEstimate
 from drpu.priors.tails import ScoreTails
-from drpu.tables.columns import FEWEST_ROWS
+from drpu.tables.columns import LEVEL_ROWS
 from drpu.tables.values import PARTS, RARE, ColumnProfile
 
 OTHER_SHIFT = 0.001  # below this p-value more than the prior is assumed to have changed
@@ -516,7 +516,7 @@ def _rare_fit(profile: ColumnProfile, new_counts: FloatArray) -> _ColumnFit | No
         unlabeled=unlabeled,
         positive=positive,
         n_new=float(new_counts.sum()),
-        n_unlabeled=float(profile.unlabeled.sum()) / FEWEST_ROWS,
+        n_unlabeled=float(profile.unlabeled.sum()) / LEVEL_ROWS,
         n_positive=float(profile.positive.sum()),
     )
     return _ColumnFit(mixture, tested_unlabeled=1.0, tested_positive=1.0)

@@ -102,7 +102,7 @@ class PriorDistribution:
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class PriorEvidence:
     """What counts say about the prior of the unlabeled rows that they count."""
 
     reading: float  # the prior if the best-scored rows are all positive
@@ -112,7 +112,7 @@ class Evidence:
     high: float  # upper limit, which needs no assumption
 
     @classmethod
-    def of(cls, tails: ScoreTails, limits: Limits) -> Evidence:
+    def of(cls, tails: ScoreTails, limits: Limits) -> PriorEvidence:
         """The evidence of ``tails``, with their ``limits``."""
         return cls(
             reading=adaptive(tails),
@@ -132,7 +132,7 @@ def positive_area(tails: ScoreTails) -> float:
 
 
 def prior_distribution(
-    evidence: Evidence, *, labelled_share: float | None = None
+    evidence: PriorEvidence, *, labelled_share: float | None = None
 ) -> PriorDistribution:
     """Distribution of the prior of the unlabeled rows.
 
@@ -162,7 +162,7 @@ def _log_usual(labelled_share: float | None) -> FloatArray:
     return np.asarray(usual - np.log(population) + density_of_log_odds)
 
 
-def _log_reading(evidence: Evidence) -> FloatArray:
+def _log_reading(evidence: PriorEvidence) -> FloatArray:
     """Log density of the reading: right up to noise, or an upper bound only."""
     spread = reading_spread(evidence.separation, evidence.n_positive)
     centre = float(logit(min(max(evidence.reading, 1e-3), 1 - 1e-3)))
@@ -220,7 +220,7 @@ def central_prior(
     design = limits  # the distribution does not depend on the level
     if level != DESIGN_LEVEL:
         design = ratio_limits(tails, DESIGN_LEVEL)
-    evidence = Evidence.of(tails, design)
+    evidence = PriorEvidence.of(tails, design)
     distribution = prior_distribution(evidence, labelled_share=labelled_share)
     value = min(distribution.mean, limits.high)
     # The densities do not know the noise of the counted rows, which matters for rare positives.

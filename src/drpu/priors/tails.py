@@ -435,7 +435,7 @@ class ScoreTails:
         return TailsRecord.tails, (self.record(),)
 
 
-Counts = Annotated[np.ndarray[Any, Any], Array("c", dtype="any", low=0)]
+CellCounts = Annotated[np.ndarray[Any, Any], Array("c", dtype="any", low=0)]
 
 
 @kept("tails")
@@ -444,8 +444,8 @@ class TailsRecord:
     """Counts as plain data; see :class:`ScoreTails` for the fields."""
 
     levels: Annotated[FloatArray, Array("k", dtype="float64", low=-np.inf, high=np.inf)]
-    positive_counts: Counts
-    counts: Counts
+    positive_counts: CellCounts
+    counts: CellCounts
     n_positive: Annotated[float, Number(0.5, MOST)]  # an effective number of rows is at least 1
     copies: Annotated[int, Whole(1, 2**31)]
     weight_squares: Annotated[float, Number(0, 1e300)]

@@ -395,7 +395,7 @@ CLOSE = 0.02
 DIGITS = 5  # of the numbers in the tables
 GAIN_LEVELS = 1000
 NEW_ROWS = 1000  # new rows whose log-ratios are tabulated
-FIGURES = ("accuracy", "precision", "recall", "false_positive_rate", "flagged", "cost")
+TABLE_FIGURES = ("accuracy", "precision", "recall", "false_positive_rate", "flagged", "cost")
 ALTERNATIVES = 5  # to the rates of a step, within the limits of the counts
 _SAME = 1e-7  # log-ratios that differ by less belong to one jump
 
@@ -441,7 +441,7 @@ def whatif_tables(data: ReportData) -> dict[str, Any]:
 def _as_found(data: ReportData) -> dict[str, Any]:
     """The figures that Python computed; JSON has null for NaN and for infinite thresholds."""
     figures = []
-    for name in FIGURES:
+    for name in TABLE_FIGURES:
         figure = data.figure(name)
         figures.append(list(map(_finite, (figure.value, figure.low, figure.high))))
     threshold = _finite(float(data.current.threshold_))

@@ -57,7 +57,7 @@ LEAST_WEIGHT = 0.01  # an estimate closer to 0 or 1 would give one class almost 
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class Parameters:
+class RivalParameters:
     """What every method has; a parameter is a field, which a subclass may give another default."""
 
     prior: Any = "km2"
@@ -67,7 +67,7 @@ class Parameters:
     random_state: Any = None
 
 
-class PURival(Parameters, PUClassifier):
+class PURival(RivalParameters, PUClassifier):
     """A classifier that is trained for one prior.
 
     A subclass implements ``_intake``, ``_learn`` and ``decision_function``, and names its fitted

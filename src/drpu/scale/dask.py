@@ -18,7 +18,7 @@ from drpu._samples import at_rows
 from drpu.classifier.drpu import RatioClassifier
 from drpu.exceptions import ClusterError, DataTypeError, ParameterError
 from drpu.models.boosted import BoostedFunction
-from drpu.models.clusters import MOST_LABELS, Counts, FrameLearner, Plan, feature_columns
+from drpu.models.clusters import MOST_LABELS, FrameLearner, Plan, ValueCounts, feature_columns
 from drpu.models.trees import Trees, category_settings
 from drpu.priors.tails import ScoreTails
 from drpu.scale.batches import OUTPUTS, BatchReader
@@ -168,7 +168,7 @@ class DaskBoosted(FrameLearner):
 
     def survey(  # noqa: D102
         self, frame: Any, label: str, weight: str | None
-    ) -> tuple[Counts, TableEncoder]:
+    ) -> tuple[ValueCounts, TableEncoder]:
         client = self._client()
         if not hasattr(frame, "columns") or not hasattr(frame, "to_delayed"):
             raise DataTypeError(f"X must be a Dask data frame, got {type(frame).__name__}.")
@@ -253,7 +253,7 @@ def _summaries_by_type(frame: Any, columns: list[str]) -> dict[str, ColumnSummar
 class _Survey:
     """Labels of partitions, and summaries of the columns whose kind depends on their values."""
 
-    labels: Counts
+    labels: ValueCounts
     table: TableSummary
 
     @classmethod

@@ -322,7 +322,7 @@ class PriorMonitor:
         self.level = check_fraction("level", level)
         self.readings: deque[PriorReading] = deque(maxlen=check_integer("keep", keep, low=1))
         self.tails = classifier.fitted_.no_counts()
-        self._batches: deque[Batch] = deque()
+        self._batches: deque[CountedBatch] = deque()
         self._seen = 0
         self.alpha = check_fraction("alpha", alpha)
         self._lock = ObjectLock()
@@ -380,9 +380,9 @@ class PriorMonitor:
                 )
             labels = LabelCount(check_integer("n_labelled", n_labelled, low=0), counts.n)
         with self._lock:  # threads may share a monitor
-            return self._update(Batch(counts, labels), when)
+            return self._update(CountedBatch(counts, labels), when)
 
-    def _update(self, batch: Batch, when: Any) -> PriorReading:
+    def _update(self, batch: CountedBatch, when: Any) -> PriorReading:
         batches, tails = self._pushed(batch)
         alarm = self.alarm.updated(batch.counts)
         n_seen = self._seen + 1
@@ -479,7 +479,7 @@ class PriorMonitor:
             if record.alarm.cell > len(monitor.tails.counts):
                 raise DataError("its alarm watches a score that the classifier does not have.")
             for kept_batch in record.batches:
-                batch = Batch(
+                batch = CountedBatch(
                     check_counts(classifier.fitted_, kept_batch.counts), kept_batch.labels
                 )
                 monitor._batches, monitor.tails = monitor._pushed(batch)
@@ -495,11 +495,12 @@ class PriorMonitor:
             latest = str(self.readings[-1])
         return f"PriorMonitor(window={self.window}, {latest})"
 
-    def _pushed(self, batch: Batch) -> tuple[deque[Batch], ScoreTails]:
+    def _pushed(self, batch: CountedBatch) -> tuple[deque[CountedBatch], ScoreTails]:
         """Batches and counts of the window with one more batch; the monitor is not changed."""
         if self.window is None:  # no batch is dropped: one object holds all counts
             labels = _labels((*self._batches, batch))
-            return deque([Batch(self.tails + batch.counts, labels)]), self.tails + batch.counts
+            total = self.tails + batch.counts
+            return deque([CountedBatch(total, labels)]), total
         batches = deque([*self._batches, batch])
         n_rows = sum(part.counts.n for part in batches)
         if n_rows - batches[0].counts.n < self.window:
@@ -514,14 +515,14 @@ class PriorMonitor:
 
 @kept("batch")
 @dataclass(frozen=True)
-class Batch:
+class CountedBatch:
     """Counts of a batch, and its labels if their number was given."""
 
     counts: KeptTails
     labels: LabelCount | None
 
 
-def _labels(batches: Iterable[Batch]) -> LabelCount | None:
+def _labels(batches: Iterable[CountedBatch]) -> LabelCount | None:
     """Labels of the batches whose number of labels was given."""
     total = None
     for batch in batches:
@@ -557,7 +558,7 @@ def _growth(
 class MonitorRecord:
     """What a file keeps of a :class:`PriorMonitor`."""
 
-    batches: tuple[Batch, ...]
+    batches: tuple[CountedBatch, ...]
     seen: Annotated[int, Whole(0)]
     window: Annotated[int, Whole(1)] | None
     level: Annotated[float, Number(1e-6, 1)]

@@ -23,7 +23,14 @@ from drpu._checks import check_integer, check_real, require
 from drpu.classifier.drpu import RatioClassifier
 from drpu.exceptions import ClusterError, DataError, DataTypeError, MissingExtraError
 from drpu.models.boosted import BoostedFunction
-from drpu.models.clusters import MOST_LABELS, Counts, FrameFit, FrameLearner, Plan, feature_columns
+from drpu.models.clusters import (
+    MOST_LABELS,
+    FrameFit,
+    FrameLearner,
+    Plan,
+    ValueCounts,
+    feature_columns,
+)
 from drpu.models.trees import Trees, trees_from_xgboost
 from drpu.priors.tails import ScoreTails
 from drpu.scale.batches import OUTPUTS, BatchReader, BatchRows
@@ -270,7 +277,7 @@ class SparkBoosted(FrameLearner):
 
     def survey(  # noqa: D102
         self, frame: Any, label: str, weight: str | None
-    ) -> tuple[Counts, TableEncoder]:
+    ) -> tuple[ValueCounts, TableEncoder]:
         require("xgboost", extra="spark", for_="SparkBoosted")
         require("pyarrow", extra="data", for_="SparkBoosted")
         if not hasattr(frame, "sparkSession") or not hasattr(frame, "schema"):

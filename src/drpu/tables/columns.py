@@ -51,7 +51,7 @@ LEFT_OUT = "left out"
 MISSING = 0  # code of a missing value
 OTHER = 1  # code of rare and unseen levels
 FIRST = 2  # code of the most frequent level
-FEWEST_ROWS = 5  # a level with fewer rows is rare
+LEVEL_ROWS = 5  # a level with fewer rows is rare
 MOST_LEVELS = 255  # maximum number of levels of a column; the others count as rare
 FREQUENT = 50  # minimum number of training rows of a level for its share to be compared
 ID_SHARE = 0.95  # strings with at least this share of different values are identifiers
@@ -291,13 +291,13 @@ class CategoryColumn(Column):
             counts = Counter()
             for level, n in summary.levels.items():
                 counts[common_name(level)] += n
-        frequent = [level for level, n in counts.items() if n >= FEWEST_ROWS]
+        frequent = [level for level, n in counts.items() if n >= LEVEL_ROWS]
         frequent.sort(key=lambda level: (-counts[level], level))
         levels = tuple(frequent[:MOST_LEVELS])
         rows = tuple(counts[level] for level in levels)
         rare = 0.0
         if summary.present:
-            rare = 1 - sum(n for n in rows if n > FEWEST_ROWS) / summary.present
+            rare = 1 - sum(n for n in rows if n > LEVEL_ROWS) / summary.present
         return cls(name, levels, rows, rare)
 
     @property
@@ -370,7 +370,7 @@ class CategoryColumn(Column):
             cells[code] = FEW + 1 + place
         held_out = cells.copy()
         for code, n in enumerate(self.rows, start=FIRST):
-            if n == FEWEST_ROWS:
+            if n == LEVEL_ROWS:
                 held_out[code] = RARE
         return [Cells(np.empty(0), cells, held_out=held_out)]
 

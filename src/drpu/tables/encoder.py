@@ -39,7 +39,7 @@ COLUMN_TYPES: tuple[type[Column], ...] = (
 MOST_INDICATORS = 30  # maximum number of columns of a category; its other codes share one more
 ENOUGH_ROWS = 50  # minimum number of rows for the warning of unseen levels
 # Up to this number of rows, columns of these types are read together, which takes less time.
-FEW_ROWS = 1000
+ROWS_READ_TOGETHER = 1000
 PLAIN_TYPES = (nw.Float64, nw.Float32, nw.Int64, nw.Int32, nw.Int16, nw.Int8)
 
 
@@ -322,7 +322,7 @@ class TableEncoder(Kept):
 
     def _plain_numbers(self, frame: Frame, types: Sequence[Any]) -> dict[int, FloatArray]:
         """Used columns of plain numbers by position, if they can be read together."""
-        if len(frame) > FEW_ROWS:
+        if len(frame) > ROWS_READ_TOGETHER:
             return {}
         numbers = []
         for k, column in enumerate(self.used):
