@@ -30,7 +30,7 @@ from drpu.priors.constants import WIDE_RANGE
 from drpu.priors.estimate import PriorEstimate
 from drpu.priors.limits import ratio_limits
 from drpu.priors.tails import ScoreTails
-from drpu.state.fitted import FittedRatio, level_offsets, tie_break
+from drpu.state.fitted import FittedRatio, level_log_ratios, level_offsets, tie_break
 from drpu.state.population import Backtest
 from drpu.state.reference import Reference
 
@@ -496,7 +496,7 @@ class CalibrationDisplay(Display):
         positive = tails.positive_counts / tails.positive_counts.sum()
         unlabeled = tails.counts / tails.counts.sum()
         mass = fraction * positive + (1 - fraction) * unlabeled
-        ratio = np.exp(fitted.level_log_ratios() - tie_break(pi))  # at the held-out positives
+        ratio = np.exp(level_log_ratios(fitted) - tie_break(pi))  # at the held-out positives
         ratio = np.concatenate((ratio[:1], ratio))
 
         # ranges of equal mass

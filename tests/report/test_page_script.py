@@ -15,7 +15,7 @@ from drpu import Costs, DRPUClassifier, make_gaussian_pu
 from drpu.exceptions import ShiftWarning
 from drpu.priors.figures import WIDE_RANGE
 from drpu.report import render_report
-from drpu.report.data import CLOSE, EXACT, FIGURES, LEVELS, collect, whatif_json
+from drpu.report.data import CLOSE, EXACT, LEVELS, TABLE_FIGURES, collect, whatif_json
 from drpu.report.texts import share
 
 SCRIPT = files("drpu.report").joinpath("page.js").read_text()
@@ -131,7 +131,7 @@ class Script:
         """The figures of the page are those of Python, with their limits."""
         expected = classifier.expected_performance()
         assert float(self.read("out-threshold", "data-value")) == pytest.approx(classifier.threshold_)
-        for name in FIGURES:
+        for name in TABLE_FIGURES:
             figure = getattr(expected, name)
             wanted = [figure.value, figure.low, figure.high]
             assert_allclose(self.shown(name), wanted, atol=EXACT, err_msg=name)
@@ -140,7 +140,7 @@ class Script:
 def assert_same(found, classifier, atol, limits=None):
     """The figures are those that ``classifier`` expects, with their limits."""
     expected = classifier.expected_performance()
-    for name in FIGURES:
+    for name in TABLE_FIGURES:
         figure = getattr(expected, name)
         wanted = [figure.value, figure.low, figure.high]
         value, *ends = np.array(found["figures"][name], dtype=float)  # null is NaN
@@ -207,7 +207,7 @@ def test_a_period_is_read_at_its_own_prior(classifier, data):
     assert found["rows"] == 300
     assert found["flaggedRows"] is None
     expected = june.classifier.at_cost(0.7).expected_performance()
-    for name in FIGURES:
+    for name in TABLE_FIGURES:
         assert_allclose(found["figures"][name][0], getattr(expected, name).value, atol=EXACT)
     budget = classifier.at_prior(june.prior).at_budget(rows=30, of=300).budget_
     assert_budget(ask.budget(known=2, budget=30), budget)

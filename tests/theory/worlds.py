@@ -7,7 +7,7 @@ import pytest
 from hypothesis import strategies as st
 
 from drpu.models.risks import LEAST_SQUARES as LSIF
-from drpu.models.risks import Generator, bregman_risk
+from drpu.models.risks import BregmanGenerator, bregman_risk
 
 ROUNDING = 1e-12
 
@@ -92,7 +92,7 @@ def worlds(draw, *, irreducible=False):
 
 def curved(mu):
     """f(t) = mu t^2 / 2 + t^3 / 6: strongly convex like LSIF, and not quadratic."""
-    return Generator(
+    return BregmanGenerator(
         "curved",
         slope=lambda t: mu * t + t**2 / 2,
         conjugate=lambda t: mu * t**2 / 2 + t**3 / 3,

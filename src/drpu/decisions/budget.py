@@ -27,7 +27,7 @@ from drpu.exceptions import ParameterError
 from drpu.priors.estimate import PriorEstimate
 from drpu.priors.figures import Figure, exact_limits, exact_limits_of
 from drpu.priors.tails import ScoreTails
-from drpu.state.fitted import FittedRatio
+from drpu.state.fitted import FittedRatio, level_log_ratios
 from drpu.state.reference import LogOddsMap, Reference
 from drpu.state.rows import Batch
 
@@ -470,7 +470,7 @@ def _threshold(
         gap: Gap | None = chosen.gap
         log_ratio = chosen.threshold
     else:
-        log_ratios = fitted.level_log_ratios()
+        log_ratios = level_log_ratios(fitted)
         gap = _around(log_ratios, level)
         # above the highest level there are more rows than can be checked: the rows on it are
         # flagged, too, because all of them may have the same score

@@ -21,7 +21,7 @@ from drpu.priors.calibration import ratio_threshold
 from drpu.priors.estimate import PriorEstimate
 from drpu.priors.tails import ScoreTails
 from drpu.state.costs import KeptCosts, check_cost
-from drpu.state.fitted import FittedRatio, level_offsets, tie_break
+from drpu.state.fitted import FittedRatio, level_log_ratios, level_offsets, tie_break
 from drpu.state.reference import (
     FARTHEST,
     NEAREST,
@@ -421,7 +421,7 @@ def hypothesis_nodes(train: PriorEstimate, hypotheses: Sequence[Hypothesis]) -> 
 
 def score_above(fitted: FittedRatio, log_ratio: float) -> float:
     """Smallest held-out positive score with a larger log-ratio; infinite if there is none."""
-    above = np.flatnonzero(fitted.level_log_ratios() > log_ratio)
+    above = np.flatnonzero(level_log_ratios(fitted) > log_ratio)
     if not above.size:
         return math.inf
     return float(fitted.tails.levels[above[0]])

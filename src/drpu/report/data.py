@@ -51,7 +51,7 @@ from drpu.priors.estimate import FEW_POSITIVES, PriorEstimate
 from drpu.priors.figures import Figure, exact_limits_of
 from drpu.priors.tails import ScoreTails
 from drpu.state.costs import Costs
-from drpu.state.fitted import FittedRatio, tie_break
+from drpu.state.fitted import FittedRatio, level_log_ratios, tie_break
 from drpu.state.population import Backtest
 from drpu.state.rows import Batch
 
@@ -480,7 +480,7 @@ class _Decisions:
         self.prepared = data.prepared
         self.prior = fitted.unlabeled_prior
         self.curves = map_curves(fitted, data.current.reference_)
-        self.levels = np.maximum.accumulate(fitted.level_log_ratios())
+        self.levels = np.maximum.accumulate(level_log_ratios(fitted))
         log_ratios = [self.levels - tie_break(fitted.prior.value)]
         if data.prepared.folds is not None:
             log_ratios += list(np.log(np.maximum(data.prepared.folds.ratios, 1e-300)))
@@ -570,7 +570,7 @@ def _gain(data: ReportData, curves: Sequence[tuple[FloatArray, FloatArray]]) -> 
     else:
         positive = fitted.tails.positive_survival
         negative = negative_survival(fitted.tails, fitted.unlabeled_prior.value)
-    gain["logRatio"] = _short(fitted.level_log_ratios()[chosen], 8)
+    gain["logRatio"] = _short(level_log_ratios(fitted)[chosen], 8)
     gain["positive"] = _short(positive[chosen])
     gain["negative"] = _short(negative[chosen])
     gain["newRows"] = None

@@ -103,10 +103,6 @@ class FittedRatio:
         raw_scores = _row_means(self.model.labelling(scores))
         return np.lexsort((-raw_scores, -self.log_ratio_of(scores)))
 
-    def level_log_ratios(self) -> FloatArray:
-        """Log-ratios at the held-out positive scores, ascending."""
-        return _mean_log_ratio(self, self.tails.levels[:, None] + level_offsets(self))
-
     def cell_probability(self) -> FloatArray:
         """P(positive) as trained in each cell of the counts."""
         if self.calibration is None:
@@ -198,6 +194,11 @@ def level_offsets(fitted: FittedRatio) -> tuple[float, ...]:
     if averaged and fitted.calibration is not None:
         return tuple(AVERAGE_OFFSETS.tolist())
     return tuple(label_offsets(fitted).tolist())
+
+
+def level_log_ratios(fitted: FittedRatio) -> FloatArray:
+    """Log-ratios at the held-out positive scores, ascending."""
+    return _mean_log_ratio(fitted, fitted.tails.levels[:, None] + level_offsets(fitted))
 
 
 def _label_log_ratio(fitted: FittedRatio, scores: FloatArray) -> FloatArray:
