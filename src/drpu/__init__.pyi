@@ -8,7 +8,6 @@ from .audits.plan import AuditPlan as AuditPlan
 from .audits.training import labelling_weights as labelling_weights
 from .classifier.drpu import AdaptedClassifier as AdaptedClassifier
 from .classifier.drpu import DRPUClassifier as DRPUClassifier
-from .classifier.pipelines import adapt as adapt
 from .datasets import make_gaussian_pu as make_gaussian_pu
 from .datasets import make_pu as make_pu
 from .files.export import export_onnx as export_onnx
@@ -20,6 +19,7 @@ from .models.estimators import ClassifierRatio as ClassifierRatio
 from .models.kernel import KernelRatio as KernelRatio
 from .models.learner import RatioLearner as RatioLearner
 from .networks.learner import NetworkRatio as NetworkRatio
+from .pipelines import adapt as adapt
 from .priors.calibration import ratio_threshold as ratio_threshold
 from .priors.calibration import shift_posterior as shift_posterior
 from .priors.estimate import PriorEstimate as PriorEstimate

@@ -52,7 +52,7 @@ KIND_MODULES = (
     "drpu.decisions.point",
     *registry.KIND_MODULES,
     "drpu.decisions.budget",
-    "drpu.classifier.pipelines",
+    "drpu.pipelines",
     "drpu.rivals.rival",
 )
 
