@@ -5,7 +5,7 @@ import unicodedata
 import numpy as np
 import pytest
 
-from drpu import BoostedRatio, DRPUClassifier
+from drpu import BoostedRatio, DRPUClassifier, KernelRatio
 from drpu.exceptions import DataError, DataTypeError
 from drpu.tables.columns import CategoryColumn, DateColumn, LeftOutColumn, NumberColumn
 from drpu.tables.encoder import TableEncoder
@@ -112,6 +112,12 @@ def test_a_whole_number_and_its_text_are_one_number():
             np.testing.assert_array_equal(read, numbers)
 
 
+def test_texts_of_infinite_numbers_are_read_without_a_warning_of_numpy():
+    column, numbers = encoded([str(10**400), "5"] * 20)
+    assert isinstance(column, NumberColumn)
+    assert np.isinf(numbers).sum() == 20
+
+
 def test_long_codes_that_differ_in_the_last_digit_are_different_levels():
     assert common_name("9007199254740993") != common_name("9007199254740992")
     assert common_name(" 12 ") == common_name(12) == common_name("12.0")
@@ -151,6 +157,16 @@ def test_the_notes_say_what_digits_were_taken_for():
     assert not notes
 
 
+@pytest.mark.parametrize("dtype", ["int64", "uint64", "object", "str"])
+def test_long_whole_numbers_are_what_their_texts_are(dtype):
+    codes = (2**53 + np.random.default_rng(0).permutation(10**6)[:200]).astype(dtype)
+    column, notes = notes_of(codes)
+    assert isinstance(column, LeftOutColumn)
+    assert "left out" in notes["left-out"]
+    assert isinstance(notes_of(np.tile(codes[:20], 10))[0], NumberColumn)
+    assert isinstance(notes_of(np.random.default_rng(0).permutation(10**6)[:200])[0], NumberColumn)
+
+
 def test_columns_are_found_in_every_form_of_unicode():
     frame = pd.DataFrame({"caté": [1.0, 2.5], "b": [3.0, 4.5]})
     other = frame.rename(columns=lambda name: unicodedata.normalize("NFD", name)).iloc[::-1, ::-1]
@@ -158,3 +174,35 @@ def test_columns_are_found_in_every_form_of_unicode():
     for trained, new in ((frame, other), (other, frame)):
         encoder, rows = TableEncoder.fit([read_frame(trained)])
         np.testing.assert_array_equal(encoder.transform(read_frame(new)), rows[::-1])
+
+
+def nfd(text):
+    return unicodedata.normalize("NFD", text)
+
+
+def test_two_columns_with_one_name_in_two_forms_are_refused():
+    frame = pd.DataFrame({"caté": [1.0, 2.5], nfd("caté"): [3.0, 4.5]})
+    with pytest.raises(DataError, match="differ only in the form of Unicode"):
+        read_frame(frame)
+
+
+def test_groups_periods_and_labels_have_one_form_of_unicode():
+    rng = np.random.default_rng(0)
+    positive = rng.random(400) < 0.4
+    names = np.array(["mañana", "tarde"])[np.arange(400) // 200]
+    frame = pd.DataFrame({"a": rng.normal(3.0 * positive), "época": names})
+    labels = np.where(positive & (rng.random(400) < 0.6), "sí", "no")
+    model = KernelRatio(width=1.0, ridge=0.1, n_centres=10)
+    clf = DRPUClassifier(model, holdout=2, pos_label="sí", random_state=0)
+    clf.fit(frame, labels, periods="época")
+
+    other = frame.rename(columns=nfd).assign(**{nfd("época"): [nfd(name) for name in names]})
+    np.testing.assert_array_equal(clf.predict_proba(other), clf.predict_proba(frame))
+    both = [nfd(name) if k % 2 else name for k, name in enumerate(names)]
+    for by in (names, both, np.array(both, dtype=object)):
+        groups = clf.adapt_by(frame[["a"]], by=by)
+        assert [group.name for group in groups] == ["mañana", "tarde"]
+    assert str(clf.adapt_by(other, by="época")) == str(clf.adapt_by(frame, by=nfd("época")))
+    truth = np.where(positive, "sí", "no")
+    other_truth = np.where(positive, nfd("sí"), "no")
+    assert clf.score(frame, other_truth) == clf.score(frame, truth)

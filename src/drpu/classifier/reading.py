@@ -47,6 +47,7 @@ from drpu.tables.frames import (
     as_records,
     collected,
     columns_named,
+    composed,
     is_frame,
     read_frame,
     warn_of_order,
@@ -83,7 +84,7 @@ def read_training(estimator: Any, model: Accepts, arguments: FitArguments) -> Tr
     warn_of_order(X, y=arguments.y, sample_weight=weight, groups=groups, periods=periods)
     period_column = None
     if isinstance(periods, str):
-        period_column = periods
+        period_column = composed(periods)
     X, period_of_rows = periods_package.split_periods(X, periods)
     y, negative, classes = split_negatives(
         arguments.y, estimator.negative_label, estimator.pos_label

@@ -25,7 +25,7 @@ from drpu.state.fitted import FittedRatio
 from drpu.state.population import Backtest, LabelCount, PastPeriod, count_labels
 from drpu.state.reference import Reference
 from drpu.state.rows import BacktestPlan, RawRows, TrainingSet
-from drpu.tables.frames import RecordFrame, is_frame, read_frame
+from drpu.tables.frames import RecordFrame, composed, is_frame, read_frame
 from drpu.tables.values import NULL_WORDS, by_month, flat_values, is_missing_cell
 
 FEWEST_PERIODS = 2  # fewer past periods that can be used say nothing
@@ -43,6 +43,7 @@ def split_periods(X: Any, periods: Any) -> tuple[Any, Any]:
             f"periods must have one value per row if X is no table, got {periods!r}."
         )
     table = read_frame(X)
+    periods = composed(periods)
     if periods not in table.names:
         raise DataError(f"periods must be a column of X, or one value per row, got {periods!r}.")
     rows = table.without([periods])

@@ -17,7 +17,6 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import narwhals as nw
 import numpy as np
 from scipy.special import chdtrc, ndtri
 
@@ -52,6 +51,7 @@ from drpu.tables.frames import (
     RecordFrame,
     as_records,
     collected,
+    composed,
     is_frame,
     read_frame,
     warn_of_order,
@@ -355,21 +355,22 @@ def group_values(columns: TrainingColumns, X: Any, by: Any) -> tuple[np.ndarray[
         return flat_values("by", by), X
     refuse_frame(X)
     X = as_records(X)
-    drops = columns.names is not None and by not in columns.names
-    if isinstance(X, RecordFrame) and by in X.names:
-        values = np.array(X.columns[by].to_list(), dtype=object)
-        return values, X.without([by]) if drops else X
-    table = nw.from_native(collected(X), eager_only=True, pass_through=True)
-    names = table.columns if isinstance(table, nw.DataFrame) else []
+    by = composed(by)
+    names = []
+    if is_frame(X):
+        table = read_frame(X)
+        names = table.names
     if by not in names:
         name_list = ", ".join(names[:12]) or "no names"
         raise DataError(
             f"by must be a column of X, or one value per row, got {by!r}; X has {name_list}."
         )
-    values = flat_values("by", table[by].to_native())
-    if drops:
-        table = table.drop(by)
-    return values, table.to_native()
+    column = table.column(table.positions[by])
+    if columns.names is not None and by not in columns.names:
+        table = table.without([by])
+    if isinstance(table, RecordFrame):
+        return np.array(column.to_list(), dtype=object), table
+    return flat_values("by", column.to_native()), table.columns.to_native()
 
 
 def split_period(columns: TrainingColumns, X: Any) -> tuple[np.ndarray[Any, Any] | None, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -193,7 +194,7 @@ def _shown(classes: Classes) -> str:
 def _key(value: Any) -> Any:
     """What answers are compared by: a number, or a word without blanks around it."""
     if isinstance(value, (bool, str)):
-        value = str(value).strip()
+        value = unicodedata.normalize("NFC", str(value).strip())
         if value.lower() in ("true", "false"):
             return value.lower()
     if not isinstance(value, (str, bytes)):

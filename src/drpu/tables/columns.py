@@ -229,19 +229,19 @@ class DateColumn(Column):
 class LeftOutColumn(Column):
     """Identifiers: different strings without spaces, or different whole numbers in order.
 
-    Different strings of digits are identifiers if most are too long to be exact as numbers.
+    Different whole numbers, as strings or not, are identifiers if most are too long to be exact.
     """
 
     kind: ClassVar[str] = LEFT_OUT
 
     @classmethod
     def learn(cls, name: str, summary: ColumnSummary) -> Self | None:  # noqa: D102
-        different = summary.share_of_different_strings >= ID_SHARE
+        different = summary.share_of_different >= ID_SHARE
         if summary.is_kind(NUMBER):
             long_codes = different and summary.whole and summary.exact <= 0.5
             identifies = summary.counts_up or long_codes
         else:
-            identifies = different and summary.spaced <= 0.5
+            identifies = summary.texts and different and summary.spaced <= 0.5
         return cls(name) if identifies else None
 
     def encode(self, series: nw.Series[Any]) -> FloatArray:  # noqa: D102

@@ -28,7 +28,7 @@ from drpu.exceptions import (
 from drpu.tables.values import as_bytes
 
 
-def _composed(name: str) -> str:
+def composed(name: str) -> str:
     """The name in NFC, because other systems write the same letter in another form of Unicode."""
     return unicodedata.normalize("NFC", name)
 
@@ -46,7 +46,7 @@ class Frame:
     @cached_property
     def names(self) -> list[str]:
         """Names of the columns, or their positions as text if they have no names."""
-        return [_composed(str(name)) for name in self.columns.columns]
+        return [composed(str(name)) for name in self.columns.columns]
 
     @cached_property
     def positions(self) -> dict[str, int]:
@@ -176,7 +176,7 @@ def _record_frame(rows: Sequence[Mapping[Any, Any]]) -> RecordFrame:
                     "single values, a list of dicts for several rows, or a data frame."
                 )
             values.append(value)
-        columns[_composed(name)] = RecordColumn(name, values)
+        columns[composed(name)] = RecordColumn(name, values)
     if not columns:
         raise DataError("X must have the columns of training, got an empty dict.")
     return RecordFrame(columns)
@@ -251,7 +251,13 @@ def read_frame(X: Any) -> Frame:
             "the names of the columns of X must all be strings, or none of them, "
             "got both: X.columns = X.columns.astype(str) makes them strings."
         )
-    return Frame(frame, named=n_named > 0)
+    read = Frame(frame, named=n_named > 0)
+    if len(read.positions) < len(read.names):
+        raise DataError(
+            "X has two columns whose names differ only in the form of Unicode: give each column a "
+            "name of its own."
+        )
+    return read
 
 
 def collected(X: Any) -> Any:

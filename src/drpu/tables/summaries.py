@@ -11,7 +11,7 @@ import heapq
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
@@ -136,11 +136,14 @@ class ColumnSummary:
         return min((self.most - 1) / (max(self.sample) / 2**64), float(self.present))
 
     @property
-    def share_of_different_strings(self) -> float:
-        """Different values per row of a column of strings; 0 for other columns and for few rows."""
-        if self.sources != {VALUES} or not self.texts or self.is_kind(DATE):
+    def share_of_different(self) -> float:
+        """Different values per row of a column of strings or of long whole numbers.
+
+        It is 0 for other columns and for few rows.
+        """
+        if self.sources not in ({VALUES}, {NUMBER}) or not (self.texts or self.whole):
             return 0.0
-        if self.present < FEWEST_VALUES:
+        if self.present < FEWEST_VALUES or self.is_kind(DATE):
             return 0.0
         return self.different / self.present
 
@@ -239,10 +242,17 @@ def summarize(
         return ColumnSummary.of_kind(source, rows=len(series), zones=zones)
     numbers = numeric(series)
     present = int((~np.isnan(numbers)).sum())
-    runs = _runs(numbers, place)
-    return ColumnSummary(
-        frozenset([NUMBER]), rows=len(series), present=present, texts=False, runs=runs
+    summary = ColumnSummary(
+        frozenset([NUMBER]),
+        rows=len(series),
+        present=present,
+        texts=False,
+        runs=_runs(numbers, place),
     )
+    if 2 * (np.abs(numbers) >= 10**EXACT_DIGITS).sum() < present:
+        return summary
+    of_values = _summary_of_values(name, series.to_list(), place, source, most)
+    return replace(of_values, runs=summary.runs)
 
 
 def _summary_of_values(
@@ -301,7 +311,7 @@ def _runs(numbers: FloatArray, place: tuple[int, ...]) -> tuple[Run, ...] | None
     """One run if the numbers are in order, none if there are no numbers; None if not in order."""
     if not len(numbers):
         return ()
-    if np.isnan(numbers).any():
+    if not np.isfinite(numbers).all():
         return None
     steps = np.diff(numbers)
     if not (steps > 0).all() and not (steps < 0).all():

@@ -66,7 +66,7 @@ class TextColumn(Column):
     @classmethod
     def learn(cls, name: str, summary: ColumnSummary) -> Self | None:
         """A text with the words and directions of at most 16,384 different training texts."""
-        if summary.share_of_different_strings < SHARE or summary.spaced <= 0.5:
+        if summary.share_of_different < SHARE or summary.spaced <= 0.5:
             return None
         texts = summary.sampled_values()
         counts = _text_counts(texts)

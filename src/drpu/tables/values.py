@@ -104,16 +104,23 @@ def flat_values(name: str, values: Any) -> np.ndarray[Any, Any]:
 
 
 def by_month(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """The values, with dates as calendar months, such as "2024-05", and None for missing ones."""
+    """The values, with dates as calendar months, such as "2024-05", and None for missing ones.
+
+    Texts are in NFC, as the names of levels are.
+    """
     if values.dtype.kind == "M":
         months = values.astype("datetime64[M]").astype(str).astype(object)
         months[np.isnat(values)] = None
         return months
+    if values.dtype.kind == "U":
+        return np.array([level_name(text) for text in values.tolist()])
     if values.dtype != object:
         return values
     months = values.copy()
     for k, value in enumerate(values.tolist()):
-        if isinstance(value, dt.date) and not is_missing(value):
+        if isinstance(value, str):
+            months[k] = level_name(value)
+        elif isinstance(value, dt.date) and not is_missing(value):
             months[k] = value.strftime("%Y-%m")
     return months
 
