@@ -197,3 +197,17 @@ def test_inspect_speaks_of_blanks_and_of_what_was_read(run, folder):
     assert "its facts; --trusted loads the whole classifier" in out
     assert "None" not in out
     assert "{" not in run("verify yes.drpu")[1]
+
+
+def test_a_fit_says_which_digits_were_taken_for_codes(run, folder):
+    rng = np.random.default_rng(0)
+    train = pa.csv.read_csv(folder / "train.csv")
+    codes = rng.choice(np.arange(40), len(train))
+    table = train.append_column("zip", [[f"{code:05d}" for code in codes]])
+    pa.csv.write_csv(table, folder / "codes.csv")
+    texts = train.append_column("branch", [[str(700 + code) for code in codes]])
+    pa.parquet.write_table(texts, folder / "texts.parquet")
+    out = run("fit codes.csv --label y --drop id --model kernel --out codes.drpu")[1]
+    assert "'zip' holds digits with leading zeros, as codes have, and is a category" in " ".join(out.split())
+    out = run("fit texts.parquet --label y --drop id --model kernel --out texts.drpu")[1]
+    assert "'branch' holds numbers as text and is read as numbers" in " ".join(out.split())

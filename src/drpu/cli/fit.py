@@ -26,7 +26,8 @@ from drpu.exceptions import (
 from drpu.priors.constants import FEW_ANSWERS
 from drpu.report.texts import prior_text, scenario_text
 
-_NOTES = ("case-control", "sorted", "left-out", "text")  # those that no warning repeats
+# Those that no warning repeats.
+_NOTES = ("case-control", "sorted", "left-out", "numbers-as-text", "codes", "text")
 
 
 def fit(
