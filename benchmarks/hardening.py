@@ -4,7 +4,8 @@
 
 Edits: artifacts of every kind with edited parts and correct digests are loaded and used in a separate
 process. Crashes, hangs of more than 5 s of processor time, errors of other types than ``ArtifactError``,
-and allocations of more than four times those of the unedited artifact are counted.
+and allocations of more than four times those of the unedited artifact are counted. A run that is ended by
+SIGTERM keeps what it has counted.
 
 Kills: processes that save an artifact, write predictions, write a report or ask questions are killed, half
 of them at random moments and half of them while a file is written; updates of a monitor are interrupted.
@@ -49,9 +50,11 @@ from benchmarks._uses import odd_uses
 from drpu import DRPUClassifier, KernelRatio, PriorMonitor, ScoreTails, load, make_gaussian_pu, save
 
 HANG = 5.0  # seconds of processor time
+SLOWER = 10  # how many times as long an edit may take whose allocations are traced
 FACTOR, SLACK = 4.0, 2**21  # limit of allocations relative to the unedited artifact; the slack is for Python
 TRACED = 10  # for one edit in ten, allocations are traced exactly
 THREADS = 8
+STOPPED = "stopped"
 PARTS = ("edits", "kills", "counts", "memory", "uses")
 
 
@@ -70,18 +73,23 @@ def fuzz(edits: int, seed: int) -> dict[str, Any]:
     todo = [(kind, seed + i) for i in rounds for kind in honest if kind != "auto" or i % 5 == 0]
     counts = {kind: Counter[str]() for kind in honest}
     faults, slowest, largest = [], 0.0, 0.0
-    while todo:
+    end = None
+    while todo and end != STOPPED:
         done, end = _run_worker(honest, todo)
         for (kind, number), what, seconds, growth in done:
             name = what if what in ("refused", "works") else "other_errors"
+            name = "hangs" if seconds > HANG else name
             counts[kind].update({"edits": 1, name: 1, "large_allocations": int(growth > FACTOR)})
             slowest, largest = max(slowest, seconds), max(largest, growth)
-            if name == "other_errors" or growth > FACTOR:
-                faults.append(f"{kind}, seed {number}: {what}, {growth:.1f} times the memory")
+            if name in ("hangs", "other_errors") or growth > FACTOR:
+                faults.append(
+                    f"{kind}, seed {number}: {what}, {growth:.1f} times the memory, {seconds:.1f} s"
+                )
         todo = todo[len(done) :]
-        if end is not None:  # the edit that ended the worker
+        if end in ("crashes", "hangs"):  # the edit that ended the worker
             counts[todo[0][0]].update({"edits": 1, end: 1})
             faults.append(f"{todo[0]}: {end}")
+            print(faults[-1], flush=True)
             todo = todo[1:]
     total = dict.fromkeys(("edits", "refused", "works", "crashes", "hangs", "other_errors"), 0)
     total |= {"large_allocations": 0}
@@ -106,7 +114,8 @@ def _run_worker(honest: dict[str, bytes], tasks: list[Task]) -> tuple[list[Done]
             while not ours.poll(1.0):
                 if not worker.is_alive():
                     return done, "crashes"
-                if done and _processor_seconds(worker.pid) - used > HANG:
+                most = HANG * (SLOWER if len(done) % TRACED == 0 else 1)
+                if done and _processor_seconds(worker.pid) - used > most:
                     return done, "hangs"
             try:
                 found = ours.recv()
@@ -117,6 +126,8 @@ def _run_worker(honest: dict[str, bytes], tasks: list[Task]) -> tuple[list[Done]
             done.append(found)
             if len(done) % 1000 == 0:
                 print(f"{len(done)} edits, {len(tasks) - len(done)} to go", flush=True)
+    except KeyboardInterrupt:
+        return done, STOPPED
     finally:
         worker.kill()
         worker.join()
@@ -134,16 +145,16 @@ def _work(pipe: Any, honest: dict[str, bytes], tasks: list[Task]) -> None:
             outcome(kind, content, Path(folder), every=True)  # imports what it needs
         for kind, content in honest.items():
             for every in (False, True):  # an edited file is compared with the same steps
-                base[kind, every] = _peak(kind, content, Path(folder), every)[2]
+                base[kind, every] = _peak(kind, content, Path(folder), every)
         most = _most_memory()
         for i, task in enumerate(tasks):
             kind, content = task[0], edited(honest[task[0]], task[1])
+            start = time.process_time()
+            what = outcome(kind, content, Path(folder))
+            # the memory of the process also shows large allocations, and takes no time
+            seconds, peak = time.process_time() - start, _most_memory() - most
             if i % TRACED == 0:
-                what, seconds, peak = _peak(kind, content, Path(folder), all_steps(content))
-            else:  # the memory of the process also shows large allocations, and takes no time
-                start = time.process_time()
-                what = outcome(kind, content, Path(folder))
-                seconds, peak = time.process_time() - start, _most_memory() - most
+                peak = max(peak, _peak(kind, content, Path(folder), all_steps(content)))
             most = _most_memory()
             pipe.send((task, what, seconds, max(0.0, peak - SLACK) / base[kind, all_steps(content)]))
     pipe.send(None)
@@ -153,13 +164,12 @@ def _most_memory() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024.0
 
 
-def _peak(kind: str, content: bytes, folder: Path, every: bool) -> tuple[str, float, float]:
+def _peak(kind: str, content: bytes, folder: Path, every: bool) -> float:
     tracemalloc.start()
-    start = time.process_time()
-    what = outcome(kind, content, folder, every=every)
-    seconds, peak = time.process_time() - start, tracemalloc.get_traced_memory()[1]
+    outcome(kind, content, folder, every=every)
+    peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    return what, seconds, peak
+    return peak
 
 
 # -- kills -----------------------------------------------------------------------------------
@@ -427,6 +437,8 @@ def main() -> None:
         "memory": lambda: memory(artifacts()),
         "uses": lambda: odd_uses(options.seed),
     }
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    commit = commit_of_code()
     found = {name: work[name]() for name in options.parts}
     if options.dry:
         total = found["edits"]["total"]
@@ -443,7 +455,7 @@ def main() -> None:
     whole = {key: before.get(key) for key in ("command", "commit")}
     made = dict.fromkeys(kept, whole) | before.get("made", {})
     for part in options.parts:
-        made[part] = {"command": f"{command} --parts {part}", "commit": commit_of_code()}
+        made[part] = {"command": f"{command} --parts {part}", "commit": commit}
     write_results("hardening", command, made=made, **kept | found)
 
 
