@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import numpy as np
-from scipy import sparse
+import scipy
 
 from drpu._arrays import FloatArray, as_numpy
 from drpu.exceptions import DataError, DataTypeError, MissingExtraError, ParameterError, PriorError
@@ -240,7 +240,7 @@ def check_numbers(name: str, values: Any) -> FloatArray:
 
 def check_size(name: str, values: Any) -> None:
     """Raise if a number in an array or sparse matrix is extreme; missing values are none."""
-    numbers: Any = values.data if sparse.issparse(values) else values  # type: ignore[attr-defined]
+    numbers: Any = values.data if scipy.sparse.issparse(values) else values  # type: ignore[attr-defined]
     if numbers.dtype.kind != "f" or not numbers.size:
         return
     lowest = float(np.fmin.reduce(numbers, axis=None))

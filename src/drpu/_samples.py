@@ -6,14 +6,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy import sparse
+import scipy
 
 from drpu._arrays import FloatArray, IntArray, Rows, as_numpy
 
 
 def is_sparse(X: Any) -> bool:
     """Whether ``X`` is a scipy sparse matrix or array."""
-    return bool(sparse.issparse(X))
+    return bool(scipy.sparse.issparse(X))
 
 
 def is_matrix(X: Any) -> bool:
@@ -63,7 +63,7 @@ def stack_rows(*parts: Rows) -> Rows:
     if hasattr(parts[0], "stack"):
         return parts[0].stack(parts)
     if any(is_sparse(part) for part in parts):
-        return sparse.vstack(parts, format="csr")
+        return scipy.sparse.vstack(parts, format="csr")
     return np.concatenate(parts)
 
 

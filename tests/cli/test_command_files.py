@@ -299,7 +299,7 @@ def test_help_and_version_import_no_numerical_library():
 
 @pytest.mark.parametrize("command", ["inspect", "verify"])
 def test_a_file_is_described_without_libraries_that_learn(command, folder):
-    heavy = ("sklearn", "scipy.stats", "lightgbm", "torch", "pandas")
+    heavy = ("sklearn", "scipy.special", "scipy.sparse", "lightgbm", "torch", "pandas")
     assert imported_by(heavy, command, str(folder / "toy.drpu")) == "[]"
 
 

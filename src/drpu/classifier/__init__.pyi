@@ -5,6 +5,7 @@ from .drpu import DRPUClassifier as DRPUClassifier
 from .fitting import check_prior_parameter as check_prior_parameter
 from .fitting import grouped_copies as grouped_copies
 from .fitting import negative_part as negative_part
+from .fitting import prior_in_other_scenario as prior_in_other_scenario
 from .fitting import training_prior as training_prior
 from .fitting import warn_of_alpha as warn_of_alpha
 from .fitting import warn_of_few_known as warn_of_few_known

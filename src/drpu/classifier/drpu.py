@@ -1401,6 +1401,7 @@ class DRPUClassifier(RatioClassifier):
             columns=training.columns,
             labels=training.labels,
             history=self._backtest(training),
+            other_prior=classifier.prior_in_other_scenario(tails, prior, population),
         )
 
     def _calibrated(
@@ -1458,6 +1459,7 @@ class DRPUClassifier(RatioClassifier):
             population=population,
             columns=classifier.columns_of_ranges(self, frame_fit.ranges),
             labels=Labels.of(frame_fit.classes),
+            other_prior=classifier.prior_in_other_scenario(frame_fit.tails, prior, population),
         )
         return self._keep(fitted)
 

@@ -28,7 +28,7 @@ from drpu.models.crossfit import FEWEST_KNOWN
 from drpu.models.learner import Folds, RatioLearner
 from drpu.priors.estimate import FEW_POSITIVES, PriorEstimate, as_prior, warn_if_not_identified
 from drpu.priors.tails import ScoreTails
-from drpu.state.population import with_labelled
+from drpu.state.population import Population, with_labelled
 from drpu.tables.encoder import TableEncoder
 from drpu.tables.frames import FrameRows
 from drpu.tables.notes import Note, list_of_notes
@@ -180,6 +180,22 @@ def training_prior(
     warn_if_not_identified(prior)
     _warn_of_boundary(prior)
     return prior
+
+
+def prior_in_other_scenario(
+    tails: ScoreTails, prior: PriorEstimate, population: Population
+) -> PriorEstimate | None:
+    """The training prior if labelled rows were part of the sample, or were not; None if unknown."""
+    n_rows = sum(population.sizes)
+    if prior.method in ("given", "audit") or n_rows == 0:
+        return None
+    share = 0.0
+    if population.scenario == "case-control":
+        share = population.sizes[0] / n_rows
+    unlabeled_prior = population.unlabeled_prior(prior)
+    if prior.method in ("adaptive", "central"):
+        unlabeled_prior = priors.prior_from_tails(tails, labelled_share=share or None, warn=False)
+    return with_labelled(unlabeled_prior, share)
 
 
 def _given_prior(value: Any, tails: ScoreTails, fraction: float) -> PriorEstimate:

@@ -106,8 +106,6 @@ def attributes(described: Any, *names: str) -> dict[str, Any]:
 
 def learnt(fitted: Any, kind: str) -> dict[str, Any]:
     """Facts about the fit of a classifier of this kind."""
-    from drpu.state.fitted import prior_in_other_scenario
-
     row_shape = fitted.model.row_shape
     if len(row_shape) == 1:
         row_shape = None
@@ -125,7 +123,7 @@ def learnt(fitted: Any, kind: str) -> dict[str, Any]:
         "counted_unlabeled": fitted.tails.n,
         "labelled_share": fitted.population.labelled_fraction,
         "scenario": fitted.population.scenario,
-        "other_scenario_prior": prior_in_other_scenario(fitted),
+        "other_scenario_prior": fitted.other_prior,
         "period": fitted.columns.period,
         "backtest": fitted.history,
         "notes": notes,

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Self, TypeAlias
 
 import numpy as np
-from scipy.special import expit, logit
+import scipy
 
 from drpu import decisions
 from drpu._arrays import BoolArray, FloatArray
@@ -173,7 +173,7 @@ class CostPoint(OperatingPoint):
         if limit in (0.0, 1.0) or prior == self.prior.value:
             return limit
         inside = np.clip([prior, limit, self.prior.value], NEAREST, 1 - NEAREST)
-        return float(expit(logit(inside) @ [1, 1, -1]))
+        return float(scipy.special.expit(scipy.special.logit(inside) @ [1, 1, -1]))
 
 
 @kept("node")
@@ -324,13 +324,13 @@ class AtAnswers(CostPoint):
 
     @property
     def threshold(self) -> float:
-        level = (logit(self.cost) - self.map.intercept) / self.map.slope
+        level = (scipy.special.logit(self.cost) - self.map.intercept) / self.map.slope
         largest_ratio = 1 / max(self.train_prior, 1e-12)
         if level >= FARTHEST:  # where log-odds are clipped: one label for all rows
             return 2 * largest_ratio
         if level < -FARTHEST:
             return ALL_FLAGGED
-        return float(expit(level) * largest_ratio)
+        return float(scipy.special.expit(level) * largest_ratio)
 
     @property
     def uses_prior(self) -> bool:

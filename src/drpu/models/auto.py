@@ -9,7 +9,6 @@ from typing import Annotated, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import scipy
-from scipy.special import expit
 
 from drpu import _lazy
 from drpu._arrays import FloatArray, Rows
@@ -591,8 +590,8 @@ class HeldOutScores:
         z_u = self.unlabeled @ weights + constant
         value = self.positive_weight @ np.logaddexp(0, -z_p)
         value += self.unlabeled_weight @ np.logaddexp(0, z_u)
-        g_p = -self.positive_weight * expit(-z_p)
-        g_u = self.unlabeled_weight * expit(z_u)
+        g_p = -self.positive_weight * scipy.special.expit(-z_p)
+        g_u = self.unlabeled_weight * scipy.special.expit(z_u)
         slope = np.append(g_p @ self.positive + g_u @ self.unlabeled, g_p.sum() + g_u.sum())
         return float(value), slope
 

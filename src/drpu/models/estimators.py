@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
-from scipy import sparse
+import scipy
 
 from drpu import _lazy
 from drpu._arrays import FloatArray, IntArray, Rows
@@ -189,7 +189,7 @@ class ClassifierRatio(RatioLearner):
         weight = pair.weights()
         unfitted = self.classifier
         if unfitted is None:
-            scaler = _lazy.StandardScaler(with_mean=not sparse.issparse(rows))
+            scaler = _lazy.StandardScaler(with_mean=not scipy.sparse.issparse(rows))
             regression = _lazy.LogisticRegression(C=0.1, max_iter=1000)
             unfitted = _lazy.make_pipeline(scaler, regression)
         unfitted = seeded(unfitted, check_random_state(self.random_state))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from scipy import sparse
+import scipy
 
 from drpu import _lazy
 from drpu._arrays import FloatArray, Rows
@@ -134,7 +134,7 @@ def standardised(X: Rows, scaling: Scaling) -> tuple[Rows, FloatArray]:
     """
     origin = scaling.shift / scaling.scale
     if is_sparse(X):
-        scaled = X.astype(np.float64) @ sparse.diags_array(1 / scaling.scale)
+        scaled = X.astype(np.float64) @ scipy.sparse.diags_array(1 / scaling.scale)
         return scaled.tocsr(), origin
     return (X - scaling.shift) / scaling.scale, np.zeros_like(origin)
 
@@ -252,7 +252,7 @@ def _centroids(X: Rows, size: int, scaling: Scaling, rng: np.random.Generator) -
     seed = int(rng.integers(2**31))
     clusters = _lazy.KMeans(n_clusters, n_init=1, max_iter=20, random_state=seed).fit_predict(Z)
     counts = np.bincount(clusters, minlength=size)
-    members = sparse.csr_array(
+    members = scipy.sparse.csr_array(
         (np.ones(len(clusters)), (clusters, np.arange(len(clusters)))), (size, len(clusters))
     )
     sums = _dense(members @ Z)

@@ -13,7 +13,6 @@ from typing import Annotated, Any, ClassVar, NamedTuple, Self
 import numpy as np
 import scipy
 from numpy.typing import NDArray
-from scipy import sparse
 
 from drpu import _lazy
 from drpu._arrays import FloatArray, IntArray, Rows
@@ -488,7 +487,7 @@ def _bounded_scaling(rows: Rows) -> Scaling:
     frequent columns; nor, as columns may have different units, than the usual size of values.
     """
     scaling = Scaling.of(rows, None)
-    entries = sparse.csr_array(rows)
+    entries = scipy.sparse.csr_array(rows)
     width = int(rows.shape[1])
     filled = np.bincount(entries.indices, minlength=width)  # entries of each column
     squares = np.bincount(entries.indices, weights=entries.data**2.0, minlength=width)

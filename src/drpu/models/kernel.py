@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Annotated, Any, ClassVar, NamedTuple, cast
 
 import numpy as np
-from scipy import linalg
+import scipy
 
 from drpu._arrays import FloatArray, Rows
 from drpu._checks import check_choice, check_fraction, check_integer, check_random_state, check_real
@@ -263,7 +263,7 @@ class _Moments:
 
     def solve(self, ridges: Sequence[float]) -> FloatArray:
         """Coefficients, one column per ridge, from one eigendecomposition."""
-        values, vectors = linalg.eigh(self.covariance)
+        values, vectors = scipy.linalg.eigh(self.covariance)
         spread = np.maximum(values, 0)[:, None] + np.asarray(ridges)
         return np.asarray(vectors @ ((vectors.T @ self.gap)[:, None] / spread))
 

@@ -14,7 +14,7 @@ from inspect import signature
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Protocol, Self, runtime_checkable
 
 import numpy as np
-from scipy import sparse
+import scipy
 
 from drpu import _lazy
 from drpu._arrays import FloatArray, Rows, as_numpy
@@ -635,7 +635,7 @@ def _numpy_rows(taker: Accepts, name: str, X: Any) -> Any:
     """``X`` as NumPy has it; raises an error if ``taker`` accepts nothing of this form."""
     if X is None:
         raise DataTypeError(f"{name} must be rows, as an array or a data frame, got None.")
-    if sparse.issparse(X) and not taker.accepts_sparse:
+    if scipy.sparse.issparse(X) and not taker.accepts_sparse:
         raise DataTypeError(
             f"{name} is sparse, which {type(taker).__name__} does not support: pass "
             f"{name}.toarray(), or choose a model that supports it (kernel, linear, boosted)."

@@ -12,8 +12,8 @@ from functools import cached_property
 from typing import Annotated, Any, Self
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import sparse
 
 from drpu._arrays import BoolArray, FloatArray, IntArray, Rows
 from drpu._checks import check_integer
@@ -25,7 +25,7 @@ from drpu.models.graphs import Graph
 
 def tree_rows(X: Rows) -> Rows:
     """Rows in the form that LightGBM accepts: sparse matrices, not sparse arrays."""
-    return sparse.csr_matrix(X) if is_sparse(X) else X
+    return scipy.sparse.csr_matrix(X) if is_sparse(X) else X
 
 
 def tree_threads(n_jobs: int) -> int:
@@ -397,7 +397,7 @@ class Trees(Kept):
         return np.asarray(word >> (codes % WORD).astype(np.uint32) & 1 == 1)
 
     @cached_property
-    def _path_parts(self) -> tuple[sparse.csr_matrix, float]:
+    def _path_parts(self) -> tuple[scipy.sparse.csr_matrix, float]:
         """What the columns add on the way to each leaf, (leaves, columns), and the mean output.
 
         The output of a node is the mean of its leaves, weighted by their training rows. A split
@@ -424,7 +424,7 @@ class Trees(Kept):
         of_column = np.concatenate([columns for _, columns, _ in entries])
         part = np.concatenate([parts for _, _, parts in entries])
         shape = (len(self.value), self.n_columns)
-        path_parts = sparse.csr_matrix((part, (of_leaf, of_column)), shape=shape)
+        path_parts = scipy.sparse.csr_matrix((part, (of_leaf, of_column)), shape=shape)
         return path_parts, float(output[self._roots].sum())
 
     def reached_leaves(self, X: Rows, threads: int) -> IntArray:
@@ -441,7 +441,7 @@ class Trees(Kept):
         ends = np.arange(0, leaves.size + 1, len(self))
         path_parts, mean_output = self._path_parts
         shape = (len(leaves), path_parts.shape[0])
-        of_row = sparse.csr_matrix((np.ones(leaves.size), leaves.ravel(), ends), shape=shape)
+        of_row = scipy.sparse.csr_matrix((np.ones(leaves.size), leaves.ravel(), ends), shape=shape)
         parts = (of_row @ path_parts).toarray()
         if self.averaged:
             return parts / len(self), mean_output / len(self)

@@ -34,7 +34,6 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import scipy
-from scipy.special import expit, logit, ndtri
 
 from drpu._arrays import BoolArray, FloatArray, IntArray
 from drpu.decisions.point import Hypothesis
@@ -103,7 +102,7 @@ def mean_probability(
 ) -> float:
     """Mean over counted rows of the probability in their cell, with ``shift`` added to log-odds."""
     if shift != 0:
-        probability = expit(_logit(probability) + shift)
+        probability = scipy.special.expit(_logit(probability) + shift)
     return float(probability @ counts / counts.sum())
 
 
@@ -113,14 +112,14 @@ def odds_move(before: float, after: float) -> float:
 
 
 def _logit(share: float | FloatArray) -> FloatArray:
-    return np.asarray(logit(np.clip(share, _LEAST_SHARE, _MOST_SHARE)))
+    return np.asarray(scipy.special.logit(np.clip(share, _LEAST_SHARE, _MOST_SHARE)))
 
 
 def moved_prior(prior: float, move: float) -> float:
     """The prior after a move of its log-odds; 0 and 1 stay."""
     if prior in (0.0, 1.0):
         return float(prior)
-    return float(expit(logit(prior) + move))
+    return float(scipy.special.expit(scipy.special.logit(prior) + move))
 
 
 @dataclass(frozen=True, slots=True)
@@ -430,7 +429,7 @@ class MoveEvidence:
         if labels is not None:
             by_prior = MoveReading(self.matched, _variance(self.adapted))
             log_odds += _log_density(labels, by_prior) - _log_density(labels, steady)
-        return float(expit(log_odds))
+        return float(scipy.special.expit(log_odds))
 
     def averaged(self, weight: float, steady: MoveReading) -> PriorEstimate:
         """The mean over both hypotheses, of which "only the prior moved" has this weight.
@@ -676,7 +675,7 @@ def _variance(prior: PriorEstimate) -> float:
 
 def _deviations(level: float) -> float:
     """Half the width of a normal interval in standard deviations."""
-    return float(ndtri((1 + level) / 2))
+    return float(scipy.special.ndtri((1 + level) / 2))
 
 
 def _limits(evidence: MoveEvidence, reading: MoveReading, supported: bool) -> tuple[float, float]:

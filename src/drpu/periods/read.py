@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, TypeAlias
 
 import numpy as np
-from scipy.special import ndtr
+import scipy
 
 from drpu._arrays import FloatArray
 from drpu._codec import POSITIVE, Items, NotKept, Number, kept
@@ -194,7 +194,7 @@ def _growth_support(reference: Reference, counts: ScoreTails) -> tuple[float, fl
         return math.inf, 0.0
     prior = np.minimum(reference.prior.possible_values, 1 - 1e-9)
     room = 1 / (1 - prior) - match.value
-    return match.spread, float(np.mean(ndtr(room / max(match.spread, 1e-12))))
+    return match.spread, float(np.mean(scipy.special.ndtr(room / max(match.spread, 1e-12))))
 
 
 def _with_findings(rows: ComparedRows, parts: Sequence[Reading]) -> ComparedRows:

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.special import chdtrc, chdtri
+import scipy
 
 from drpu._arrays import FloatArray, IntArray
 from drpu.exceptions import DataError
@@ -124,7 +124,7 @@ def mixture_test(
     return MixtureTest(
         statistic=statistic,
         degrees=degrees,
-        p_value=float(chdtrc(degrees, statistic)),
+        p_value=float(scipy.special.chdtrc(degrees, statistic)),
         misfit=fit.misfit(growth),
         growth=growth,
         between=(float(edges[worst]), float(edges[worst + 1])),
@@ -197,7 +197,7 @@ class MixtureFit:
     def p_value(self, growth: float) -> float:
         """Probability of a larger chi-square at a lambda that other ranges determine."""
         statistic = float(self.statistic(np.array([growth]))[0])
-        return float(chdtrc(len(self.new) - 1, statistic))
+        return float(scipy.special.chdtrc(len(self.new) - 1, statistic))
 
     def misfit(self, growth: float) -> float:
         """Share of the new rows that would have to change, less what noise explains; in [0, 1]."""
@@ -210,7 +210,7 @@ class MixtureFit:
     def detectable(self, growth: float, degrees: int) -> float:
         """Share of changed rows, equally many in every range, at which half of all tests reject."""
         variances = np.diagonal(self.covariance(np.array([growth]))[0])
-        noncentrality = max(float(chdtri(degrees, OTHER_SHIFT)) - degrees, 0.0)
+        noncentrality = max(float(scipy.special.chdtri(degrees, OTHER_SHIFT)) - degrees, 0.0)
         in_each_range = math.sqrt(noncentrality / float((1 / variances).sum()))
         return min(1.0, in_each_range * len(variances) / 2)
 

@@ -38,7 +38,7 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.special import expit, log_ndtr, logit
+import scipy
 
 from drpu._arrays import FloatArray
 from drpu._checks import check_fraction
@@ -52,7 +52,7 @@ from drpu.priors.tails import ScoreTails
 N_QUANTILES = 10  # values that stand for a distribution where probabilities are averaged over it
 _STEP = 0.05
 _LOG_ODDS = np.linspace(-7.0, 7.0, 281)  # every step
-_RHO = expit(_LOG_ODDS)
+_RHO = 1 / (1 + np.exp(-_LOG_ODDS))
 _SEPARABILITY = (np.arange(80) + 0.5) / 80  # values of 2 A_pn - 1
 _SQRT_2_PI = math.sqrt(2 * math.pi)
 
@@ -165,12 +165,12 @@ def _log_usual(labelled_share: float | None) -> FloatArray:
 def _log_reading(evidence: PriorEvidence) -> FloatArray:
     """Log density of the reading: right up to noise, or an upper bound only."""
     spread = reading_spread(evidence.separation, evidence.n_positive)
-    centre = float(logit(min(max(evidence.reading, 1e-3), 1 - 1e-3)))
+    centre = float(scipy.special.logit(min(max(evidence.reading, 1e-3), 1 - 1e-3)))
     deviation = (_LOG_ODDS - centre) / spread
     width = constants.UPPER_BOUND_ONLY[2]
     upper_bound_only = share_of_upper_bounds(evidence.separation)
     right = np.log1p(-upper_bound_only) - deviation**2 / 2 - np.log(spread * _SQRT_2_PI)
-    below = np.log(upper_bound_only) + log_ndtr(-deviation) - np.log(width)
+    below = np.log(upper_bound_only) + scipy.special.log_ndtr(-deviation) - np.log(width)
     return np.asarray(np.logaddexp(right, below))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import betaincinv
+import scipy
 
 from drpu._arrays import FloatArray
 from drpu._results import TableColumns
@@ -59,10 +59,10 @@ def exact_limit(hits: float, n: float, tail: float, *, upper: bool) -> float:
     if upper:
         if missed <= _ROUNDING:
             return 1.0
-        return float(betaincinv(hits + 1, missed, 1 - tail))
+        return float(scipy.special.betaincinv(hits + 1, missed, 1 - tail))
     if hits <= _ROUNDING:
         return 0.0
-    return float(betaincinv(hits, missed + 1, tail))
+    return float(scipy.special.betaincinv(hits, missed + 1, tail))
 
 
 def exact_limits(share: float, n: float, tail: float) -> tuple[float, float]:
@@ -75,6 +75,6 @@ def exact_limits_of(shares: FloatArray, n: float, tail: float) -> tuple[FloatArr
     """The limits of :func:`exact_limits` for each of several shares."""
     hits = shares * n
     missed = n - hits
-    low = betaincinv(np.maximum(hits, 1e-300), missed + 1, tail)
-    high = betaincinv(hits + 1, np.maximum(missed, 1e-300), 1 - tail)
+    low = scipy.special.betaincinv(np.maximum(hits, 1e-300), missed + 1, tail)
+    high = scipy.special.betaincinv(hits + 1, np.maximum(missed, 1e-300), 1 - tail)
     return np.where(hits > _ROUNDING, low, 0.0), np.where(missed > _ROUNDING, high, 1.0)

@@ -23,7 +23,7 @@ from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
-from scipy.special import betaincinv, ndtr, ndtri
+import scipy
 
 from drpu._arrays import FloatArray, IntArray
 from drpu._checks import check_fraction, check_prior
@@ -152,7 +152,7 @@ def largest_growth(tails: ScoreTails, reference: ScoreTails, level: float) -> fl
     match = match_samples(tails, reference)
     if match is None:
         return math.inf
-    return max(match.value - float(ndtri((1 - level) / 2)) * match.spread, 0.0)
+    return max(match.value - float(scipy.special.ndtri((1 - level) / 2)) * match.spread, 0.0)
 
 
 # -- a known training prior ---------------------------------------------------------------------
@@ -399,15 +399,15 @@ class TailRatio:
     def upper(self, c: float, thresholds: IntArray) -> FloatArray:
         """Upper limits: the limits of the two tails, combined on the log scale."""
         log_a, log_b = self._medians
-        above_a = self._log_a(ndtr(c), thresholds) - log_a[thresholds]
-        below_b = log_b[thresholds] - self._log_b(ndtr(-c), thresholds)
+        above_a = self._log_a(scipy.special.ndtr(c), thresholds) - log_a[thresholds]
+        below_b = log_b[thresholds] - self._log_b(scipy.special.ndtr(-c), thresholds)
         return np.exp(log_a[thresholds] - log_b[thresholds] + np.hypot(above_a, below_b))
 
     def lower(self, c: float, thresholds: IntArray) -> FloatArray:
         """Lower limits, which are 0 where no unlabeled row is above the threshold."""
         log_a, log_b = self._medians
-        below_a = log_a[thresholds] - self._log_a(ndtr(-c), thresholds)
-        above_b = self._log_b(ndtr(c), thresholds) - log_b[thresholds]
+        below_a = log_a[thresholds] - self._log_a(scipy.special.ndtr(-c), thresholds)
+        above_b = self._log_b(scipy.special.ndtr(c), thresholds) - log_b[thresholds]
         limit = np.exp(log_a[thresholds] - log_b[thresholds] - np.hypot(below_a, above_b))
         return np.where(self.hits[thresholds] > 0, limit, 0.0)
 
@@ -419,11 +419,11 @@ class TailRatio:
     def _log_a(self, p: float, thresholds: IntArray) -> FloatArray:
         hits = self.hits[thresholds]
         missed = np.maximum(self.n - hits, 0.0)
-        return np.log(betaincinv(hits + 0.5, missed + 0.5, p))
+        return np.log(scipy.special.betaincinv(hits + 0.5, missed + 0.5, p))
 
     def _log_b(self, p: float, thresholds: IntArray) -> FloatArray:
         kept = self.kept[thresholds]
-        return np.log(betaincinv(kept, self.n_positive - kept + 1, p))
+        return np.log(scipy.special.betaincinv(kept, self.n_positive - kept + 1, p))
 
 
 @dataclass(frozen=True)
@@ -456,7 +456,7 @@ class Curve:
         recall = self.recall[self.deciding]
         least = recall / reach - 1 / self.n_positive
         thresholds = np.flatnonzero((self.recall <= recall) & (self.recall >= least))
-        c = -float(ndtri((1 - level) / 2))
+        c = -float(scipy.special.ndtri((1 - level) / 2))
         return _clip(self.lower(c, thresholds).min())
 
     @cached_property
@@ -491,7 +491,7 @@ def critical_value(tail: float, log_range: float) -> float:
     .. math:: 1 - \Phi(c) + \frac{L+h}{2} \left(c - \frac{1}{2c}\right) \varphi(c)
        e^{-.583 c \sqrt h} = \text{tail}.
     """
-    pointwise = -float(ndtri(tail))
+    pointwise = -float(scipy.special.ndtri(tail))
     if log_range <= 0:
         return pointwise
     low = max(pointwise, 1.0)

@@ -7,7 +7,7 @@ import sys
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import ndtri
+import scipy
 
 from drpu._arrays import FloatArray, IntArray
 from drpu.priors.figures import Figure, exact_limits
@@ -95,7 +95,7 @@ def score_limits(
     V is the variance of the influence under the mixture at x, as in Wilson's interval, and T the
     noise of the two training samples.
     """
-    z2 = float(ndtri((1 - level) / 2)) ** 2
+    z2 = float(scipy.special.ndtri((1 - level) / 2)) ** 2
     scale2 = (1 - train_prior) ** 2
     positive = shares(reference.positive_counts)
     unlabeled = shares(reference.counts)
@@ -136,7 +136,7 @@ def binomial_growth(tails: ScoreTails, reference: ScoreTails, level: float) -> F
     growth = float((b[k] - share) / gap)
     noise = (1 - growth) ** 2 * b[k] * (1 - b[k]) / reference.n_positive
     noise += growth**2 * a[k] * (1 - a[k]) / reference.n
-    by_training = -float(ndtri(tail)) * math.sqrt(noise) / gap
+    by_training = -float(scipy.special.ndtri(tail)) * math.sqrt(noise) / gap
     return Figure(
         value=growth,
         low=growth - math.hypot((most_share - share) / gap, by_training),
@@ -284,9 +284,13 @@ def carry_share(share: Figure, growth: Growth, tails: tuple[float, float]) -> Fi
     lower_tail, upper_tail = tails
     negative = max(1 - share.value, 1e-9)
     log_up = math.log(max(1 - share.low, 1e-9) / negative)
-    log_up = math.hypot(log_up, -float(ndtri(lower_tail)) * growth.spread / growth.value)
+    log_up = math.hypot(
+        log_up, -float(scipy.special.ndtri(lower_tail)) * growth.spread / growth.value
+    )
     log_down = math.log(negative / max(1 - share.high, 1e-9))
-    log_down = math.hypot(log_down, -float(ndtri(upper_tail)) * growth.spread / growth.value)
+    log_down = math.hypot(
+        log_down, -float(scipy.special.ndtri(upper_tail)) * growth.spread / growth.value
+    )
 
     centre = growth.value * negative
     most = math.log(sys.float_info.max)  # a growth with a large error has a step too large for exp
@@ -318,7 +322,7 @@ def carried_prior(
         guess = _between_0_and_1(1 - growth.value * (1 - prior.value))
         counted = negative_growth(tails, reference, guess)
         growth = Growth(1.0) if counted is None else counted
-    scale = float(ndtri((1 - level) / 2) / ndtri((1 - prior_level) / 2))
+    scale = float(scipy.special.ndtri((1 - level) / 2) / scipy.special.ndtri((1 - prior_level) / 2))
     negative = max(1 - prior.value, 1e-9)
     most_negative = negative * (max(1 - prior.low, 1e-9) / negative) ** scale
     least_negative = negative * (max(1 - prior.high, 1e-9) / negative) ** scale

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
-from scipy.special import expit, logit
+import scipy
 
 from drpu._checks import check_choice, check_fraction, check_prior, check_scores
 from drpu._process import default_errors
@@ -203,7 +203,7 @@ def _carried(
     if upper is None or base.upper is None:
         return value
     priors = np.clip([upper, base.value, base.upper], 1e-6, 1 - 1e-6)
-    least = float(expit(logit(priors) @ [1, 1, -1]))
+    least = float(scipy.special.expit(scipy.special.logit(priors) @ [1, 1, -1]))
     return max(value, least)
 
 

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy
-from scipy.special import expit, logit, ndtr, ndtri
 
 from drpu._arrays import FloatArray
 from drpu.exceptions import DataError
@@ -65,14 +64,16 @@ class Plateau:
     def __call__(self, normal_scores: FloatArray) -> FloatArray:
         """Ratio at each normal score."""
         height = self.labelled / (self.labelled + (1 - self.labelled) * self.prior)
-        share = np.minimum(height * expit(self.intercept + self.slope * normal_scores), 1 - 1e-12)
+        share = np.minimum(
+            height * scipy.special.expit(self.intercept + self.slope * normal_scores), 1 - 1e-12
+        )
         return np.asarray(share / (1 - share) * (1 - self.labelled) / self.labelled)
 
 
 def normal_scores(tails: ScoreTails) -> FloatArray:
     """Normal quantile of each cell among the positives."""
     below = tails.positive_counts.cumsum() / tails.positive_counts.sum() * tails.n_positive
-    return np.asarray(ndtri((below + 0.5) / (tails.n_positive + 1)))
+    return np.asarray(scipy.special.ndtri((below + 0.5) / (tails.n_positive + 1)))
 
 
 @remembered
@@ -89,7 +90,7 @@ def fit_plateau(tails: ScoreTails, prior: float | None = None) -> Plateau:
         log_odds = _BOUNDS[0]
         starts = [[-2.0, -0.5, 0.7], [0.0, -0.5, 0.7], [2.0, -0.5, 0.7]]
     else:
-        known = float(np.clip(logit(prior), -_MOST_LOG_ODDS, _MOST_LOG_ODDS))
+        known = float(np.clip(scipy.special.logit(prior), -_MOST_LOG_ODDS, _MOST_LOG_ODDS))
         log_odds = (known, known)
         free = fit_plateau(tails)
         starts = [[known, free.intercept, math.log(free.slope)], [known, 1.0, 0.7]]
@@ -102,7 +103,7 @@ def fit_plateau(tails: ScoreTails, prior: float | None = None) -> Plateau:
             best = fit
     log_odds_of_prior, intercept, log_slope = best.x
     return Plateau(
-        prior=float(expit(log_odds_of_prior)),
+        prior=float(scipy.special.expit(log_odds_of_prior)),
         intercept=float(intercept),
         slope=float(np.exp(log_slope)),
         labelled=loss.labelled,
@@ -121,7 +122,9 @@ def likely_plateaus(tails: ScoreTails, prior: float) -> list[Plateau]:
     polynomials of degree 3.
     """
     start = fit_plateau(tails, prior)
-    loss = _ExpectedLoss(_PlateauLoss.of(tails), float(logit(prior)), tails.n * prior * (1 - prior))
+    loss = _ExpectedLoss(
+        _PlateauLoss.of(tails), float(scipy.special.logit(prior)), tails.n * prior * (1 - prior)
+    )
     theta = np.array([loss.log_odds, start.intercept, math.log(start.slope)])
     most_likely = scipy.optimize.minimize(
         loss, theta, jac=True, bounds=_BOUNDS, method="L-BFGS-B"
@@ -133,7 +136,9 @@ def likely_plateaus(tails: ScoreTails, prior: float) -> list[Plateau]:
         for distance in (-math.sqrt(3) * spread, math.sqrt(3) * spread):
             log_odds, intercept, log_slope = most_likely + distance * axis
             slope = math.exp(min(max(log_slope, -_MOST_LOG_SLOPE), _MOST_LOG_SLOPE))
-            plateaus.append(Plateau(float(expit(log_odds)), intercept, slope, start.labelled))
+            plateaus.append(
+                Plateau(float(scipy.special.expit(log_odds)), intercept, slope, start.labelled)
+            )
     return plateaus
 
 
@@ -170,8 +175,8 @@ def _log_separability(slope: float) -> tuple[float, float]:
     ROC curve is :math:`A = \Phi(\beta / \sqrt 2)`. :math:`2A - 1` has a Beta distribution.
     """
     a, b = constants.USUAL_SEPARABILITY
-    excess = max(2 * float(ndtr(slope / math.sqrt(2))) - 1, 1e-12)
-    rest = max(2 * float(ndtr(-slope / math.sqrt(2))), 1e-12)
+    excess = max(2 * float(scipy.special.ndtr(slope / math.sqrt(2))) - 1, 1e-12)
+    rest = max(2 * float(scipy.special.ndtr(-slope / math.sqrt(2))), 1e-12)
     excess_by_log_slope = slope * math.exp(-(slope**2) / 4) / math.sqrt(math.pi)
     value = (a - 1) * math.log(excess) + (b - 1) * math.log(rest) - slope**2 / 4 + math.log(slope)
     derivative = (a - 1) * excess_by_log_slope / excess - (b - 1) * excess_by_log_slope / rest
@@ -198,10 +203,10 @@ class _PlateauLoss:
 
     def __call__(self, theta: FloatArray) -> tuple[float, FloatArray]:
         c = self.labelled
-        rho = float(expit(theta[0]))
+        rho = float(scipy.special.expit(theta[0]))
         slope = np.exp(theta[2])
         height = c / (c + (1 - c) * rho)
-        climb = expit(theta[1] + slope * self.z)
+        climb = scipy.special.expit(theta[1] + slope * self.z)
         share = np.clip(height * climb, 1e-12, 1 - 1e-12)
         log_likelihood = self.positive @ np.log(share) + self.unlabeled @ np.log1p(-share)
         log_beta = np.log(rho * (1 - rho))
@@ -235,7 +240,7 @@ def noisy_curve(
     eta = np.clip(prior * plateau(_Z), 1e-12, 1 - 1e-12)
     above_all = np.linspace(4 * error, 0, 40, endpoint=False)
     cuts = np.concatenate((above_all, np.log(eta)[::-3]))
-    above = ndtr((np.log(eta) - cuts[:, None]) / error)
+    above = scipy.special.ndtr((np.log(eta) - cuts[:, None]) / error)
     recall = above @ _MASS
     false_positive_rate = above @ (_MASS * (1 - eta) / eta) * prior / (1 - prior)
     return recall, np.minimum(false_positive_rate, 1.0)
@@ -274,14 +279,16 @@ class PlateauProfile:
 
     def low(self, level: float) -> float:
         """Lower end of the likelihood-ratio interval; 0 if no smaller prior is rejected."""
-        drop = -(float(ndtri((1 - level) / 2)) ** 2) / 2
+        drop = -(float(scipy.special.ndtri((1 - level) / 2)) ** 2) / 2
         best = int(np.argmax(self.height))
         rejected = np.flatnonzero(self.height[: best + 1] < drop)
         if len(rejected) == 0:
             return 0.0
         k = int(rejected[-1])
         part = (drop - self.height[k]) / (self.height[k + 1] - self.height[k])
-        return float(expit(self.log_odds[k] + part * (self.log_odds[k + 1] - self.log_odds[k])))
+        return float(
+            scipy.special.expit(self.log_odds[k] + part * (self.log_odds[k + 1] - self.log_odds[k]))
+        )
 
 
 @remembered
@@ -331,7 +338,7 @@ class _ProfileProblem:
             positive = np.bincount(bins, positive)
             unlabeled = np.bincount(bins, unlabeled)
         labelled = tails.n_positive / (tails.n_positive + tails.n)
-        height = labelled / (labelled + (1 - labelled) * expit(_TRIED_LOG_ODDS))
+        height = labelled / (labelled + (1 - labelled) * scipy.special.expit(_TRIED_LOG_ODDS))
         return cls(positive * tails.n_positive, unlabeled * tails.n, z, height[:, None])
 
     def value(self, theta: FloatArray) -> FloatArray:
@@ -360,7 +367,9 @@ class _ProfileProblem:
         return np.asarray(np.clip(steps, [[-3.0], [-1.0]], [[3.0], [1.0]]))
 
     def _climb(self, theta: FloatArray) -> FloatArray:
-        return np.asarray(expit(theta[0][:, None] + np.exp(theta[1])[:, None] * self.z))
+        return np.asarray(
+            scipy.special.expit(theta[0][:, None] + np.exp(theta[1])[:, None] * self.z)
+        )
 
     def _share(self, climb: FloatArray) -> FloatArray:
         return np.asarray(np.clip(self.height * climb, 1e-12, 1 - 1e-12))

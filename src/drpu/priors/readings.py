@@ -11,7 +11,6 @@ from collections.abc import Callable
 
 import numpy as np
 import scipy
-from scipy.special import expit
 
 from drpu._arrays import FloatArray
 from drpu._checks import check_choice, check_real
@@ -192,7 +191,7 @@ def adaptive(tails: ScoreTails) -> float:
 def _likely_prior(tails: ScoreTails) -> float:
     """Posterior mean of the prior, from the plateau's likelihood and a Beta distribution."""
     profile = plateau_profile(tails)
-    prior = expit(profile.log_odds)
+    prior = scipy.special.expit(profile.log_odds)
     a, b = constants.PRIORS_OF_FEW_POSITIVES
     weight = np.exp(profile.height) * prior**a * (1 - prior) ** b  # a density in the log-odds
     return float(weight @ prior / weight.sum())

@@ -130,8 +130,6 @@ def _upper_bound(prior: PriorEstimate) -> str:
 
 def scenario_text(fitted: Any) -> str:
     """Where labels come from, and what the other scenario would change."""
-    from drpu.state.fitted import prior_in_other_scenario
-
     if fitted.population.scenario == "single-sample":
         labelled = share(fitted.population.labelled_fraction)
         text = f"single-sample: {labelled} of the rows of one sample are labelled"
@@ -141,10 +139,9 @@ def scenario_text(fitted: Any) -> str:
         text = "case-control: labelled rows are a sample beside the others"
         other_scenario = "single-sample"
         rows = "of all rows, labelled ones included"
-    other_prior = prior_in_other_scenario(fitted)
-    if other_prior is None:
+    if fitted.other_prior is None:
         return text
-    return f"{text} ({other_scenario} would give {share(other_prior.value)} {rows})"
+    return f"{text} ({other_scenario} would give {share(fitted.other_prior.value)} {rows})"
 
 
 def backtest_text(past: Backtest) -> str:

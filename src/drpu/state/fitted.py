@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from drpu import priors
 from drpu._arrays import FloatArray, IntArray, Rows
 from drpu._codec import kept
 from drpu._samples import at_rows, is_matrix, n_rows
@@ -18,7 +17,7 @@ from drpu.priors.calibration import Calibration, calibrate, population_ratio
 from drpu.priors.estimate import PriorEstimate
 from drpu.priors.tails import KeptTails, ScoreTails
 from drpu.state.labels import Classes, Labels
-from drpu.state.population import Backtest, Population, TrainingColumns, with_labelled
+from drpu.state.population import Backtest, Population, TrainingColumns
 from drpu.tables.values import count_columns
 
 _CHUNK = 1 << 16
@@ -48,6 +47,7 @@ class FittedRatio:
     columns: TrainingColumns
     labels: Labels
     history: Backtest | None = None  # how well past periods would have been read
+    other_prior: PriorEstimate | None = None  # of the training population in the other scenario
 
     def __post_init__(self) -> None:
         calibration = self.calibration
@@ -153,22 +153,7 @@ class FittedRatio:
             unlabeled = self.population.unlabeled_prior(prior).value
             fraction = self.population.labelled_fraction
             calibration = calibrate(self.tails, unlabeled, labelled_share=fraction)
-        return replace(self, prior=prior, calibration=calibration)
-
-
-def prior_in_other_scenario(fitted: FittedRatio) -> PriorEstimate | None:
-    """The training prior if labelled rows were part of the sample, or were not; None if unknown."""
-    population = fitted.population
-    n = sum(population.sizes)
-    if fitted.prior.method in ("given", "audit") or n == 0:
-        return None
-    share = 0.0
-    if population.scenario == "case-control":
-        share = population.sizes[0] / n
-    prior = fitted.unlabeled_prior
-    if prior.method in ("adaptive", "central"):
-        prior = priors.prior_from_tails(fitted.tails, labelled_share=share or None, warn=False)
-    return with_labelled(prior, share)
+        return replace(self, prior=prior, calibration=calibration, other_prior=None)
 
 
 def tie_break(train_prior: float) -> float:

@@ -9,7 +9,6 @@ from typing import Annotated
 
 import numpy as np
 import scipy
-from scipy.special import expit, logit
 
 from drpu._arrays import FloatArray
 from drpu._codec import POSITIVE, Kept, Number, kept
@@ -42,14 +41,14 @@ class LogOddsMap(Kept):
 
     def probability(self, z: FloatArray | Sequence[float]) -> FloatArray:
         """Probability of the positive class after the map."""
-        return np.asarray(expit(self.log_odds(z)))
+        return np.asarray(scipy.special.expit(self.log_odds(z)))
 
     def with_share(self, share: float, rows: RowLogOdds) -> LogOddsMap:
         """The map with the intercept at which its mean over ``rows`` is ``share``, in (0, 1)."""
         without_intercept = self.slope * rows.z
 
         def excess(intercept: float) -> float:
-            return rows.mean(expit(intercept + without_intercept)) - share
+            return rows.mean(scipy.special.expit(intercept + without_intercept)) - share
 
         log_odds = math.log(share / (1 - share))
         lowest = log_odds - float(without_intercept.max())
@@ -88,7 +87,7 @@ def bounded(z: FloatArray | Sequence[float]) -> FloatArray:
 
 def bounded_log_odds(probability: FloatArray) -> FloatArray:
     """Log-odds of probabilities from 0 to 1, clipped at :data:`FARTHEST`."""
-    least = float(expit(-FARTHEST))
+    least = float(scipy.special.expit(-FARTHEST))
     p = np.clip(probability, least, 1 - least)
     return np.asarray(np.log(p) - np.log1p(-p))
 
@@ -140,5 +139,5 @@ class Reference:
         """The map of answers, moved by as much as the log-odds of the prior."""
         if self.map is None:
             return None
-        now, before = logit(np.clip([prior, self.prior.value], NEAREST, 1 - NEAREST))
+        now, before = scipy.special.logit(np.clip([prior, self.prior.value], NEAREST, 1 - NEAREST))
         return replace(self.map, intercept=self.map.intercept + float(now - before))

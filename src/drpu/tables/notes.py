@@ -11,8 +11,6 @@ from typing import Annotated, Any
 
 import numpy as np
 import scipy
-from scipy import sparse
-from scipy.special import xlogy
 
 from drpu._arrays import BoolArray, FloatArray
 from drpu._codec import Kept, Number, Text, kept
@@ -177,7 +175,7 @@ def notes_of_gaps(positive: Any, unlabeled: Any) -> tuple[Note, ...]:
 def _rows_with_gaps(rows: Any) -> Any:
     """Number of rows with a missing value; None if the rows are no numbers in columns."""
     if is_sparse(rows):
-        entries = sparse.find(rows)
+        entries = scipy.sparse.find(rows)
         return len(np.unique(entries[0][np.isnan(entries[2])]))
     if not is_matrix(rows):
         return None
@@ -394,7 +392,7 @@ def _excess_between(within_positive: float, within_unlabeled: float, between: fl
     expected = total * np.array([s**2, (1 - s) ** 2, 2 * s * (1 - s)])
     if between <= expected[2]:
         return 0.0
-    return float(2 * xlogy(pairs, pairs / expected).sum())
+    return float(2 * scipy.special.xlogy(pairs, pairs / expected).sum())
 
 
 def _equal_pairs(counts: Any) -> float:

@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar, Self
 
 import narwhals as nw
 import numpy as np
-from scipy import sparse
+import scipy
 
 from drpu import _lazy
 from drpu._arrays import FloatArray, IntArray
@@ -77,7 +77,7 @@ class TextColumn(Column):
         hashes = np.array(words, dtype=np.int64)
         no_directions: FloatArray = np.empty((len(words), 0), dtype=np.float32)
         unprojected = cls(name, hashes, weights, no_directions)
-        rows = sparse.vstack(list(unprojected._weighted(texts)))
+        rows = scipy.sparse.vstack(list(unprojected._weighted(texts)))
         return cls(name, hashes, weights, _directions(rows))
 
     def encode(self, series: nw.Series[Any]) -> FloatArray:  # noqa: D102
@@ -129,7 +129,7 @@ class TextColumn(Column):
             "graph."
         )
 
-    def _weighted(self, texts: Sequence[str]) -> Iterator[sparse.csr_matrix]:
+    def _weighted(self, texts: Sequence[str]) -> Iterator[scipy.sparse.csr_matrix]:
         """TF-IDF weights of the texts, in chunks."""
         position = {word: k for k, word in enumerate(self.words.tolist())}
         positions_of_words: dict[str, list[int]] = {}
@@ -144,12 +144,14 @@ class TextColumn(Column):
                     positions += positions_of_words[word]
                 ends.append(len(positions))
             columns = np.array(positions, dtype=np.int32)
-            counts = sparse.csr_matrix(
+            counts = scipy.sparse.csr_matrix(
                 (np.ones(len(positions)), columns, ends), shape=(len(ends) - 1, len(self.words))
             )
             counts.sum_duplicates()
             counts.data = (1 + np.log(counts.data)) * self.weights[counts.indices]
-            counts.data /= np.repeat(sparse.linalg.norm(counts, axis=1), np.diff(counts.indptr))
+            counts.data /= np.repeat(
+                scipy.sparse.linalg.norm(counts, axis=1), np.diff(counts.indptr)
+            )
             yield counts
 
 
@@ -188,7 +190,7 @@ def _forms(word: str) -> Iterator[str]:
             yield "+" + whole[start : start + n]
 
 
-def _directions(rows: sparse.csr_matrix) -> FloatArray:
+def _directions(rows: scipy.sparse.csr_matrix) -> FloatArray:
     """Right singular vectors of the rows, of single precision."""
     k = min(DIRECTIONS, *rows.shape)
     if k == 0:
