@@ -179,7 +179,14 @@ PLANNED = [
     "ask toy.drpu {file} --page {out}.html --n 30 --show-reasons",
     "predict toy.drpu {file} --budget 20 --adapt --out {out}.csv",
     "predict toy.drpu {file} --sort --only-flagged --out {out}.parquet --keep id,note",
+    "predict toy.drpu {file} --budget 20 --all --out {out}.csv",
+    "predict toy.drpu {file} --by city --out {out}.parquet",
+    "predict toy.drpu {file} --by day --budget 5 --out {out}.csv --keep id",
     "adapt toy.drpu {file} --budget 20 --json",
+    "adapt toy.drpu {file} --by city --json",
+    "adapt toy.drpu {file} --label flag --json",
+    "prior toy.drpu {file} --by day --json",
+    "audit toy.drpu {file} --by city --n 5 --out {out}.csv",
 ]
 
 
@@ -188,13 +195,13 @@ PLANNED = [
 def test_chosen_rows_of_large_files_are_read_again(run, folder, in_batches, command, file):
     whole = run(command.format(file=file, out="same"))
     written = sorted(folder.glob("same.*"))
-    contents = [path.read_bytes() for path in written]
+    contents = list(map(content_of, written))
     for path in written:
         path.unlink()
     in_batches()
     assert run(command.format(file=file, out="same")) == whole
     assert whole[0] == 0
-    assert [path.read_bytes() for path in written] == contents
+    assert list(map(content_of, written)) == contents
     for path in written:
         path.unlink()
 
@@ -218,7 +225,7 @@ def test_answers_about_a_large_file_count_as_before(run, folder, in_batches, mon
     assert [code for code, _, _ in whole] == [0, 0]
 
 
-@pytest.mark.parametrize("words", ["--explain 2", "--by city", "--sort"])
+@pytest.mark.parametrize("words", ["--explain 2", "--by city --explain 1", "--sort"])
 def test_what_depends_on_all_rows_reads_them_as_a_whole(run, folder, in_batches, words):
     command = f"predict toy.drpu new.csv --out {{}}.csv {words}"
     assert run(command.format("whole"))[0] == 0

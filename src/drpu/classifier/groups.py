@@ -187,7 +187,7 @@ class GroupOutputs:
         best_first = []
         listed = []
         for classifier, rows in parts:
-            group = batch.take(rows)
+            group = batch.scores_of(rows)
             for name, values in classifier._outputs(group).items():
                 if name not in whole:
                     whole[name] = np.empty(len(batch), dtype=values.dtype)

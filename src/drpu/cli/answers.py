@@ -87,12 +87,10 @@ def audit(
     check_out(out, [saved.artifact, data], table=True)
     reading.check(data)
     classifier = saved.load()
-    if by is None:
-        loaded = reading.open(classifier, data)
-    else:
-        loaded = reading.read(data, classifier)
+    loaded = reading.open(classifier, data)
     kept = loaded.kept(keep)
-    X = reading.scored(classifier, loaded, used=[by])
+    group_of_row = loaded.groups(by)
+    X = reading.scored(classifier, loaded, used=[by], by=group_of_row)
     options: dict[str, Any] = {"n": n, "width": width, "level": level, "random_state": seed}
     with about(data):
         if by is None:
@@ -101,7 +99,7 @@ def audit(
             width_of_interval = share(plan.expected_width)
             expectation = f"the interval of the prior is expected to be {width_of_interval} wide"
         else:
-            plan = classifier.plan_audit_by(X, by=loaded.groups(by), **options)
+            plan = classifier.plan_audit_by(X, by=group_of_row, **options)
             facts, expectation = _group_facts(plan, by, level)
     table = with_columns(kept, plan.to_columns(), rows=plan.rows)
     write_tables(out, [table], formulas=formulas)

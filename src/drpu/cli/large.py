@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 import drpu
+from drpu._arrays import IntArray
 from drpu._progress import Step
 from drpu.classifier.reading import read_batch
 from drpu.cli.show import PIPE
@@ -33,7 +34,10 @@ from drpu.cli.tables import (
     with_good_names,
 )
 from drpu.exceptions import DataError, heard, warn
+from drpu.periods.groups import Groups
+from drpu.priors.tails import ScoreTails
 from drpu.scale.batches import open_parquet, scan
+from drpu.state.fitted import FittedRatio
 from drpu.state.rows import Batch
 
 LARGE = 64 * 2**20  # bytes; a smaller file takes less than half a gigabyte of memory as a whole
@@ -54,7 +58,7 @@ def open_large(path: str, form: TextFormat, texts: Iterable[str]) -> LargeFile |
         head = start_of_parquet(path)
         if any(name.startswith(INDEX) for name in head.names):  # some files may lack an index
             return None
-        return LargeParquet(path, head)
+        return LargeParquet(path, head, open_parquet(path).count_rows())
     if ending_of(path) in SEPARATED:
         return LargeText.of(TextFile(path, form, tuple(texts)))
     return None
@@ -80,6 +84,7 @@ class LargeFile:
 
     path: str
     head: Loaded
+    n_rows: int
 
     def tables(self) -> Iterator[Any]:
         """Arrow tables with all rows of the file; the current step of a progress bar advances."""
@@ -106,10 +111,20 @@ class LargeFile:
 
 @dataclass(frozen=True, slots=True)
 class LargeTable:
-    """Columns of a large file, of which rows are read when they are taken."""
+    """Columns of a large file, whose values are read when they are asked for."""
 
     file: LargeFile
     column_names: list[str]
+
+    @property
+    def schema(self) -> Any:
+        """Names and types of the columns."""
+        return self.file.head.table.select(self.column_names).schema
+
+    def column(self, name: str) -> Any:
+        """One column of all rows."""
+        parts = [batch.table.select([name]) for batch in self.file.batches()]
+        return arrow().concat_tables(parts).column(name)
 
     def select(self, names: Iterable[str]) -> LargeTable:
         """Some of the columns."""
@@ -119,6 +134,15 @@ class LargeTable:
         """An Arrow table of the rows at these positions."""
         return self.file.take(positions, self.column_names)
 
+    def with_columns(self, columns: dict[str, Any]) -> Iterator[Any]:
+        """Arrow tables of all rows with further columns."""
+        start = 0
+        for batch in self.file.batches():
+            end = start + batch.table.num_rows
+            new_columns = {name: values[start:end] for name, values in columns.items()}
+            yield with_columns(batch.table.select(self.column_names), new_columns)
+            start = end
+
 
 @dataclass(frozen=True)
 class LargeParquet(LargeFile):
@@ -126,11 +150,10 @@ class LargeParquet(LargeFile):
 
     def tables(self) -> Iterator[Any]:  # noqa: D102
         data = open_parquet(self.path)
-        n_rows = max(data.count_rows(), 1)
         rows_done = 0
 
         def share_done() -> float:
-            return float(rows_done / n_rows)
+            return rows_done / max(self.n_rows, 1)
 
         for batch in _with_progress(scan(data, ROWS, data.schema.names), share_done):
             rows_done += batch.num_rows
@@ -160,7 +183,7 @@ class LargeText(LargeFile):
         if survey is None:
             return None
         head = Loaded(text.path, table=with_good_names(survey.head, text.path))
-        return cls(text.path, head, text, survey.types)
+        return cls(text.path, head, survey.n_rows, text, survey.types)
 
     def tables(self) -> Iterator[Any]:  # noqa: D102
         try:
@@ -175,6 +198,7 @@ class LargeText(LargeFile):
 class _Survey:
     types: dict[str, Any]  # of all columns
     head: Any  # the table of LargeFile
+    n_rows: int
 
     @classmethod
     def of(cls, text: TextFile, types: dict[str, Any]) -> _Survey | None:
@@ -186,7 +210,7 @@ class _Survey:
                     if len(set(schema.names)) < len(schema.names):
                         return None  # the names of the file are refused, or made different
                     types = dict(zip(schema.names, schema.types, strict=True))
-                    head = _head(text, _with_progress(reader, share_read))
+                    head, n_rows = _head(text, _with_progress(reader, share_read))
             except arrow().ArrowInvalid as error:
                 wider = _wider(types, str(error))
                 if wider is None:
@@ -197,7 +221,7 @@ class _Survey:
                 return None
             if head is None or any(map(arrow().types.is_binary, types.values())):
                 return None
-            return cls(types, head)
+            return cls(types, head, n_rows)
 
 
 @contextmanager
@@ -214,11 +238,13 @@ def _opened(text: TextFile, types: dict[str, Any]) -> Iterator[tuple[Any, Callab
             yield reader, lambda: float(file.tell() / size)
 
 
-def _head(text: TextFile, batches: Iterable[Any]) -> Any:
-    """The head of :class:`LargeFile`; None without rows. All of the file is read."""
+def _head(text: TextFile, batches: Iterable[Any]) -> tuple[Any, int]:
+    """The head of :class:`LargeFile`, None without rows, and the number of all rows."""
     head = None
+    n_rows = 0
     empty: list[str] = []
     for batch in batches:
+        n_rows += batch.num_rows
         if head is None and batch.num_rows:
             table = arrow().Table.from_batches([batch])
             text.check_table(table)
@@ -228,7 +254,7 @@ def _head(text: TextFile, batches: Iterable[Any]) -> Any:
             head = with_first_value(head, name, batch.column(name))
             if not is_empty(head[name]):
                 empty.remove(name)
-    return head
+    return head, n_rows
 
 
 def _wider(types: dict[str, Any], message: str) -> dict[str, Any] | None:
@@ -263,6 +289,14 @@ def _with_progress(batches: Iterable[Any], share_done: Callable[[], float]) -> I
             step.advance(share_done() - step.done)
 
 
+def tables_with(table: Any, columns: dict[str, Any], rows: Any) -> Iterator[Any]:
+    """Arrow tables of all rows of a table, or of those at ``rows``, with further columns."""
+    if rows is None and isinstance(table, LargeTable):
+        yield from table.with_columns(columns)
+    else:
+        yield with_columns(table, columns, rows=rows)
+
+
 # -- counting and scoring --------------------------------------------------------------------------
 
 
@@ -283,18 +317,34 @@ class LargeRows:
         """The rows of a batch as an Arrow table with the columns of training."""
         return batch.named_like(self.known).rows(self.features)
 
-    def batch(self) -> LargeBatch:
+    def batch(self, groups: Groups | None = None) -> LargeBatch:
         """All rows, scored; only their scores and counts are in memory."""
-        counts = self.classifier.fitted_.no_counts()
-        scores = []
+        fitted = self.classifier.fitted_
+        counts = fitted.no_counts()
+        counts_of_groups = [fitted.no_counts() for _ in groups.names] if groups else []
+        scores = np.empty((self.file.n_rows, len(fitted.model.all_functions)))
+        start = 0
         for loaded in self.file.batches():
             with heard() as warnings:
                 scored = read_batch(self.classifier, self.rows(loaded))
             self._warn_once(warnings)
-            scores.append(scored.scores)
+            end = start + len(scored)
+            scores[start:end] = scored.scores
             counts.merge(scored.counts)
-        n_rows = sum(map(len, scores))
-        return LargeBatch(np.empty((n_rows, 0)), np.concatenate(scores), counts, source=self)
+            if groups is not None:
+                member = groups.member[start:end]
+                for group in np.unique(member):
+                    part = scored.part(fitted, np.flatnonzero(member == group))
+                    counts_of_groups[group].merge(part.counts)
+            start = end
+        return LargeBatch(
+            np.empty((len(scores), 0)),
+            scores,
+            counts,
+            source=self,
+            groups=groups,
+            counts_of_groups=counts_of_groups,
+        )
 
     def adapted(self, **options: Any) -> Any:
         """The classifier adapted to all rows, with a warning of each kind once."""
@@ -334,6 +384,14 @@ class LargeBatch(Batch):
     """Rows of a large file with their scores; the values of rows are read when they are taken."""
 
     source: LargeRows | None = None
+    groups: Groups | None = None
+    counts_of_groups: list[ScoreTails] = field(default_factory=list)
+
+    def part(self, fitted: FittedRatio, index: IntArray) -> Batch:
+        """The scores and the counts of the rows of one group, which are those at ``index``."""
+        assert self.groups is not None
+        group = self.groups.member[index[0]]
+        return replace(self.scores_of(index), counts=self.counts_of_groups[group])
 
     def take(self, index: Any) -> Batch:
         """The rows at ``index``, with the counts of all rows."""

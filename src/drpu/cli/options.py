@@ -423,17 +423,22 @@ class Reading:
         *,
         used: Sequence[str | None] = (),
         mixed: bool = False,
+        by: Any = None,
     ) -> Any:
         """The rows with their scores; with ``mixed``, and with their periods.
 
-        Of a large file, as from :meth:`open`, only the scores are kept in memory.
+        Of a large file, as from :meth:`open`, only the scores are kept in memory, and the counts
+        of all rows and of their groups ``by``.
         """
         from drpu.classifier.reading import read_batch
         from drpu.cli.large import LargeTable
+        from drpu.periods.groups import Groups
 
         if isinstance(loaded.table, LargeTable):
-            with progress_bar("score", show=1), about(loaded.path):
-                return self._large_rows(classifier, loaded.table.file, used).batch()
+            with about(loaded.path):
+                groups = None if by is None else Groups.of(by)
+                with progress_bar("score", show=1):
+                    return self._large_rows(classifier, loaded.table.file, used).batch(groups)
         rows = self.rows(classifier, loaded, used=used, with_period=mixed)
         with about(loaded.path):
             return read_batch(classifier, rows, with_periods=mixed)

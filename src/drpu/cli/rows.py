@@ -95,17 +95,15 @@ def adapt(
         adapted = reading.adapt(classifier, data, **options)
         return _save_adapted(adapted, trained, out, next_step=ask_words(saved, data, reading))
     mixed = by is None and not answers.files
-    if by is None and label is None:
-        loaded = reading.open(classifier, data, mixed=mixed)
-    else:
-        loaded = reading.read(data, classifier)
-    X = reading.scored(classifier, loaded, used=[label, by], mixed=mixed)
+    loaded = reading.open(classifier, data, mixed=mixed)
+    group_of_row = loaded.groups(by)
+    X = reading.scored(classifier, loaded, used=[label, by], mixed=mixed, by=group_of_row)
     y = loaded.optional_column(label)
     with about(data):
         if by is not None:
-            values = loaded.groups(by)
-            options |= {"audit": answers.read(classifier, X, by=values), "budget": budget}
-            groups = classifier.adapt_by(X, y, by=values, **options)
+            audits = answers.read(classifier, X, by=group_of_row)
+            options |= {"audit": audits, "budget": budget}
+            groups = classifier.adapt_by(X, y, by=group_of_row, **options)
             facts, table = by_group(groups, by)
             return Result({"train_prior": classifier.train_prior_} | facts, table=table)
         audit = answers.read(classifier, X)
@@ -283,7 +281,8 @@ def predict(
         refuse({"--level": True}, "is that of an estimated share: give --adapt, or --by month.")
     written.check(decision)
     from drpu.classifier.groups import GroupOutputs
-    from drpu.cli.tables import check_out, with_columns, write_tables
+    from drpu.cli.large import tables_with
+    from drpu.cli.tables import check_out, write_tables
 
     out = written.out
     check_out(out, [saved.artifact, data], table=True)
@@ -295,20 +294,20 @@ def predict(
         if in_batches is not None:
             return in_batches
     mixed = adapt and by is None
-    if by is None and written.selects(decision):
+    in_parts = _takes_batches(out, output) and not written.explain
+    if in_parts or written.selects(decision):
         loaded = reading.open(classifier, data, mixed=mixed)
     else:
         loaded = reading.read(data, classifier)
     kept = loaded.kept(written.keep)
-    X = reading.scored(classifier, loaded, used=[by], mixed=mixed)
+    group_of_row = loaded.groups(by)
+    X = reading.scored(classifier, loaded, used=[by], mixed=mixed, by=group_of_row)
     table = None
     with about(data):
         if by is not None:
-            groups = classifier.adapt_by(
-                X, by=loaded.groups(by), level=level, budget=decision.checked
-            )
+            groups = classifier.adapt_by(X, by=group_of_row, level=level, budget=decision.checked)
             values, table = by_group(groups, by)
-            scored = GroupOutputs.of(groups, X, loaded.groups(by))
+            scored = GroupOutputs.of(groups, X, group_of_row)
         else:
             if adapt:
                 classifier = classifier.adapt(X, level=level)
@@ -333,7 +332,7 @@ def predict(
         if written.keep is not None:
             values["kept"] = (kept if rows is None else kept.take(rows)).to_pydict()
         return Result(values)
-    write_tables(out, [with_columns(kept, new_columns, rows=rows)], formulas=written.formulas)
+    write_tables(out, tables_with(kept, new_columns, rows), formulas=written.formulas)
     return _result(values, line, table)
 
 
@@ -436,12 +435,12 @@ def prior(
             )
             rows.append([path, *prior_cells(adapted), ""])
             continue
-        loaded = reading.read(path, classifier)
-        X = reading.rows(classifier, loaded, used=[by])
-        groups_of_rows = loaded.groups(by)
+        loaded = reading.open(classifier, path)
+        group_of_row = loaded.groups(by)
+        X = reading.scored(classifier, loaded, used=[by], by=group_of_row)
         with about(path):
-            audit = answers.read(classifier, X, by=groups_of_rows)
-            groups = classifier.adapt_by(X, by=groups_of_rows, level=level, audit=audit)
+            audit = answers.read(classifier, X, by=group_of_row)
+            groups = classifier.adapt_by(X, by=group_of_row, level=level, audit=audit)
         for group in groups:
             group_name = f"{by}={group.name}"
             names = ("prior", "alone", "weight", "p_value", "shift", "warnings")

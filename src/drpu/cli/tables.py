@@ -425,7 +425,7 @@ class Loaded:
         name = self.name_of(word)
         if self.arrays is not None:
             return self.arrays[name]
-        values = np.asarray(self.table.column(name).to_numpy())
+        values = _values(self.table.column(name))
         if values.dtype == bool:
             return values.astype(np.int64)
         if values.dtype == object and ending_of(self.path) in (*SEPARATED, *EXCEL):
@@ -447,8 +447,10 @@ class Loaded:
             raise DataTypeError(f"{self.path}: the column {name!r} of {meaning} must hold numbers.")
         return values
 
-    def groups(self, by: str) -> Any:
-        """The column to group by, one value per row."""
+    def groups(self, by: str | None) -> Any:
+        """The column to group by, one value per row; None if none was named."""
+        if by is None:
+            return None
         if self.table is None:
             raise DataError(f"{self.path}: --by works on tables, not on NumPy archives.")
         if self.find_name(by) is None:
@@ -522,6 +524,19 @@ class Loaded:
             names = ", ".join(map(repr, self.arrays))
             raise DataError(f"{self.path}: the rows must be an array called 'X', got {names}.")
         return tables[0]
+
+
+def _values(column: Any) -> Any:
+    """The values of a column as an array; equal texts are one object, of which there are few."""
+    if not arrow().types.is_string(column.type):
+        return np.asarray(column.to_numpy())
+    parts = [np.empty(0, dtype=object)]
+    for chunk in column.chunks:
+        encoded = chunk.dictionary_encode()
+        texts = [*encoded.dictionary.to_pylist(), None]
+        number = encoded.indices.fill_null(len(texts) - 1).to_numpy()
+        parts.append(np.array(texts, dtype=object)[number])
+    return np.concatenate(parts)
 
 
 def _by_words(names: Iterable[str]) -> dict[str, list[str]]:

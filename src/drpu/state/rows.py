@@ -51,6 +51,10 @@ class Batch:
         texts = {name: values[index] for name, values in self.texts.items()}
         return Batch(self.rows[index], self.scores[index], self.counts, texts)
 
+    def scores_of(self, index: IntArray) -> Batch:
+        """The scores of the rows at ``index``, without the rows and with the counts of all."""
+        return Batch(np.empty((len(index), 0)), self.scores[index], self.counts)
+
     def part(self, fitted: FittedRatio, index: IntArray) -> Batch:
         """The rows at ``index``, with counts of these rows only."""
         return Batch._counted(fitted, self.rows[index], self.scores[index])
