@@ -451,6 +451,8 @@ def main() -> None:
         found["kills"] = kept.get("kills", {}) | found["kills"]
     sizes = f"--edits {options.edits} --kills {options.kills} --counts {options.counts} --seed {options.seed}"
     command = f"python -m benchmarks.hardening {sizes}"
+    if options.writers != parser.get_default("writers"):
+        command += f" --writers {' '.join(options.writers)}"
     # Parts may be measured at different commits; a part without an entry is as old as the file.
     whole = {key: before.get(key) for key in ("command", "commit")}
     made = dict.fromkeys(kept, whole) | before.get("made", {})
