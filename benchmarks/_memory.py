@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import signal
 import tempfile
 import time
@@ -391,6 +390,8 @@ def in_child(use: Callable[[], Any]) -> dict[str, Any]:
 
 def _report(use: Callable[[], Any], write_end: int) -> None:
     """Run a use and write what happened; ends the process."""
+    import resource  # not on Windows, where the grown files are used by tests
+
     signal.setitimer(signal.ITIMER_PROF, 0)
     resource.setrlimit(resource.RLIMIT_CPU, (int(SECONDS), int(SECONDS)))
     with suppress(OSError):
@@ -425,6 +426,8 @@ def _status(name: str) -> int:
 
 def memory(honest: dict[str, bytes], size: int = CONTENT) -> dict[str, Any]:
     """The largest peak of each use in terms of what is allowed, and the files that exceed it."""
+    import resource
+
     largest: dict[str, dict[str, Any]] = {}
     faults = []
     n = 0

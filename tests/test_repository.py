@@ -1,6 +1,8 @@
 """The files of the repository agree with each other."""
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -48,3 +50,15 @@ def test_the_readme_quotes_its_result_files_and_has_its_picture():
     readme = (ROOT / "README.md").read_text()
     assert filled(readme) == readme
     assert (ROOT / "docs" / "images" / "shift.png").stat().st_size > 10_000
+
+
+def test_benchmarks_that_tests_import_do_so_on_windows():
+    names = set()
+    for path in (ROOT / "tests").rglob("*.py"):
+        names.update(re.findall(r"^(?:from|import) (benchmarks\.\w+)", path.read_text(), re.MULTILINE))
+    absent = "import sys; sys.modules |= dict.fromkeys(['resource', 'fcntl', 'pwd', 'grp'])"
+    imports = f"{absent}; import {', '.join(sorted(names))}"
+    done = subprocess.run(
+        [sys.executable, "-c", imports], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr

@@ -252,6 +252,7 @@ def test_small_shares_keep_two_digits():
     assert said == ["0.0%", "50.0%", "3.1%", "0.30%", "0.042%", "100.0%"]
 
 
+@pytest.mark.skipif(os.name == "nt", reason="no shell and no pipes of POSIX")
 def test_a_closed_standard_output_is_an_error():
     script = f'"{sys.executable}" -m drpu.cli --version'
     for redirect, code in ((">&-", 1), ("> /dev/full", 1)):
@@ -263,6 +264,7 @@ def test_a_closed_standard_output_is_an_error():
         assert b"Traceback" not in done.stderr
 
 
+@pytest.mark.skipif(os.name == "nt", reason="no shell and no pipes of POSIX")
 def test_a_reader_that_goes_away_is_told_by_the_exit_code():
     read_end, write_end = os.pipe()
     os.close(read_end)
