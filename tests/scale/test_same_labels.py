@@ -10,6 +10,10 @@ import pytest
 from drpu import BoostedRatio, DRPUClassifier, count_batches, load, save, score_batches
 from drpu.cli import main
 from drpu.exceptions import DataError
+from drpu.models.clusters import Plan
+from drpu.scale.spark import FOLD, _with_folds
+from drpu.tables.encoder import TableEncoder
+from drpu.tables.frames import read_frame
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:PySpark does not yet fully support pandas", "ignore::drpu.exceptions.DRPUWarning"
@@ -156,6 +160,25 @@ def test_spark_has_one_label_in_every_zone_of_the_session(zone, spark):
         spark.conf.set("spark.sql.session.timeZone", before)
     found = {line["place"]: line["ratio"] for line in scored}
     np.testing.assert_array_equal([found[k] for k in range(len(NEW))], RATIO)
+
+
+@pytest.mark.parametrize("key", [None, "day"])
+def test_spark_has_the_same_folds_in_every_zone_of_the_session(spark, key):
+    days = [f"2026-06-{1 + k % 28} {k % 24:02d}:30:00" for k in range(100)]
+    encoder, _ = TableEncoder.fit([read_frame(pd.DataFrame({"day": pd.to_datetime(days)}))])
+    plan = Plan(encoder, "y", None, key, np.array([1]), 5, 0)
+    before = spark.conf.get("spark.sql.session.timeZone")
+    folds = []
+    try:
+        for zone in ("UTC", "Asia/Tokyo"):
+            spark.conf.set("spark.sql.session.timeZone", zone)
+            frame = spark.createDataFrame([(day, 1) for day in days], "day string, y int").coalesce(1)
+            frame = frame.withColumn("day", frame["day"].cast("timestamp"))
+            folds.append([row[FOLD] for row in _with_folds(frame, plan).collect()])
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", before)
+    assert len(set(folds[0])) == 5
+    assert folds[0] == folds[1]
 
 
 @pytest.mark.parametrize("zone", ["America/New_York", "Asia/Tokyo"])

@@ -559,7 +559,13 @@ def _summarized(frame: Any) -> TableSummary:
 def _with_folds(frame: Any, plan: Plan) -> Any:
     """The features, and the flag, the fold and the weight of each row."""
     F = _functions()
-    hashes = F.xxhash64(F.lit(plan.salt), *[F.col(name) for name in plan.hashed_columns])
+    hashed = []
+    for name in plan.hashed_columns:
+        column = F.col(name)
+        if frame.schema[name].dataType.typeName() == "timestamp":
+            column = column.cast("string")  # as clocks show it, whatever the zone of the session is
+        hashed.append(column)
+    hashes = F.xxhash64(F.lit(plan.salt), *hashed)
     unit = F.pmod(hashes, F.lit(UNITS)) / F.lit(float(UNITS))
     if isinstance(plan.held, float):
         fold = F.when(unit < plan.held, 0).otherwise(-1)
