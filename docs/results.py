@@ -27,13 +27,15 @@ def _read(name: str) -> dict[str, Any]:
     path = RESULTS / f"{name}.json"
     record: dict[str, Any] = json.loads(path.read_text())
     commit = record.get("commit")
-    if commit is None or _changes_since(commit) is None:  # not recorded, or not in this history
+    if not commit or _changes_since(commit) is None:  # not recorded, or not in this history
         record |= {"commit": _last_commit(path), "commit_of_file": True}
     return record
 
 
 def _last_commit(path: Path) -> str:
-    """The last commit that changed a file or a folder."""
+    """The last commit that changed a file or a folder; empty without the whole history."""
+    if _git("rev-parse", "--is-shallow-repository") == "true":  # every file would seem to be new
+        return ""
     return _git("log", "-1", "--format=%h", "--", str(path))
 
 
@@ -91,9 +93,11 @@ def result_files() -> str:
     sources = {path.stem: _read(path.stem) for path in sorted(RESULTS.glob("*.json"))}
     for name, source in (sources | {"paper/results": _read_paper()}).items():
         commit = source["commit"]
-        place = f"{commit} (of the file)" if source.get("commit_of_file") else commit
-        later = _changes_since(commit)
-        lines.append(f"| {name} | `{source['command']}` | {place} | {_date(commit)} | {later} |")
+        made = "not known | | "
+        if commit:
+            place = f"{commit} (of the file)" if source.get("commit_of_file") else commit
+            made = f"{place} | {_date(commit)} | {_changes_since(commit)}"
+        lines.append(f"| {name} | `{source['command']}` | {made} |")
     return "\n".join(lines) + "\n"
 
 
@@ -884,6 +888,19 @@ def central_apart() -> str:
     return _table(head, lines, source)
 
 
+def coverage() -> str:
+    """Lines that the tests run, by package."""
+    source = _read("coverage")
+    lines = []
+    for row in source["packages"]:
+        share = row["run"] / row["lines"]
+        below = ""
+        if row["package"] != "all":
+            below = ", ".join(f"`{name}` {part:.0%}" for name, part in row["below"].items())
+        lines.append([row["package"], f"{row['lines']:,}", f"{share:.1%}", below])
+    return _table(["package", "lines", "run", f"files below {source['least']:.0%}"], lines, source)
+
+
 def few() -> str:
     """Pure prior shift with few positives: what the tests call it, priors and accuracy."""
     source = _read("few")
@@ -1022,6 +1039,7 @@ TABLES = {
     "central_separated": central_separated,
     "central_puicl": central_puicl,
     "central_too_high": central_too_high,
+    "coverage": coverage,
     "few": few,
     "expected": expected,
     "expected_precision": expected_precision,
