@@ -203,6 +203,14 @@ def test_a_table_says_that_the_library_has_changed_since_it_was_made(monkeypatch
     )
 
 
+@pytest.mark.checkout
+def test_nothing_is_said_of_commits_where_the_history_is_cut_off(monkeypatch):
+    results = load_file("results")
+    answers = {"rev-parse": "true", "rev-list": ""}  # a shallow clone, in which older commits are unknown
+    monkeypatch.setattr(results, "_git", lambda *arguments: answers.get(arguments[0], "of the last commit"))
+    assert "of the last commit" not in results.result_files()
+
+
 def test_roles_and_formulas_of_docstrings_become_markdown():
     pytest.importorskip("griffe", reason="part of the docs extra")
     to_markdown = load_file("griffe_rst").to_markdown

@@ -50,6 +50,13 @@ def test_what_linux_runs_is_a_target_of_the_makefile(workflow):
 
 
 @pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.stem)
+def test_jobs_that_build_the_docs_have_the_whole_history(workflow):
+    for name, job in jobs_of(workflow.name).items():
+        if any(step.get("run", "").startswith("make docs") for step in job["steps"]):
+            assert job["steps"][0]["with"]["fetch-depth"] == 0, name
+
+
+@pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.stem)
 def test_actions_are_pinned_by_digest_and_one_version_of_each_is_used(workflow):
     for line in workflow.read_text().splitlines():
         if "uses:" in line:
