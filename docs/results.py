@@ -888,6 +888,21 @@ def central_apart() -> str:
     return _table(head, lines, source)
 
 
+def tcpu() -> str:
+    """Errors of later priors in the protocol of TCPU."""
+    source = _read("tcpu")
+    lines = []
+    for line in source["figures"]:
+        first, last = line["labelled"]
+        labelled = str(first) if first == last else f"{first} to {last}"
+        errors = [line[method] for method in ("adapt", "prior", "tcpu", "km2")]
+        least = min(errors)
+        cells = [f"**{error:.3f}**" if error == least else f"{error:.3f}" for error in errors]
+        lines.append([line["of"], str(line["samples"]), labelled, *cells, f"{line['nearer']:.0%}"])
+    head = ["samples", "number", "labelled", "drpu, `adapt`", 'drpu, `adapt(shift="prior")`']
+    return _table([*head, "TCPU", "KM2 of the new rows", "`adapt` nearer than TCPU"], lines, source)
+
+
 def coverage() -> str:
     """Lines that the tests run, by package."""
     source = _read("coverage")
@@ -1039,6 +1054,7 @@ TABLES = {
     "central_separated": central_separated,
     "central_puicl": central_puicl,
     "central_too_high": central_too_high,
+    "tcpu": tcpu,
     "coverage": coverage,
     "few": few,
     "expected": expected,
