@@ -62,7 +62,8 @@ def _age(source: dict[str, Any]) -> str:
     made = f", {place} {commit} of {_date(commit)}"
     if later == 0:
         return made
-    return f"{made}; the library has changed since ({later} commits)"
+    commits = "1 commit" if later == 1 else f"{later} commits"
+    return f"{made}; the library has changed since ({commits})"
 
 
 def _date(commit: str) -> str:
