@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from drpu.priors.tails import ScoreTails
+from drpu import ScoreTails
 
 POSITIVE = np.array([0.2, 0.5, 0.5, 0.9])
 

@@ -9,16 +9,15 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
+from drpu import PriorEstimate
 from drpu._results import MOST_SHOWN, frame_of, html_table, text_table
-from drpu.audits.evaluation import Evaluation
+from drpu.audits import Evaluation
 from drpu.audits.training import LabellingWeights
-from drpu.decisions.budget import Budget
-from drpu.decisions.contributions import Reasons
-from drpu.decisions.performance import Performance
+from drpu.decisions import Budget, Performance, Reasons
 from drpu.exceptions import MissingExtraError
-from drpu.periods.groups import GroupPrior, GroupPriors
-from drpu.priors.estimate import PriorEstimate
-from drpu.priors.figures import Figure
+from drpu.periods import GroupPriors
+from drpu.periods.groups import GroupPrior
+from drpu.priors import Figure
 from drpu.state.population import Backtest, PastPeriod
 from drpu.suspects import Suspects
 

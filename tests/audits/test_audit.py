@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy.special import xlogy
 
+from drpu import ScoreTails
 from drpu.audits.evaluation import (
     Answers,
     combine_figures,
@@ -22,9 +23,9 @@ from drpu.audits.evaluation import (
     stratified_share,
     stratum_order,
 )
-from drpu.priors.figures import Figure, exact_limit
+from drpu.priors import Figure
+from drpu.priors.figures import exact_limit
 from drpu.priors.matching import Growth, carried_prior, carry_share, negative_growth, settled_growth
-from drpu.priors.tails import ScoreTails
 
 TAILS = (0.025, 0.025)
 

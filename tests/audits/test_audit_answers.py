@@ -7,7 +7,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from drpu import Audit, AuditPlan, DRPUClassifier
-from drpu.audits.plan import DESIGN, GROUP, LABEL, ROW, true_labels
+from drpu.audits import true_labels
+from drpu.audits.plan import DESIGN, GROUP, LABEL, ROW
 from drpu.classifier.groups import audit_from_columns
 from drpu.exceptions import (
     DataError,

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.special import betaincinv
 
-from drpu import Audit, DRPUClassifier, make_gaussian_pu
+from drpu import Audit, DRPUClassifier, PriorEstimate, make_gaussian_pu
 from drpu.audits import combine
 from drpu.audits.combine import AnswerDoubts, audited_priors, leaning_to, off_the_ends
 from drpu.audits.evaluation import Answers, draw_rows, make_strata, stopped_tails, with_reading
@@ -18,8 +18,7 @@ from drpu.exceptions import (
     LabelledSampleWarning,
     UnusedNegativesWarning,
 )
-from drpu.priors.estimate import PriorEstimate
-from drpu.priors.figures import Figure
+from drpu.priors import Figure
 from drpu.state.reference import LogOddsMap
 
 COSTS = (0.2, 0.5, 0.8)

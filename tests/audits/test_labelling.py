@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy.special import logit
 
-from drpu.audits.labelling import inverse_weights, labelling_rates, sensitivity
+from drpu.audits import sensitivity
+from drpu.audits.labelling import inverse_weights, labelling_rates
 
 posteriors = st.lists(st.floats(0, 1), min_size=1, max_size=30).map(np.array)
 

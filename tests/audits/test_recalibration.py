@@ -10,6 +10,7 @@ from numpy.testing import assert_allclose
 from scipy.optimize import minimize
 from scipy.special import expit, log_expit, logit
 
+from drpu import PriorEstimate
 from drpu.audits.evaluation import Answers, draw_rows, make_strata
 from drpu.audits.recalibration import (
     DesignedSample,
@@ -21,7 +22,6 @@ from drpu.audits.recalibration import (
     map_of_others,
     recalibrate,
 )
-from drpu.priors.estimate import PriorEstimate
 from drpu.priors.figures import exact_limit
 from drpu.state.reference import FARTHEST, TRAINED, LogOddsMap, RowLogOdds, bounded_log_odds
 

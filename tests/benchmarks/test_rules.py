@@ -6,9 +6,9 @@ from numpy.testing import assert_allclose
 from scipy.stats import binomtest
 
 from benchmarks._rules import em, scott
+from drpu import ScoreTails
 from drpu.exceptions import ParameterError
 from drpu.priors.calibration import monotone_cells
-from drpu.priors.tails import ScoreTails
 
 scores = st.lists(st.integers(-5, 5), min_size=1, max_size=30)
 

@@ -10,7 +10,7 @@ from sklearn import config_context
 from sklearn.base import clone
 
 from drpu import BoostedRatio, Costs, DRPUClassifier, PriorEstimate, load, make_gaussian_pu, save
-from drpu.classifier.reading import read_batch, read_rows
+from drpu.classifier import read_batch, read_rows
 from drpu.exceptions import (
     DataError,
     IdColumnWarning,

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from drpu import exceptions
-from drpu.datasets import draw_at_prior, make_pu
+from drpu import exceptions, make_pu
+from drpu.datasets import draw_at_prior
 
 N = 600
 X = np.arange(N, dtype=np.float64)[:, None] * [1.0, 10.0]

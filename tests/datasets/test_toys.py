@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy.stats import norm
 
-from drpu import exceptions
-from drpu.datasets import GaussianClasses, make_gaussian_pu
+from drpu import exceptions, make_gaussian_pu
+from drpu.datasets import GaussianClasses
 
 overlaps = st.floats(0, 0.49)
 

@@ -8,10 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from drpu import DRPUClassifier, PriorEstimate, load, make_gaussian_pu, save
-from drpu.decisions.point import AtPrior, Hypothesis, Node, hypothesis_nodes, nodes_at
+from drpu import DRPUClassifier, PriorEstimate, load, make_gaussian_pu, ratio_threshold, save
+from drpu.decisions import AtPrior
+from drpu.decisions.point import Hypothesis, Node, hypothesis_nodes, nodes_at
 from drpu.exceptions import DataError, DRPUWarning
-from drpu.priors.calibration import ratio_posterior, ratio_threshold
+from drpu.priors.calibration import ratio_posterior
 
 shares = st.floats(0.01, 0.99)
 pairs = st.lists(st.tuples(shares, shares), min_size=1, max_size=12)

@@ -4,7 +4,8 @@ from numpy.testing import assert_allclose
 from scipy.stats import binom
 
 from drpu import PriorEstimate, ScoreTails
-from drpu.decisions.budget import budget_outlook, counted_recall, gain_curve
+from drpu.decisions import gain_curve
+from drpu.decisions.budget import budget_outlook, counted_recall
 from drpu.priors.figures import exact_limits
 
 

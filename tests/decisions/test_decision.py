@@ -6,9 +6,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
+from drpu import PriorEstimate, ratio_threshold, shift_posterior
 from drpu.exceptions import DataError, DataTypeError, PriorError
-from drpu.priors.calibration import ratio_posterior, ratio_threshold, shift_posterior
-from drpu.priors.estimate import PriorEstimate
+from drpu.priors.calibration import ratio_posterior
 
 priors = st.floats(0, 1)
 inner = st.floats(1e-6, 1 - 1e-6)

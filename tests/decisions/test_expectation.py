@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from drpu.decisions.performance import Decision, PreparedCounts, decision_rates, expect
-from drpu.priors.calibration import calibrate, ratio_threshold
-from drpu.priors.estimate import PriorEstimate
-from drpu.priors.tails import ScoreTails
+from drpu import PriorEstimate, ScoreTails, ratio_threshold
+from drpu.decisions import Decision, expect
+from drpu.decisions.performance import PreparedCounts, decision_rates
+from drpu.priors.calibration import calibrate
 from tails_data import drawn
 
 given = PriorEstimate.given

@@ -7,11 +7,12 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.special import ndtr, ndtri
 
-from drpu import ScoreTails
-from drpu.decisions.performance import Decision, _likely_rate, expect
-from drpu.priors.calibration import calibrate, ratio_threshold
-from drpu.priors.estimate import PriorEstimate
-from drpu.priors.plateau import Plateau, fit_plateau, noisy_curve
+from drpu import PriorEstimate, ScoreTails, ratio_threshold
+from drpu.decisions import Decision, expect
+from drpu.decisions.performance import _likely_rate
+from drpu.priors import fit_plateau
+from drpu.priors.calibration import calibrate
+from drpu.priors.plateau import Plateau, noisy_curve
 
 PRIOR = 0.4
 given = PriorEstimate.given

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from drpu import Audit, BoostedRatio, DRPUClassifier, KernelRatio, NetworkRatio, make_gaussian_pu
+from drpu import Audit, BoostedRatio, DRPUClassifier, KernelRatio, NetworkRatio, export_onnx, make_gaussian_pu
 from drpu.exceptions import ArtifactError, DataTypeError, ParameterError, ShiftWarning
-from drpu.files.export import export_onnx
 from drpu.state.fitted import label_offsets
 
 pytest.importorskip("onnx", reason="part of the onnx extra")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any, NamedTuple
 
 from sklearn.base import clone
@@ -14,7 +13,6 @@ from tests.golden.golden_results import (
     alone,
     audited,
     by_group,
-    classes,
     contributions,
     counts,
     expected,
@@ -89,16 +87,12 @@ CASES: dict[str, Golden] = {
     "auto_by_positives: 1300": fit(full, contributions, kept, rows=sized(1300, 1800, own=True), holdout=2),
     "auto_beyond_50000_rows": fit(short, contributions, kept, rows=of.flipped, holdout=0.2, slow=True),
     "auto_frame": fit(full, contributions, of.other_columns, kept, rows=of.mixed, needs=("pandas",)),
-    "auto_gaps": fit(short, rows=of.gaps, holdout=3),
     "auto_weights": fit(short, of.weighted_prior, counts, sizes, rows=of.weighted),
-    "groups: auto": fit(short, sizes, rows=of.pairs),
     "single_sample: auto": fit(full, rows=sized(150, 500), **SINGLE),
-    "labels: texts": fit(classes, model="classifier", pos_label="yes", rows=of.coded("no", "yes")),
     # -- single kinds of models -------------------------------------------------------------
     "kernel: centroids": fit(short, kept, alone, model=KernelRatio(), holdout=3),
     "kernel: features": fit(short, kept, alone, model=KernelRatio("features", n_centres=60), holdout=3),
     "boosted: default": fit(*TREES, model=BoostedRatio(), holdout=3),
-    "boosted_gaps_and_categories": Golden(of.boosted_gaps_and_categories),
     "classifier: default": fit(short, kept, alone, model="classifier"),
     # -- networks ---------------------------------------------------------------------------
     "network: bkl": learner(alpha=0.3),
@@ -117,7 +111,6 @@ CASES: dict[str, Golden] = {
     ),
     # -- graphs -----------------------------------------------------------------------------
     "onnx: default": fit(graph, **GRAPH),
-    "onnx: kernel": fit(graph, model="kernel", **GRAPH),
     # -- the other PU methods ---------------------------------------------------------------
     "rival: upu": fit(rival, clf=drpu.UPUClassifier(prior=0.4)),
     "rival: nnpu": fit(rival, clf=drpu.NNPUClassifier(prior=0.4), steep=True),
@@ -127,10 +120,8 @@ CASES: dict[str, Golden] = {
     "network_rival: vpu": fit(rival, clf=drpu.VPUClassifier(NET), **TORCH),
     "network_rival: genpu": fit(rival, clf=drpu.GenPUClassifier("kernel", prior=0.4, **GAME), **TORCH),
     # -- scores, counts, streams and clusters -----------------------------------------------
-    "estimate_prior: continuous": Golden(partial(of.estimate_prior, None)),
-    "prior_monitor: window": Golden(partial(of.prior_monitor, 400)),
-    "parquet_batches": Golden(of.parquet_batches, ("pyarrow", "pandas")),
-    "data_sets": Golden(of.data_sets),
+    "estimate_prior: continuous": Golden(of.estimate_prior),
+    "prior_monitor: window": Golden(of.prior_monitor),
     "dask_trees": Golden(of.dask_trees, ("dask", "distributed", "pandas"), slow=True),
     "spark_trees": Golden(of.spark_trees, ("pyspark", "xgboost", "pandas"), slow=True),
 }  # fmt: skip

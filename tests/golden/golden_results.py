@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.base import clone
 
 import drpu
-from drpu import BoostedRatio, ClassifierRatio, DRPUClassifier
+from drpu import ClassifierRatio, DRPUClassifier
 
 # -- data -----------------------------------------------------------------------------------
 
@@ -88,33 +88,10 @@ def mixed() -> Any:
     return (*frames(), {})
 
 
-def gaps() -> Any:
-    """Rows with missing values."""
-    (X, y), rng = toy().X_y(), np.random.default_rng(3)
-    new = np.where(rng.random(toy().test.shape) < 0.2, np.nan, toy().test)
-    return np.where(rng.random(X.shape) < 0.2, np.nan, X), y, new, {}
-
-
 def weighted() -> Any:
     """Rows with weights."""
     X, y = toy().X_y()
     return X, y, toy().test, {"sample_weight": np.random.default_rng(3).gamma(2.0, size=len(y))}
-
-
-def pairs() -> Any:
-    """Rows in groups of two."""
-    X, y = toy(200, 500).X_y()
-    return X, y, toy().test, {"groups": np.arange(len(y)) // 2}
-
-
-def coded(unlabeled: Any, positive: Any) -> Any:
-    """Toy data with other labels."""
-
-    def rows() -> Any:
-        X, y = toy().X_y()
-        return X, np.where(y == 1, positive, unlabeled), toy().test, {}
-
-    return rows
 
 
 def images() -> Any:
@@ -245,11 +222,6 @@ def counts(clf: Any, X: Any) -> dict[str, Any]:
     return {"counts": clf.tails_.counts}
 
 
-def classes(clf: Any, X: Any) -> dict[str, Any]:
-    """Labels as the user writes them."""
-    return {"classes": clf.classes_, "labels": clf.predict(X)[:10].tolist(), "prior": clf.prior_}
-
-
 def weighted_prior(clf: Any, X: Any) -> dict[str, Any]:
     """The prior of new rows with weights."""
     weight = np.random.default_rng(4).gamma(2.0, size=len(X))
@@ -273,10 +245,9 @@ def alone(clf: Any, X: Any) -> dict[str, Any]:
     return learnt(clone(model).set_params(random_state=0))
 
 
-def learnt(model: Any, *, rows: Any = None) -> dict[str, Any]:
+def learnt(model: Any) -> dict[str, Any]:
     """Scores of a learner."""
-    positive, unlabeled, new = rows or (toy().positive, toy().unlabeled, toy().test)
-    return {"alone": model.fit_ratio(positive, unlabeled).log_ratio(new)}
+    return {"alone": model.fit_ratio(toy().positive, toy().unlabeled).log_ratio(toy().test)}
 
 
 def by_group(clf: Any, X: Any) -> dict[str, Any]:
@@ -326,17 +297,6 @@ def fitted(model: Any = "auto", data: Any = None, **options: Any) -> Any:
     )
 
 
-def boosted_gaps_and_categories() -> dict[str, Any]:
-    rng = np.random.default_rng(6)
-    rows = [
-        np.c_[part, rng.integers(0, 4, len(part))] for part in (toy().positive, toy().unlabeled, toy().test)
-    ]
-    for part in rows:
-        part[rng.random(len(part)) < 0.2, 0] = np.nan
-    learner = BoostedRatio(n_rounds=30, categories=(3,), random_state=0)
-    return {"alone": learner.fit_ratio(*rows[:2]).log_ratio(rows[2])}
-
-
 METHODS = ("adaptive", "combined", "paper", "best-bin", "plateau", "dedpul")
 SHIFTS = ("blended", "efficient")
 
@@ -352,8 +312,8 @@ def scores() -> tuple[Any, Any, Any]:
     return rng.normal(2, 1, 200), *mixed
 
 
-def estimate_prior(digits: Any) -> dict[str, Any]:
-    positive, train, new = scores() if digits is None else [part.round(digits) for part in scores()]
+def estimate_prior() -> dict[str, Any]:
+    positive, train, new = scores()
     reference = drpu.ScoreTails(positive).update(train)
     found = {name: drpu.estimate_prior(positive, train, method=name) for name in ("auto", *METHODS)}
     for name in ("auto", *SHIFTS):
@@ -365,9 +325,9 @@ def estimate_prior(digits: Any) -> dict[str, Any]:
     return found
 
 
-def prior_monitor(window: Any) -> dict[str, Any]:
+def prior_monitor() -> dict[str, Any]:
     clf = fitted("kernel")
-    monitor = drpu.PriorMonitor(clf, window=window, alpha=0.05)
+    monitor = drpu.PriorMonitor(clf, window=400, alpha=0.05)
     found = {}
     for i, prior in enumerate([0.4, 0.4, 0.2, 0.05]):
         rows = drpu.make_gaussian_pu(
@@ -378,37 +338,6 @@ def prior_monitor(window: Any) -> dict[str, Any]:
         found[f"{reading.when} tests"] = [reading.shift, list(reading.moved_columns), monitor.alarm.evidence]
     adapted_there = monitor.adapted().at_cost(0.7)
     return found | {"adapted": [adapted_there.prior_, adapted_there.threshold_], "level": monitor.alarm.level}
-
-
-def parquet_batches() -> dict[str, Any]:
-    X, y, new = frames()
-    clf = DRPUClassifier("boosted", scenario="case-control", random_state=0).fit(X, y)
-    with tempfile.TemporaryDirectory() as folder:
-        for i in range(3):
-            new[i * 100 : (i + 1) * 100].to_parquet(Path(folder) / f"part{i}.parquet")
-        tails = drpu.count_batches(clf, str(Path(folder) / "*.parquet"), batch_size=70)
-        june = clf.adapt(tails)
-        scored = list(drpu.score_batches(june, folder, batch_size=70))
-    found = {name: np.concatenate([part[name] for part in scored]) for name in scored[0]}
-    same = bool(tails == clf.count(new))
-    return found | {"counts": tails.counts, "prior": june.prior_, "as in one pass": same}
-
-
-def data_sets() -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for number in (1, 2):
-        data = drpu.make_gaussian_pu(20, 30, setting=number, n_test=20, random_state=0)
-        found |= {f"positive {number}": data.positive, f"unlabeled {number}": data.unlabeled}
-        found |= {f"test {number}": data.test, f"ratio {number}": data.ratio(data.test)}
-    X, y = toy().X_y()
-    for scenario in ("single-sample", "case-control"):
-        sample = drpu.make_pu(X, y, prior=0.3, labelled=0.4, scenario=scenario, n=100, random_state=0)
-        found |= {
-            f"{scenario} index": sample.index,
-            f"{scenario} labels": sample.y,
-            f"{scenario} X": sample.X,
-        }
-    return found
 
 
 # -- clusters -------------------------------------------------------------------------------

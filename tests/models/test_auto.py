@@ -6,9 +6,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
 from codec_laws import check_kept, round_trip
-from drpu import make_gaussian_pu
+from drpu import BoostedRatio, make_gaussian_pu
+from drpu.models import BoostedFunction
 from drpu.models.auto import AutoRatio
-from drpu.models.boosted import BoostedFunction, BoostedRatio, ForestFunction
+from drpu.models.boosted import ForestFunction
 from drpu.models.choices import AUTO
 from drpu.models.fourier import FourierFunction, LinearFunction
 

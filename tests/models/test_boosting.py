@@ -3,8 +3,8 @@ import pytest
 from class_samples import draw
 from numpy.testing import assert_allclose
 
+from drpu import BoostedRatio
 from drpu._samples import Sample, SamplePair
-from drpu.models.boosted import BoostedRatio
 from drpu.models.risks import LOGISTIC, bregman_risk
 
 

@@ -29,9 +29,10 @@ from sklearn.svm import SVC, LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
 from codec_laws import check_edits, round_trip
+from drpu import ClassifierRatio
 from drpu._codec import encode
 from drpu.exceptions import ArtifactError, ParameterError
-from drpu.models.estimators import ClassifierRatio, write_estimators
+from drpu.models.estimators import write_estimators
 
 MADE_OF_ROWS = [
     KNeighborsClassifier(),

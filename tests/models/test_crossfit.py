@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from drpu import KernelRatio, RatioLearner
 from drpu._samples import Sample, SamplePair
 from drpu.exceptions import DataError, FewPositivesWarning, FewRowsWarning, ParameterError, warn
-from drpu.models.crossfit import FEWEST_TO_SPLIT, MOST_TO_FOLD, Folds, cross_fit, resolve_holdout
+from drpu.models import cross_fit, resolve_holdout
+from drpu.models.crossfit import FEWEST_TO_SPLIT, MOST_TO_FOLD, Folds
 from drpu.models.fourier import LinearRatio
-from drpu.models.kernel import KernelRatio
-from drpu.models.learner import Function, RatioLearner
+from drpu.models.learner import Function
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from drpu.models.boosted import BoostedFunction
+from drpu.models import BoostedFunction
 from drpu.models.ensembles import LeafMasks
 from drpu.models.trees import Trees
 

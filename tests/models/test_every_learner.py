@@ -8,14 +8,12 @@ from scipy import sparse
 from sklearn.ensemble import RandomForestClassifier
 
 from codec_laws import check_kept, round_trip
-from drpu import make_gaussian_pu
+from drpu import BoostedRatio, ClassifierRatio, KernelRatio, make_gaussian_pu
 from drpu._codec import encode
 from drpu.exceptions import DataError, DataTypeError, ParameterError
 from drpu.models.auto import AutoRatio
-from drpu.models.boosted import BoostedRatio, ForestRatio
-from drpu.models.estimators import ClassifierRatio
+from drpu.models.boosted import ForestRatio
 from drpu.models.fourier import FourierRatio, LinearRatio
-from drpu.models.kernel import KernelRatio
 
 SEEDED = {
     "auto": lambda seed=0: AutoRatio(random_state=seed),

@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
+from drpu import KernelRatio
 from drpu.exceptions import DataError
-from drpu.models.features import Scaling, exact_product, make_basis, rounded_factor, row_step
-from drpu.models.kernel import KernelRatio
+from drpu.models import Scaling
+from drpu.models.features import exact_product, make_basis, rounded_factor, row_step
 from drpu.models.risks import bregman_risk
 
 KINDS = ["features", "centroids", "rows"]

@@ -8,14 +8,14 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
-from drpu import DRPUClassifier, make_gaussian_pu
+from drpu import DRPUClassifier, RatioLearner, make_gaussian_pu
 from drpu._codec import decode, encode
 from drpu._samples import Sample, SamplePair
 from drpu.exceptions import ArtifactError
-from drpu.models import auto
+from drpu.models import auto, cross_fit
 from drpu.models.auto import AutoRatio, SizeDecisions
-from drpu.models.crossfit import Folds, cross_fit
-from drpu.models.learner import Function, RatioLearner
+from drpu.models.crossfit import Folds
+from drpu.models.learner import Function
 from drpu.state.fitted import label_offsets
 
 

@@ -12,13 +12,10 @@ from sklearn.preprocessing import StandardScaler
 
 import drpu.models
 import drpu.networks
-from drpu import DRPUClassifier, NetworkRatio
+from drpu import BoostedRatio, ClassifierRatio, DRPUClassifier, KernelRatio, NetworkRatio, RatioLearner
 from drpu._codec import KINDS
 from drpu.models.auto import AutoRatio
-from drpu.models.boosted import BoostedRatio
-from drpu.models.estimators import ClassifierRatio
-from drpu.models.kernel import KernelRatio
-from drpu.models.learner import Function, RatioLearner, ScoreLearner, seeded
+from drpu.models.learner import Function, ScoreLearner, seeded
 from drpu.models.registry import KIND_MODULES, LEARNERS, MODELS, RATIOS, SCORES, resolve_model
 from drpu.state.record import parameters_of, read_parameters
 

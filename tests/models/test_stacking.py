@@ -11,9 +11,8 @@ from codec_laws import round_trip
 from drpu import make_gaussian_pu
 from drpu._codec import decode, encode
 from drpu.exceptions import ArtifactError
-from drpu.models import auto, fourier
+from drpu.models import BoostedFunction, auto, fourier
 from drpu.models.auto import AutoRatio, Average, HeldOutScores, stack
-from drpu.models.boosted import BoostedFunction
 from drpu.models.fourier import FourierFunction, FourierRatio, LinearFunction, LinearRatio
 
 START = np.array([2.0, 1.0])

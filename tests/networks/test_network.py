@@ -7,11 +7,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from torch import nn
 
+from drpu import NetworkRatio
 from drpu.exceptions import ParameterError
 from drpu.models.risks import LOGISTIC, bregman_risk
 from drpu.networks.fit import FALLBACK_ALPHA
 from drpu.networks.function import NetworkFunction
-from drpu.networks.learner import NetworkRatio
 from drpu.networks.options import ALPHAS, check_options
 
 PRIOR = 0.4

@@ -5,10 +5,11 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn.metrics import roc_auc_score
 
+from drpu import NetworkRatio
 from drpu._samples import Sample, SamplePair
 from drpu.exceptions import ParameterError
 from drpu.models.risks import ShiftedRisk, VariationalRisk, get_loss
-from drpu.networks.learner import NetworkRatio, NetworkScore, from_ratio
+from drpu.networks.learner import NetworkScore, from_ratio
 
 OPTIONS = {"hidden": (8,), "epochs": 8, "batch_size": 50, "learning_rate": 1e-2, "device": "cpu"}
 RNG = np.random.default_rng(0)

@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from torch import nn
 
 from drpu.exceptions import ParameterError
-from drpu.models.features import Scaling
+from drpu.models import Scaling
 from drpu.models.risks import GENERATORS
 from drpu.networks.fit import RatioObjective, on_outputs
 from drpu.networks.loop import (

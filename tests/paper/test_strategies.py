@@ -11,7 +11,7 @@ from tiny_images import KEYS, fake_images, job, small
 from drpu import NetworkRatio, ScoreTails
 from drpu.exceptions import DataError
 from drpu.networks.options import with_effort
-from drpu.priors.methods import prior_from_tails
+from drpu.priors import prior_from_tails
 from paper import configs, strategies
 from paper.configs import CANDIDATES, TEST_PRIORS, recipe
 from paper.evaluate import by_ratio

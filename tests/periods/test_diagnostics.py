@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy.stats import binom
 
+from drpu import ScoreTails
 from drpu.exceptions import DataError
 from drpu.periods.shift_tests import mixture_test
-from drpu.priors.tails import ScoreTails
 
 
 def mixture(rng, n, prior, apart=2.0, move=0.0):

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy.special import expit, logit
 
+from drpu import PriorEstimate
 from drpu.decisions.point import Hypothesis
 from drpu.exceptions import DataError
 from drpu.periods.moves import (
@@ -30,7 +31,6 @@ from drpu.periods.moves import (
     steady_reading,
     what_moved,
 )
-from drpu.priors.estimate import PriorEstimate
 from drpu.state.population import Backtest, LabelCount, PastPeriod
 
 GRID = np.linspace(-6, 6, 61)  # log-ratios of cells

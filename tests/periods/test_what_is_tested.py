@@ -9,7 +9,7 @@ from sklearn.linear_model import LogisticRegression
 
 from drpu import DRPUClassifier, count_batches, load, save
 from drpu.exceptions import FewRowsWarning, ShiftWarning
-from drpu.periods.read import read_new_rows
+from drpu.periods import read_new_rows
 from drpu.report.texts import only_prior_text, shift_text
 from drpu.tables.values import Cells, count_columns, profile_columns
 

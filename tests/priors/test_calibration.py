@@ -8,11 +8,12 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import lsq_linear
 from scipy.special import expit
 
+from drpu import ScoreTails
 from drpu._codec import decode, encode
 from drpu.exceptions import ArtifactError, DataError, PriorError
+from drpu.priors import fit_plateau, normal_scores
 from drpu.priors.calibration import Calibration, calibrate, monotone_cells, population_ratio
-from drpu.priors.plateau import Plateau, fit_plateau, normal_scores
-from drpu.priors.tails import ScoreTails
+from drpu.priors.plateau import Plateau
 
 grades = st.integers(0, 6).map(float)  # few values, so that there are many ties
 positives = st.lists(grades, min_size=1, max_size=12)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from drpu import ScoreTails
+from drpu.priors import prior_from_tails
 from drpu.priors.central import (
     PriorEvidence,
     central_prior,
@@ -14,7 +15,6 @@ from drpu.priors.central import (
 )
 from drpu.priors.constants import EXPECTED_ERROR
 from drpu.priors.limits import ratio_limits
-from drpu.priors.methods import prior_from_tails
 
 SHARES = (None, 0.02, 0.1)
 

@@ -8,10 +8,9 @@ from numpy.testing import assert_allclose
 from scipy.special import ndtr
 from scipy.stats import binom
 
+from drpu import PriorEstimate, ScoreTails
 from drpu.priors.central import later_limits
-from drpu.priors.estimate import PriorEstimate
 from drpu.priors.limits import Limits, critical_value, ratio_limits, shift_limits
-from drpu.priors.tails import ScoreTails
 
 VAGUE = (0.0, 1.0, 1.0)
 

@@ -6,8 +6,8 @@ from scipy.linalg import eigh
 from scipy.optimize import nnls
 from scipy.spatial.distance import cdist
 
-from drpu import exceptions
-from drpu.priors.kernel_mean import CELLS, LARGEST, DistanceCurve, KernelMeanPrior
+from drpu import KernelMeanPrior, exceptions
+from drpu.priors.kernel_mean import CELLS, LARGEST, DistanceCurve
 
 BISECTION_STEP = (LARGEST - 1) / CELLS
 

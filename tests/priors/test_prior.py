@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
+from drpu import PriorEstimate, ScoreTails, estimate_prior
 from drpu.exceptions import DataError, DataTypeError, ParameterError, PriorError, SeparationWarning
-from drpu.priors.estimate import PriorEstimate, as_prior
-from drpu.priors.methods import METHODS, estimate_prior, prior_from_tails
-from drpu.priors.readings import PROPORTIONS
-from drpu.priors.tails import ScoreTails
+from drpu.priors import PROPORTIONS, prior_from_tails
+from drpu.priors.estimate import as_prior
+from drpu.priors.methods import METHODS
 
 
 def scores(rng, n, prior, separation=3.0):

@@ -3,9 +3,10 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.stats import norm
 
+from drpu import ScoreTails
 from drpu.exceptions import FewPositivesWarning, ParameterError
-from drpu.priors.readings import PROPORTIONS, adaptive, best_bin, combined, dedpul, infimum, plateau
-from drpu.priors.tails import ScoreTails
+from drpu.priors import PROPORTIONS
+from drpu.priors.readings import adaptive, best_bin, combined, dedpul, infimum, plateau
 from tails_data import drawn
 
 

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from drpu import ScoreTails
 from drpu.exceptions import DataError
 from drpu.priors.limits import ratio_limits, shift_limits
 from drpu.priors.plateau import separation_of
-from drpu.priors.tails import ScoreTails
 from tails_data import drawn
 
 

@@ -4,9 +4,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
+from drpu import ScoreTails
+from drpu.priors import fit_plateau, normal_scores
 from drpu.priors.matching import efficient, match_negatives, matching
-from drpu.priors.plateau import fit_plateau, normal_scores
-from drpu.priors.tails import ScoreTails, TailsRecord
+from drpu.priors.tails import TailsRecord
 
 inner = st.floats(0.05, 0.95)
 SHIFTS = {"matching": matching, "efficient": efficient}

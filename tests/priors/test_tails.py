@@ -13,9 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
+from drpu import ScoreTails
 from drpu._codec import decode, encode
 from drpu.exceptions import ArtifactError, DataError, DataTypeError, ParameterError
-from drpu.priors.tails import ScoreTails, TailsRecord, remembered
+from drpu.priors.tails import TailsRecord, remembered
 from tails_data import POSITIVE, weighted_tails
 
 # Few distinct values, so that there are many ties between and within the samples.

@@ -22,7 +22,8 @@ from drpu.cli.show import decision_lines, standing
 from drpu.exceptions import DataError, DataTypeError, DRPUError, FewPositivesWarning, ShiftWarning
 from drpu.periods.moves import backtest_of
 from drpu.plots import GainDisplay
-from drpu.priors.figures import WIDE_RANGE, Figure
+from drpu.priors import Figure
+from drpu.priors.figures import WIDE_RANGE
 from drpu.report import render_report, write_report
 from drpu.report.page import FIGURES
 from drpu.report.texts import expected_text, share

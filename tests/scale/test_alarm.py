@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from drpu import ScoreTails
 from drpu._codec import decode, encode
 from drpu.exceptions import ArtifactError, DataError
-from drpu.priors.tails import ScoreTails
 from drpu.scale.monitor import PriorAlarm
 
 

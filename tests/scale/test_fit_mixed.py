@@ -12,7 +12,7 @@ from sklearn.metrics import roc_auc_score
 from codec_laws import same
 from drpu import BoostedRatio, DaskBoosted, DRPUClassifier, SparkBoosted, load, save
 from drpu.exceptions import IdColumnWarning, PositiveLabelWarning, ShiftWarning
-from drpu.models.boosted import BoostedFunction
+from drpu.models import BoostedFunction
 from drpu.tables.encoder import TableEncoder
 from drpu.tables.frames import read_frame
 

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 
 from drpu import DRPUClassifier, PriorMonitor, SparkBoosted, make_gaussian_pu
 from drpu.exceptions import ClusterError, DataError, DataTypeError, LabelError, ParameterError
-from drpu.models.boosted import BoostedFunction
+from drpu.models import BoostedFunction
 from drpu.models.trees import trees_from_xgboost
 from drpu.scale.spark import plain_errors
 

@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from worlds import worlds
 
+from drpu import ScoreTails
 from drpu.datasets import GaussianClasses
 from drpu.priors.matching import match_negatives, matching
 from drpu.priors.readings import best_bin, infimum
-from drpu.priors.tails import ScoreTails, TailsRecord
+from drpu.priors.tails import TailsRecord
 
 # -- Section 4.2: class priors -------------------------------------------------------
 

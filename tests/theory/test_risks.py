@@ -19,8 +19,9 @@ from worlds import (
     worlds,
 )
 
+from drpu import ratio_threshold
 from drpu.models.risks import GENERATORS, bregman_risk, nonnegative_bregman_risk
-from drpu.priors.calibration import ratio_posterior, ratio_threshold
+from drpu.priors.calibration import ratio_posterior
 
 # -- Section 3: risks ---------------------------------------------------------------
 
