@@ -11,7 +11,7 @@ from shared_fixtures import audit, audit_clf, audit_data, fitted, june, plan, to
 
 collect_ignore_glob = ["conftest.py", "*/conftest.py", "scale/warm_daemon.py"]  # they hold no doctests
 
-settings.register_profile("drpu", max_examples=50, deadline=None, derandomize=True, database=None)
+settings.register_profile("drpu", max_examples=30, deadline=None, derandomize=True, database=None)
 settings.load_profile("drpu")
 IS_CHECKOUT = (Path(__file__).parents[1] / "benchmarks" / "results").is_dir()
 PROCESSES = ("spark", "client", "browser")  # fixtures that start processes, which takes seconds
@@ -82,6 +82,13 @@ def undrawn(monkeypatch):
         return f'<svg id="{figure.name}" data-x="0 1 0 1" data-y="0 1 0 1">{marks}</svg>'
 
     monkeypatch.setattr("drpu.report.page.as_svg", empty)
+
+
+@pytest.fixture
+def text_only(monkeypatch):
+    """Pages without figures and without the tables of the script, which take most of the time."""
+    monkeypatch.setattr("drpu.report.page.FIGURES", ())
+    monkeypatch.setattr("drpu.report.page.whatif_json", lambda *_: "{}")
 
 
 @pytest.fixture

@@ -115,7 +115,7 @@ def test_limits_hold_when_answering_stops_by_width(width):
 
 
 def test_limits_hold_when_a_plan_stops_by_width():
-    held, runs = 0, 120
+    held, runs = 0, 60
     for seed in range(runs):
         rng = np.random.default_rng(seed)
         y = rng.random(600) < 0.3
@@ -129,7 +129,7 @@ def test_limits_hold_when_a_plan_stops_by_width():
             if share.high - share.low <= 0.25:
                 break
         held += share.low <= 0.3 <= share.high
-    # three standard errors of a share of 0.95 in 120 runs
+    # three standard errors of a share of 0.95 in 60 runs
     assert held / runs > 0.95 - 3 * np.sqrt(0.95 * 0.05 / runs)
 
 

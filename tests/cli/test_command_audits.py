@@ -174,7 +174,7 @@ def test_labels_of_one_class_beside_blanks_are_refused(run, folder, truth):
     assert run("evaluate toy.drpu june.csv --audit answers.csv --blank no")[0] == 2
 
 
-@pytest.mark.usefixtures("undrawn")
+@pytest.mark.usefixtures("text_only")
 def test_the_page_shows_priors_before_and_after(run, folder):
     code, _, _ = run("report toy.drpu june.csv --audit answers.csv --out audited.html")
     assert code == 0

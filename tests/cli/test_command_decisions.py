@@ -141,7 +141,7 @@ def test_options_that_have_no_effect_are_refused(run, options, words):
     assert words in err
 
 
-@pytest.mark.usefixtures("undrawn")
+@pytest.mark.usefixtures("text_only")
 def test_the_page_and_its_json_show_the_budget_and_the_amounts(run, folder):
     line = "june.csv --budget 20 --false-alarm 5 --miss 200"
     found = answer(run(f"report toy.drpu {line} --out day.html --json"))
@@ -181,7 +181,7 @@ def test_decisions_that_mean_nothing_are_refused(run, folder, line, words):
     assert not (folder / "x.html").exists()
 
 
-@pytest.mark.usefixtures("undrawn")
+@pytest.mark.usefixtures("text_only")
 def test_the_page_shows_groups_and_columns_beside_the_rows(run, folder):
     code, _, err = run("report toy.drpu year.parquet --by month --beside id --out year.html")
     assert (code, err) == (0, "")

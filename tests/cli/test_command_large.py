@@ -153,7 +153,7 @@ def test_predict_writes_the_same_rows_in_batches_and_as_a_whole(run, folder, in_
     assert first == second
 
 
-@pytest.mark.parametrize("file", FILES)
+@pytest.mark.parametrize("file", ["packed.csv.gz", "comma.csv"])
 def test_predict_to_a_pipe_is_the_same_in_batches(run, in_batches, file):
     command = f"predict toy.drpu {file}{FILES[file]} --keep id"
     code, out, err = run(command)
@@ -164,7 +164,7 @@ def test_predict_to_a_pipe_is_the_same_in_batches(run, in_batches, file):
     assert code == 0
 
 
-@pytest.mark.parametrize("file", FILES)
+@pytest.mark.parametrize("file", ["latin.csv", "new.parquet"])
 @pytest.mark.parametrize("command", ["adapt", "prior"])
 def test_shares_are_the_same_in_batches(run, in_batches, file, command):
     words = f"{command} toy.drpu {file}{FILES[file]} --json"

@@ -127,7 +127,7 @@ def test_labels_that_arrived_are_used_in_each_period(run, python):
     assert run("adapt toy.drpu new.csv --by month --out x.drpu")[0] == 2
 
 
-@pytest.mark.usefixtures("undrawn")
+@pytest.mark.usefixtures("text_only")
 def test_the_page_shows_answers_by_period_and_suspicious_labels(run, folder):
     assert run("audit toy.drpu new.csv --by month --n 40 --quiet --out to-label.csv")[0] == 0
     plan, new = pd.read_csv(folder / "to-label.csv"), pd.read_csv(folder / "new.csv")

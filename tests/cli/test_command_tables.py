@@ -122,7 +122,7 @@ def test_advice_names_options_of_the_command(run):
     assert (code, err) == (0, "")
 
 
-@pytest.mark.usefixtures("undrawn")
+@pytest.mark.usefixtures("text_only")
 def test_the_column_to_group_by_is_not_called_ignored(run, folder):
     table = pa.csv.read_csv(folder / "june.csv")
     branch = pa.array(["north", "south"] * 250)

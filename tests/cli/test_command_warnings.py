@@ -76,7 +76,7 @@ def test_no_advice_names_an_argument_of_python():
         assert not [name for name in PYTHON if name in text], (path.name, text)
 
 
-@pytest.mark.usefixtures("undrawn", "few_trees")
+@pytest.mark.usefixtures("text_only", "few_trees")
 def test_sizes_are_those_of_the_training_sample(run, folder):
     data = make_gaussian_pu(3000, 9000, prior=0.4, separation=3, dimensions=2, random_state=0)
     X, y = data.X_y()
@@ -160,7 +160,7 @@ def monthly(folder):
     return "monthly.csv"
 
 
-@pytest.mark.usefixtures("undrawn", "few_trees")
+@pytest.mark.usefixtures("text_only", "few_trees")
 def test_what_is_odd_in_a_table_is_said_at_fit_kept_and_gone_with_drop(run, monthly):
     fit = f"fit {monthly} --label y --model boosted --prior 0.3 --out months.drpu --json"
     fitted = answer(run(fit))

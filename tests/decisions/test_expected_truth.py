@@ -9,7 +9,7 @@ import pytest
 from benchmarks.expected import HELD, LARGEST, MODELS, POSITIVES, PRIORS, SEPARATIONS, Setting, runs_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::drpu.exceptions.DRPUWarning")
-RUNS = 30
+RUNS = 20
 GRID = list(product(MODELS, SEPARATIONS, POSITIVES))
 
 

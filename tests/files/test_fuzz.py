@@ -13,7 +13,7 @@ from benchmarks._memory import fields_that_grow, grown_fields
 from drpu._codec import KINDS as KINDS_OF_OBJECTS
 from drpu.files.store import KIND_MODULES
 
-EDITS = 12
+EDITS = 8
 KINDS = [
     "adapted", "audited", "auto", "boosted", "budget", "centroids", "elkan-noto", "features",
     "forest", "forest of others", "fourier", "generators", "indicators", "kernel score", "linear score",
@@ -48,6 +48,7 @@ def test_the_memory_of_every_field_that_may_be_long_is_measured(honest):
     assert fields_that_grow() <= grown_fields(honest)
 
 
+@pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize("kind", KINDS)
 def test_edited_artifacts_are_refused_or_work(kind, honest, tmp_path):
     assert outcome(kind, honest[kind], tmp_path) == "works"

@@ -19,14 +19,10 @@ pytestmark = pytest.mark.filterwarnings("ignore::drpu.exceptions.DRPUWarning")
 SIZE = 2**19
 MANY_SETS = 2**21  # so that codes in place of bits would exceed the slack
 SLACK = 2**25  # bytes of Python, of imported packages and of the most trees
-WAYS = [
-    "many trees",
-    "one leaf each",
-    "one split each",
-    "large sets",
-    "one large tree",
-    "one large tree of sets",
+REPEATED = [
+    pytest.param(way, marks=pytest.mark.slow) for way in ("one leaf each", "one split each", "one large tree")
 ]
+WAYS = ["many trees", "large sets", "one large tree of sets", *REPEATED]
 
 
 @pytest.fixture(scope="module")

@@ -1,3 +1,5 @@
+"""The default: an average of three models, whose weights follow held-out evidence if there is enough."""
+
 from dataclasses import replace
 
 import numpy as np
@@ -5,13 +7,15 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
-from codec_laws import check_kept, round_trip
-from drpu import BoostedRatio, make_gaussian_pu
-from drpu.models import BoostedFunction
-from drpu.models.auto import AutoRatio
+from codec_laws import round_trip
+from drpu import make_gaussian_pu
+from drpu._codec import decode, encode
+from drpu.exceptions import ArtifactError
+from drpu.models import BoostedFunction, auto, fourier
+from drpu.models.auto import AutoRatio, Average, HeldOutScores, stack
 from drpu.models.boosted import ForestFunction
 from drpu.models.choices import AUTO
-from drpu.models.fourier import FourierFunction, LinearFunction
+from drpu.models.fourier import FourierFunction, FourierRatio, LinearFunction, LinearRatio
 
 
 @pytest.fixture(scope="module")
@@ -59,6 +63,8 @@ def test_weights_reach_every_member(data):
     )
     for before, after in zip(plain.members, weighted.members, strict=True):
         assert after.log_ratio(data.positive).mean() < before.log_ratio(data.positive).mean() - 0.1
+        # Ratios refer to the weighted rows, over which their mean is 1.
+        assert abs(np.average(after.ratio(data.unlabeled), weights=heavy) - 1) < 0.15
 
 
 # -- sparse rows and gaps ------------------------------------------------------------------
@@ -102,14 +108,6 @@ def test_gaps_are_filled_with_the_mean_of_the_six_middle_values(data):
         assert_allclose(filled, there[middle - 3 : middle + 3].mean())
 
 
-def test_a_column_of_gaps_alone_says_nothing(data):
-    positive, unlabeled = data.positive.copy(), data.unlabeled.copy()
-    positive[:, 1] = unlabeled[:, 1] = np.nan
-    model = AutoRatio(random_state=0).fit_ratio(positive, unlabeled)
-    assert model.filling.medians[1] == 0
-    assert np.isfinite(model.log_ratio(unlabeled)).all()
-
-
 def test_gaps_in_sparse_rows_are_zeros_for_the_smooth_member(data):
     gaps = sparse.csr_array(with_gaps(data.unlabeled))
     before = gaps.data.copy()
@@ -121,7 +119,148 @@ def test_gaps_in_sparse_rows_are_zeros_for_the_smooth_member(data):
 # -- files --------------------------------------------------------------------------------
 
 
-def test_no_edit_of_a_file_gives_another_error(data):
-    model = AutoRatio(random_state=0).fit_ratio(data.positive[:5], data.unlabeled)
-    few = BoostedRatio(n_rounds=2, leaves=3, random_state=0).fit_ratio(data.positive, data.unlabeled)
-    check_kept(replace(model, members=(few, few), weights=np.array([0.5, 0.5])))
+# -- weights that follow held-out evidence -----------------------------------------------------------
+
+
+START = np.array([2.0, 1.0])
+
+
+def evidence(n_positive, n_unlabeled, *noise, seed=0, scale=1.0):
+    """Log-ratios of a Gaussian problem, one column for each amount of noise that is added."""
+    rng = np.random.default_rng(seed)
+    positive = rng.normal(1, 1, n_positive)
+    unlabeled = rng.normal(np.where(rng.random(n_unlabeled) < 0.4, 1, -1), 1)
+
+    def scores(x):  # of positives against the mixture
+        exact = -np.log(0.4 + 0.6 * np.exp(-2 * x))
+        return np.column_stack([scale * exact + sd * rng.normal(size=len(x)) for sd in noise])
+
+    sizes = (np.full(n, 1 / n) for n in (n_positive, n_unlabeled))
+    return HeldOutScores(scores(positive), scores(unlabeled), *sizes)
+
+
+def test_an_exact_member_gets_weight_one_and_the_noise_none():
+    found = stack(evidence(20_000, 40_000, 5.0, 0.0), START)
+    # The weight of one feature in a logistic fit at 20,000 positives has a standard error of about 0.02.
+    assert_allclose(found.members, [0, 1], atol=0.08)
+    assert abs(found.constant) < 0.08
+
+
+def test_ratios_that_are_too_flat_are_stretched():
+    found = stack(evidence(20_000, 40_000, 0.0, scale=0.5), np.ones(1))
+    assert_allclose(found.members, [2], atol=0.16)
+
+
+def test_few_positives_keep_the_proportions_of_the_average():
+    found = stack(evidence(6, 100, 0.3, 0.3), START)
+    assert_allclose(found.members[0], 2 * found.members[1], rtol=0.2)
+
+
+def test_members_that_know_nothing_are_averaged():
+    rng = np.random.default_rng(0)
+    scores = rng.normal(size=(300, 2)) - 3.0, rng.normal(size=(600, 2)) + 3.0  # worse than chance
+    found = stack(HeldOutScores(*scores, np.full(300, 1 / 300), np.full(600, 1 / 600)), START)
+    assert_allclose(found.members, START / 3)
+    assert found.constant == 0
+
+
+def test_weights_of_rows_are_repeated_rows():
+    held = evidence(200, 400, 0.3, 1.0)
+    times = np.random.default_rng(1).integers(1, 4, 200)
+    rows = np.repeat(np.arange(200), times)
+    repeated = HeldOutScores(
+        held.positive[rows], held.unlabeled, np.full(len(rows), 1 / len(rows)), held.unlabeled_weight
+    )
+    weighted = HeldOutScores(held.positive, held.unlabeled, times / times.sum(), held.unlabeled_weight)
+    point = np.array([0.5, 0.5])
+    assert_allclose(weighted.loss(point, 0.1)[0], repeated.loss(point, 0.1)[0])
+
+
+# -- the default ---------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def weighted():
+    data = make_gaussian_pu(400, 900, prior=0.4, separation=3, dimensions=3, random_state=0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(auto, "AUTO", replace(auto.AUTO, enough_positives=300))
+        return data, AutoRatio(random_state=0).fit_ratio(data.positive, data.unlabeled)
+
+
+def test_scores_are_the_weighted_sum_of_the_members(weighted):
+    data, model = weighted
+    single = np.column_stack([member.log_ratio(data.unlabeled) for member in model.members])
+    assert_allclose(model.log_ratio(data.unlabeled), single @ model.weights + model.constant)
+    assert (model.weights > 0).all()
+    assert "x a smooth fit" in model.describe() or "alone" in model.describe()
+
+
+def test_a_file_keeps_the_weights(weighted):
+    data, model = weighted
+    again = round_trip(model)
+    assert_array_equal(again.weights, model.weights)
+    assert_array_equal(again.log_ratio(data.unlabeled), model.log_ratio(data.unlabeled))
+    tree, arrays, blobs = encode(model)
+    with pytest.raises(ArtifactError, match="weights: must be of length"):
+        decode(tree, arrays | {"weights": np.ones(7)}, blobs, Average)
+
+
+def test_the_fewer_the_rows_the_more_members_see_all_of_them_again(weighted, monkeypatch):
+    data, refitted = weighted
+    fits = [refitted]
+    for regrown in (10_000, 0):  # where rows are many, boosting alone is fitted again, or nothing
+        choices = replace(auto.AUTO, enough_positives=300, refit_rows=0, regrow_rows=regrown)
+        monkeypatch.setattr(auto, "AUTO", choices)
+        fits.append(AutoRatio(random_state=0).fit_ratio(data.positive, data.unlabeled))
+    for fit in fits[1:]:
+        assert_allclose(fit.weights, refitted.weights)
+    for members in zip(*(fit.members for fit in fits), strict=True):
+        all_rows, boosting_alone, once = (member.log_ratio(data.unlabeled) for member in members)
+        assert not np.array_equal(all_rows, once)
+        assert np.array_equal(boosting_alone, once) != isinstance(members[0], BoostedFunction)
+
+
+def test_a_smooth_fit_of_several_samples_is_nearer_to_the_truth(monkeypatch):
+    monkeypatch.setattr(fourier, "FOURIER", replace(fourier.FOURIER, most_rows=300))
+    rng = np.random.default_rng(0)
+    positive, unlabeled = rng.normal(0.7, 1, (400, 4)), rng.normal(0, 1, (3000, 4))
+    unlabeled[:1200] += 0.7
+    new = rng.normal(0.3, 1, (2000, 4))
+    shift = 0.7 * (new.sum(axis=1) - 1.4)  # log-ratio of positives against the other unlabeled rows
+    truth = -np.log(0.4 + 0.6 * np.exp(-shift))
+    errors = []
+    for most in (1, 8):
+        monkeypatch.setattr(fourier, "FOURIER", replace(fourier.FOURIER, most_fits=most))
+        model = FourierRatio(200, random_state=0).fit_ratio(positive, unlabeled)
+        errors.append(np.mean((model.log_ratio(new) - truth) ** 2))
+    # The unlabeled part of the variance is divided by eight.
+    assert errors[1] < 0.8 * errors[0]
+
+
+def test_the_smooth_member_is_also_linear_with_many_rows(weighted, monkeypatch):
+    data, model = weighted
+    assert model.members[-1].linear is None
+    monkeypatch.setattr(auto, "AUTO", replace(auto.AUTO, enough_positives=300, linear_rows=900))
+    large = AutoRatio(random_state=0).fit_ratio(data.positive, data.unlabeled)
+    assert large.members[-1].linear.shape == (3,)
+    assert_array_equal(round_trip(large).log_ratio(data.unlabeled), large.log_ratio(data.unlabeled))
+
+
+def test_a_member_that_learns_nothing_is_dropped(monkeypatch):
+    monkeypatch.setattr(auto, "AUTO", replace(auto.AUTO, enough_positives=300))
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(9000, 6))
+    positive = (X[:, 0] > 0) ^ (X[:, 1] > 0.5) ^ (X[:, 2] > -0.3)  # a smooth fit cannot represent this
+    model = AutoRatio(random_state=0).fit_ratio(X[:3000][positive[:3000]], X[3000:])
+    kinds = [type(member) for member in model.members]
+    assert BoostedFunction in kinds
+    assert FourierFunction not in kinds
+
+
+def test_wide_sparse_rows_have_a_linear_model_alone():
+    rng = np.random.default_rng(0)
+    rows = sparse.random(600, auto.AUTO.wide + 1, density=0.01, random_state=rng, format="csr")
+    model = AutoRatio(random_state=0).fit_ratio(rows[:200], rows[200:])
+    assert [type(member) for member in model.members] == [LinearFunction]
+    alone = LinearRatio().fit_ratio(rows[:200], rows[200:])
+    assert_array_equal(model.log_ratio(rows), alone.log_ratio(rows))

@@ -1,18 +1,34 @@
+"""Cross-fitting: rows are scored by models that have not seen them; what labels; fits side by side."""
+
+import os
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from threadpoolctl import threadpool_info, threadpool_limits
 
-from drpu import KernelRatio, RatioLearner
+from drpu import DRPUClassifier, KernelRatio, RatioLearner, _lazy, make_gaussian_pu
+from drpu._codec import decode, encode
 from drpu._samples import Sample, SamplePair
-from drpu.exceptions import DataError, FewPositivesWarning, FewRowsWarning, ParameterError, warn
-from drpu.models import cross_fit, resolve_holdout
-from drpu.models.crossfit import FEWEST_TO_SPLIT, MOST_TO_FOLD, Folds
+from drpu.exceptions import (
+    ArtifactError,
+    DataError,
+    FewPositivesWarning,
+    FewRowsWarning,
+    ParameterError,
+    warn,
+)
+from drpu.models import auto, cross_fit, crossfit, resolve_holdout
+from drpu.models.auto import AutoRatio, SizeDecisions
+from drpu.models.choices import JOBS
+from drpu.models.crossfit import FEWEST_TO_SPLIT, MOST_TO_FOLD, Folds, run_jobs, threads_of_one_fit
 from drpu.models.fourier import LinearRatio
 from drpu.models.learner import Function
+from drpu.state.fitted import label_offsets
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,3 +223,230 @@ def test_a_warning_of_every_fold_is_given_once():
         warnings.simplefilter("always")
         cross_fit(Warner(), numbered(20, 40), holdout=5, random_state=0)
     assert [w.category for w in caught] == [FewRowsWarning]
+
+
+# -- of several folds, one more model labels ---------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Distance(Function):
+    """The score of a row is its distance from the mean of the positives."""
+
+    mean: float
+    sizes: tuple
+
+    @property
+    def n_columns(self):
+        return 1
+
+    def _score(self, X):
+        return X[:, 0] - self.mean
+
+
+class Mean(RatioLearner):
+    def fit_checked(self, pair, holdout=None):
+        return Distance(pair.positive.rows.mean(), (len(pair.positive), len(pair.unlabeled)))
+
+
+class Refitted(Mean):
+    def for_labels(self, pair, folds):
+        return Refitted()
+
+
+def two_samples():
+    rng = np.random.default_rng(0)
+    return SamplePair(Sample(rng.normal(1, 1, (12, 1))), Sample(rng.normal(0, 1, (30, 1))))
+
+
+def test_the_model_of_all_rows_changes_nothing_that_is_held_out():
+    (plain, before), (folded, held) = (
+        cross_fit(model, two_samples(), holdout=3, random_state=0) for model in (Mean(), Refitted())
+    )
+    assert plain.whole is None
+    assert folded.whole.sizes == (12, 30)
+    assert [model.sizes for model in folded.functions] == [(8, 20)] * 3
+    assert_array_equal(held.positive.rows, before.positive.rows)
+    assert_array_equal(held.unlabeled.rows, before.unlabeled.rows)
+    X = np.arange(4.0)[:, None]
+    assert_array_equal(folded.fold_scores(X), plain.fold_scores(X))
+
+
+@pytest.mark.parametrize("holdout", [0, 0.3])
+def test_a_single_model_labels_what_it_counts(holdout):
+    folded, _ = cross_fit(Refitted(), two_samples(), holdout=holdout, random_state=0)
+    assert folded.whole is None
+    assert folded.label_functions == folded.functions == folded.all_functions
+
+
+def test_scores_have_the_columns_of_the_folds_first():
+    folded, _ = cross_fit(Refitted(), two_samples(), holdout=3, random_state=0)
+    X = np.arange(5.0)[:, None]
+    scores = folded.scores(X)
+    assert scores.shape == (5, 4)
+    assert_array_equal(folded.counted(scores), folded.fold_scores(X))
+    assert_array_equal(folded.labelling(scores), folded.label_scores(X))
+    assert_array_equal(folded.label_scores(X)[:, 0], folded.whole.score(X))
+    assert_array_equal(folded.log_ratio(X), folded.whole.log_ratio(X))
+
+
+# -- the default -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("positives", "weighted"), [(300, False), (320, False), (400, True)])
+def test_all_models_are_averaged_or_all_are_weighted(positives, weighted, monkeypatch):
+    monkeypatch.setattr(auto, "AUTO", replace(auto.AUTO, enough_positives=300))
+    rng = np.random.default_rng(0)
+    samples = Sample(rng.normal(1, 1, (positives, 2))), Sample(rng.normal(0, 1, (600, 2)))
+    folded, _ = cross_fit(AutoRatio(random_state=0), SamplePair(*samples), holdout=4, random_state=0)
+    for model in folded.all_functions:
+        averaged = np.array_equal(model.weights, [0.5, 0.25, 0.25]) and model.constant == 0
+        assert averaged != weighted
+
+
+def test_labels_of_sparse_rows_come_from_the_folds():
+    rng = np.random.default_rng(0)
+    X = sparse.random(200, 30, density=0.2, random_state=rng, format="csr")
+    folded, _ = cross_fit(
+        AutoRatio(random_state=0), SamplePair(Sample(X[:60]), Sample(X[60:])), holdout=2, random_state=0
+    )
+    assert folded.whole is None
+    assert_array_equal(folded.label_scores(X), folded.fold_scores(X))
+
+
+@pytest.mark.parametrize("folds", [2, 5, 10])
+@pytest.mark.parametrize("start", [auto.AUTO.few_positives, auto.AUTO.enough_positives])
+def test_a_size_is_that_of_the_smallest_fold(folds, start):
+    U = Sample(np.zeros((20, 1)))
+    sizes = [
+        SizeDecisions.of(SamplePair(Sample(np.zeros((n, 1))), U), folds) for n in range(start, 3 * start)
+    ]
+    some = [size.trees if start == auto.AUTO.few_positives else size.weighted for size in sizes]
+    first = some.index(True)
+    assert not any(some[:first])
+    assert all(some[first:])
+    n = start + first
+    assert n - -(-n // folds) >= start > n - 1 - -(-(n - 1) // folds)
+
+
+@pytest.fixture(scope="module")
+def data():
+    return make_gaussian_pu(60, 240, prior=0.4, separation=2.5, dimensions=2, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def clf(data):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return DRPUClassifier(holdout=2, random_state=0).fit(*data.X_y())
+
+
+def test_labels_need_the_model_of_all_rows_only(clf, data, monkeypatch):
+    X = data.unlabeled
+    labels, counts = clf.predict(X), clf.count(X)
+    copy = Folds(clf.model_.functions, clf.model_.whole)
+    with monkeypatch.context() as patch:
+        patch.setattr(Folds, "fold_scores", None)
+        assert_array_equal(clf.predict(X), labels)
+    with monkeypatch.context() as patch:
+        patch.setattr(Folds, "label_scores", None)
+        assert_array_equal(clf.count(X).counts, counts.counts)
+    assert_array_equal(copy.label_scores(X)[:, 0], clf.model_.whole.score(X))
+
+
+@pytest.mark.filterwarnings("ignore::drpu.exceptions.FewPositivesWarning")
+def test_the_ratio_is_a_mean_over_the_variation_of_fold_models(clf, data):
+    X, fitted = data.unlabeled, clf.fitted_
+    assert_allclose(label_offsets(fitted).mean(), 0, atol=1e-12)
+    scores = fitted.model.label_scores(X)
+    means = np.mean([fitted.calibration(scores[:, 0] + offset) for offset in label_offsets(fitted)], axis=0)
+    assert_allclose(np.exp(fitted.log_ratio(X)), means, rtol=1e-6)
+    order = np.argsort(scores[:, 0])
+    assert np.all(np.diff(fitted.log_ratio(X)[order]) >= 0)
+    plain = DRPUClassifier("boosted", holdout=2, random_state=0).fit(*data.X_y()).fitted_
+    assert_array_equal(label_offsets(plain), [0.0])
+
+
+def test_true_labels_are_compared_with_the_labels_that_are_predicted(clf, data):
+    X, y = data.unlabeled, data.unlabeled_labels
+    assert_allclose(clf.evaluate(X, y).accuracy.value, np.mean(clf.predict(X) == y), rtol=1e-9)
+    plan = clf.plan_audit(X, n=len(X), population="new", random_state=0)
+    found = clf.evaluate(plan.answer(y[plan.rows]))
+    assert_allclose(found.accuracy.value, np.mean(clf.predict(X) == y), rtol=1e-9)
+
+
+def test_a_file_needs_a_function_that_counts(clf):
+    tree, arrays, blobs = encode(Folds((clf.model_.whole,)))
+    tree["fields"] |= {"functions": [], "whole": tree["fields"]["functions"][0]}
+    with pytest.raises(ArtifactError, match=r"functions \(number of items\): must be from 1"):
+        decode(tree, arrays, blobs, Folds)
+
+
+# -- fits side by side -------------------------------------------------------------------------------
+
+
+def whereabouts(number):
+    return number, os.getpid()
+
+
+WORK = [(number,) for number in range(5)]
+
+
+@pytest.mark.parametrize("jobs", [1, 2, 5, 9])
+@pytest.mark.parametrize("threads", [False, True])
+@pytest.mark.parametrize("rows", [10, 10_000])
+def test_short_work_stays_in_this_process_and_in_order(jobs, threads, rows):
+    found = list(run_jobs(whereabouts, WORK, jobs=jobs, threads=threads, rows=rows))
+    assert found == [(number, os.getpid()) for (number,) in WORK]
+
+
+def test_long_work_is_done_by_other_processes_after_the_first_call(monkeypatch):
+    monkeypatch.setattr(_lazy, "cpu_count", lambda: 2)
+    monkeypatch.setattr(crossfit, "_saved", lambda *_: JOBS.process_start)  # as if every call took long
+    found = list(run_jobs(whereabouts, WORK, jobs=2, threads=False, rows=10))
+    assert [number for number, _ in found] == list(range(5))
+    places = [place for _, place in found]
+    assert places[0] == os.getpid()
+    assert os.getpid() not in places[1:]
+
+
+def test_one_piece_of_work_starts_nothing():
+    assert list(run_jobs(whereabouts, WORK[:1], jobs=4, threads=False, rows=10)) == [(0, os.getpid())]
+
+
+@pytest.mark.parametrize(
+    ("busy", "jobs", "saved"),
+    [
+        (10.0, 2, 20.0),  # one processor each: four calls take as long as two
+        (10.0, 3, 20.0),  # four calls of three jobs still take two rounds
+        (20.0, 2, 20.0),  # half of the processors each
+        (40.0, 2, 0.0),  # a call uses all processors already
+        (1.0, 4, 30.0),  # it mostly waits
+    ],
+)
+def test_processes_save_less_if_a_call_uses_several_processors(monkeypatch, busy, jobs, saved):
+    monkeypatch.setattr(_lazy, "cpu_count", lambda: 4)
+    assert crossfit._saved(10.0, busy, 4, jobs) == saved
+
+
+def test_a_single_fit_has_threads_if_it_has_many_values(monkeypatch):
+    monkeypatch.setattr(_lazy, "cpu_count", lambda: 4)
+    enough = np.zeros((JOBS.thread_values // 10, 10))
+    assert [threads_of_one_fit(jobs, [enough]) for jobs in (1, 2, 9)] == [1, 2, 4]
+    assert threads_of_one_fit(2, [enough[1:], enough[:1]]) == 2
+    assert threads_of_one_fit(2, [enough[1:]]) == 1
+    assert threads_of_one_fit(2, [sparse.csr_array(enough)]) == 1  # no value is stored
+
+
+def matrix_threads(*_):
+    return {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_folds_in_threads_use_one_thread_for_products_of_matrices(jobs):
+    with threadpool_limits(3, user_api="blas"):
+        before = matrix_threads()
+        calls = [run_jobs(matrix_threads, WORK, jobs=jobs, threads=True, rows=10_000) for _ in range(2)]
+        found = [next(call) for call in calls]  # both run now
+        assert [*found, *calls[0], *calls[1]] == [{1}] * 10  # the first to end does not restore the number
+        assert matrix_threads() == before
+        assert list(run_jobs(matrix_threads, WORK[:1], jobs=2, threads=True, rows=10_000)) == [before]

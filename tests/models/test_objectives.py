@@ -90,18 +90,6 @@ def test_both_branches_report_and_descend_what_they_should(loss, side, pi, pi_te
     assert_allclose(risk.objective, A + k * B if B >= 0 else -gamma * k * B, rtol=1e-12)
 
 
-@pytest.mark.parametrize("side", ["above", "below"])
-@losses
-def test_the_torch_gradient_of_each_branch_is_the_finite_difference(loss, side):
-    p, u = branch_scores(side)
-    risk = ShiftedRisk(0.5, 0.3, get_loss(loss), corrected=True, gamma=0.8).risk
-    tensors = [torch.tensor(x, requires_grad=True) for x in (p, u)]
-    gradient = torch.autograd.grad(risk(*tensors).objective, tensors)
-    found = np.concatenate([part.numpy() for part in gradient])
-    wanted = differences(lambda x: risk(x[:3], x[3:]).objective, np.concatenate([p, u]))
-    assert_allclose(found, wanted, atol=1e-7)
-
-
 def test_beta_lets_the_negative_part_go_below_zero():
     p, u = branch_scores("below")
 

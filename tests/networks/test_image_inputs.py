@@ -70,23 +70,6 @@ def test_other_methods_refuse_them_as_well():
         PUaClassifier(NetworkRatio(**options), prior=0.4).fit_pu(POSITIVE, UNLABELED, X_test=TEST[:, :, :12])
 
 
-@pytest.mark.parametrize("shape", [(256,), (1, 16, 16)])
-def test_a_dimension_of_length_one_can_be_added_by_reshape(shape):
-    rows = [images[:, 0, :, :16].reshape(-1, *shape) for images in (POSITIVE, UNLABELED)]
-    ratio = NetworkRatio(**SMALL).fit_ratio(*rows)
-    with pytest.raises(DataError, match=rf"pass X\.reshape\({', '.join(map(str, (-1, *shape)))}\)"):
-        ratio.log_ratio(TEST[:, 0, :, :16])
-
-
-def test_rows_of_many_axes_are_kept_in_files(tmp_path):
-    rows = POSITIVE.reshape(-1, 3, 2, 8, 2, 9), UNLABELED.reshape(-1, 3, 2, 8, 2, 9)
-    clf = DRPUClassifier(NetworkRatio(**SMALL), prior=0.4, holdout=0.3, random_state=0)
-    with pytest.warns(FewPositivesWarning):
-        clf.fit_pu(*rows)
-    save(clf, tmp_path / "axes.drpu")
-    assert_array_equal(load(tmp_path / "axes.drpu").ratio(rows[0]), clf.ratio(rows[0]))
-
-
 @pytest.mark.parametrize("name", ["unlabeled", "negative"])
 def test_samples_must_have_one_shape_and_one_type_of_pixels(name):
     clf = DRPUClassifier(NetworkRatio(**SMALL), holdout=0.3)
@@ -218,17 +201,6 @@ def test_a_fitted_model_prints_a_line(classifier):
     assert repr(classifier.model_) == "Folds('resnet9 2', row_shape=(3, 16, 18))"
 
 
-def test_facts_about_images_name_their_shape_and_no_columns(classifier, tmp_path):
-    pytest.importorskip("typer")
-    from typer.testing import CliRunner
-
-    from drpu.cli.app import app
-
-    save(classifier, tmp_path / "images.drpu")
-    shown = CliRunner().invoke(app, ["inspect", str(tmp_path / "images.drpu")]).output
-    assert "rows of shape (3, 16, 18)" in shown
-
-
 def test_a_report_about_images_names_their_shape(classifier):
     pytest.importorskip("matplotlib")
     from drpu.report import render_report
@@ -270,11 +242,3 @@ def test_one_image_alone_is_refused_with_a_way_out(network):
         clf.fit_pu(*square)
     with pytest.raises(DataError, match=r"rows of shape \(16, 16\), as in training, got \(16,\).*X\[None\]"):
         clf.predict(square[0][0])
-
-
-def test_read_only_images_are_used_without_a_warning(classifier):
-    rows = [images.copy() for images in (POSITIVE, UNLABELED, TEST)]
-    for images in rows:
-        images.flags.writeable = False
-    NetworkRatio(**SMALL).fit_ratio(rows[0], rows[1])  # a warning would be an error
-    assert_array_equal(classifier.predict(rows[2]), classifier.predict(TEST))

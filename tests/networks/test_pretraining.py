@@ -6,7 +6,6 @@ import torch
 from numpy.testing import assert_allclose, assert_array_equal
 
 from drpu import DRPUClassifier, NetworkRatio, NNPUClassifier, suspects
-from drpu._progress import Step
 from drpu.exceptions import FewPositivesWarning, ParameterError
 from drpu.networks import fit
 from drpu.networks.fit import CHANGE, TEMPERATURE, Pretraining, contrast, pretrained, view
@@ -171,38 +170,6 @@ def test_suspects_share_what_was_learned_without_labels(starts):
         of_the_fit.clear()
     suspects(clf, X, y, repeats=2)
     assert_shared(starts, X[20:], 2 * 10)
-
-
-@pytest.fixture
-def bar(monkeypatch):
-    """The share that is done, and what it was before each network."""
-
-    class Whole:
-        def __init__(self):
-            self.done, self.before = 0.0, []
-
-        def advance(self, share):
-            self.done += share
-
-    whole, train = Whole(), fit._train
-    monkeypatch.setattr(fit, "pretrained", lambda first, *_, **__: first)
-    monkeypatch.setattr(fit, "_train", lambda *rest: whole.before.append(whole.done) or train(*rest))
-    token = Step.current.set(Step(whole, 1.0))
-    yield whole
-    Step.current.reset(token)
-
-
-@pytest.mark.parametrize("teachers", [0, 1])
-@pytest.mark.parametrize("negative", [None, blobs(30, 2)], ids=["two samples", "negatives"])
-@pytest.mark.filterwarnings("ignore::drpu.exceptions.UnusedNegativesWarning")  # 30 rows of noise
-def test_the_bar_of_several_fits_includes_their_pretraining(negative, teachers, bar):
-    """Two fits, or four with negatives, which are as long as one epoch without labels per network."""
-    network = NetworkRatio(pretrain=2, teachers=teachers, **SMALL)
-    clf = DRPUClassifier(network, prior=0.5, holdout=2, scenario="case-control", random_state=0)
-    clf.fit_pu(blobs(120, 0), blobs(280, 1), negative)
-    networks = (2 if negative is None else 4) * (1 + teachers)
-    assert bar.before == pytest.approx([(2 + k) / (2 + networks) for k in range(networks)])
-    assert bar.done == pytest.approx(1)
 
 
 def test_pretraining_needs_the_residual_network_and_a_ratio():

@@ -11,13 +11,12 @@ from paper.choice import how_chosen
 from paper.compare import best_strategy
 from paper.configs import DATASETS, N_POSITIVE, OURS, STRATEGY, TEST_PRIORS
 from paper.figures import write_figures
-from paper.page import page, summary, write_page
+from paper.page import page, summary
 from paper.published import ACCURACY, AUC, PRIOR_ERROR
 from paper.select import choose
 from paper.store import RESULTS, Key, read_results, write_result
 from paper.synthetic import boundary, oracle, run_synthetic
 from paper.tables import Cells, Table, accuracy_table, all_tables, auc_table, prior_table, write_tables
-from paper.timing import km2_seconds, projected_minutes
 
 
 def result(key, accuracy=0.9, seconds=1.0, priors=TEST_PRIORS, **more):
@@ -51,11 +50,6 @@ def test_published_averages_are_those_of_the_paper():
     assert PRIOR_ERROR["kmnist", 0.8, "km2"] == (0.4869, 0.0361)
 
 
-def test_distances_are_in_standard_errors():
-    ours, theirs = Cells(0.96, 0.003, 10), Cells(0.95, 0.004, 10)
-    assert ours.errors_from(theirs) == pytest.approx(0.01 / np.sqrt(25e-6 / 10))
-
-
 def test_bold_is_whatever_the_best_does_not_beat():
     best, close, far = Cells(0.95, 0.01, 10), Cells(0.949, 0.01, 10), Cells(0.90, 0.01, 10)
     assert not close.worse_than(best)
@@ -84,32 +78,10 @@ def test_tables_are_markdown_and_latex(tmp_path):
     write_tables(tmp_path / "results", tmp_path / "tables")
     assert (tmp_path / "tables" / "accuracy-mnist.md").read_text().count("|") > 20
     assert r"\toprule" in (tmp_path / "tables" / "accuracy-mnist.tex").read_text()
-
-
-def test_bold_cells_are_marked_in_both_forms():
     table = Table("t", ["a", "b"])
     table.add(["1 ± 2", "x_y"], [1])
     assert "| 1 ± 2 | **x_y** |" in table.markdown()
     assert r"1 $\pm$ 2 & \textbf{x\_y}" in table.latex()
-
-
-def test_reduced_protocols_are_labelled():
-    results = trials("kmnist", "ours", "drpu", 0.9, protocol="reduced")
-    assert "reduced" in accuracy_table(results, "kmnist").title
-    assert "(reduced)" in page(results)
-
-
-def test_the_study_is_projected_from_what_was_measured():
-    drpu = [r | {"seconds": 6.0} for r in trials("mnist", "as-run", "drpu", 0.9)]
-    minutes = projected_minutes(drpu)
-    assert set(minutes) == {"mnist"}
-    assert minutes["mnist"] == pytest.approx(10 * (6 + 6 + 4 * 6 + 6 * 1500 / 527) / 60)
-    pua = [r | {"seconds": 12.0} for r in trials("mnist", "as-run", "pua", 0.9)]
-    both = projected_minutes(drpu + pua)["mnist"]
-    unit = (6 + 12 / 4) / 2
-    assert both == pytest.approx(10 * (6 + 12 + unit + unit * 1500 / 527) / 60)
-    slow = [r | {"seconds": 90.0} for r in trials("mnist", "as-run", "km2", 0.9, experiment="km2")]
-    assert km2_seconds(slow) == {"mnist": 90.0}
 
 
 def test_figures_come_as_svg_and_png(tmp_path):
@@ -175,14 +147,6 @@ def test_ours_is_what_the_risks_chose():
     assert numbers == {
         "epochs": OURS["epochs"], "rate": OURS["learning_rate"], "decay": OURS["weight_decay"]
     }  # fmt: skip
-
-
-def test_pages_are_written_with_their_figures(tmp_path):
-    folder = tmp_path / "p" / "results"
-    write_all(trials("mnist", "as-run", "drpu", 0.95, n=2), folder)
-    write_page(folder, tmp_path / "docs" / "paper.md")
-    assert "figure2.svg" in (tmp_path / "docs" / "paper.md").read_text()
-    assert (tmp_path / "docs" / "images" / "paper-figure2.svg").is_file()
 
 
 @pytest.mark.checkout

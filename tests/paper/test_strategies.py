@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_array_equal
 from tiny_images import KEYS, fake_images, job, small
 
 from drpu import NetworkRatio, ScoreTails
@@ -65,50 +65,6 @@ def test_students_approach_their_teachers(teacher, weights, tmp_path, monkeypatc
         assert result["final"]["alpha"] == 0
         assert [point["epoch"] for point in result["curve"]] == [1, 4]
         assert min(line["auc"] for line in result["tests"]) > 0.9
-
-
-def test_weights_of_unlabeled_rows_are_the_ratio_of_the_teacher():
-    images, data = fake_images(), small()
-    part = split(data, images, 0)
-    options = recipe("ours", "drpu", data).options | {"batch_size": 100, "epochs": 2, "dtype": "float32"}
-    group = strategies.TrialGroup("mlp", images, [part], [0], options | {"device": "cpu"})
-    (first,) = group.first((1e-3,))
-    (teacher, *_) = first[1e-3]
-    rows, labelled = part.unlabeled[0], np.isin(part.unlabeled[0], part.positive[0])
-    plain, calibrated = (group.row_weights(0, [teacher], weights) for weights in ("ratio", "calibrated"))
-    for weights in (plain, calibrated):
-        assert_array_equal(np.flatnonzero(weights), np.sort(rows))  # every unlabeled row, and no other one
-    assert_allclose(plain[rows], teacher.ratio(images.train[rows]), rtol=1e-6)
-    assert len(np.unique(calibrated[rows[labelled]])) == 1
-    assert calibrated[rows[labelled]][0] >= calibrated[rows].max() * (1 - 1e-9)
-
-
-def test_networks_of_a_trial_start_differently(monkeypatch):
-    monkeypatch.setattr(strategies, "ALPHAS", (0.2, 0.4))
-    images, data = fake_images(), small()
-    options = recipe("ours", "drpu", data).options | {"batch_size": 100, "epochs": 1, "dtype": "float32"}
-    group = strategies.TrialGroup("mlp", images, [split(data, images, t) for t in (0, 1)], [0, 1], options)
-    models = [model for networks in group.first((1e-3, 2e-3)) for own in networks.values() for model in own]
-    assert len({float(model.log_ratio(images.test[:1])[0]) for model in models}) == len(models) == 8
-
-
-def test_strategies_are_judged_by_rows_of_their_own(tmp_path, monkeypatch):
-    from paper import compare
-
-    few = {name: strategies.STRATEGIES[name] for name in ("one rate", "student of the mean")}
-    monkeypatch.setattr(strategies, "ALPHAS", (0.3,))
-    monkeypatch.setattr(compare, "STRATEGIES", few)
-    monkeypatch.setattr(compare, "TRIALS", {"mlp": 2})
-    monkeypatch.setattr(compare, "benchmark", lambda *_, **__: small())
-    monkeypatch.setattr(compare, "load_images", lambda *_: fake_images())
-    compare.compare(["mnist"], Options(out=tmp_path, device="cpu", epochs=1))
-    found = json.loads((tmp_path / "strategies.json").read_text())
-    assert set(found["mnist"]) == set(few)
-    assert all(len(risks) == 2 and np.isfinite(risks).all() for risks in found["mnist"].values())
-    assert compare.best_strategy(found) in few
-
-    monkeypatch.setattr(compare, "load_images", lambda *_: pytest.fail("there is nothing left to compare"))
-    compare.compare(["mnist"], Options(out=tmp_path, device="cpu"))
 
 
 def test_one_setting_serves_all_data_sets():

@@ -1,3 +1,5 @@
+"""Readings of a prior from one sample: each against what it promises."""
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose

@@ -97,7 +97,7 @@ def test_both_priors_stand_in_the_page(page, classifier, data):
             assert f"{100 * number:.1f}%" in page
 
 
-@pytest.mark.usefixtures("undrawn")
+@pytest.mark.usefixtures("text_only")
 def test_the_page_says_how_the_rows_were_collected(data):
     X, y = data.X_y()
     for clf, scenario in (
@@ -113,7 +113,7 @@ def test_the_page_is_small_and_contains_no_rows(page, data):
     assert f"{data.test[0, 0]:.6f}" not in page
 
 
-@pytest.mark.usefixtures("undrawn")
+@pytest.mark.usefixtures("text_only")
 def test_a_page_without_new_rows_speaks_of_training_only(classifier):
     page = render_report(classifier)
     assert "in training was" in page
@@ -128,7 +128,7 @@ def test_every_chart_has_a_title_and_a_description(page):
         assert re.search(r"<title id=.*?>.+</title><desc id=.*?>.+</desc>", chart)
 
 
-@pytest.mark.usefixtures("undrawn")
+@pytest.mark.usefixtures("text_only")
 def test_few_positives_are_explained():
     data = make_gaussian_pu(40, 300, prior=0.5, separation=4, random_state=0)
     with pytest.warns(FewPositivesWarning):
@@ -136,7 +136,7 @@ def test_few_positives_are_explained():
     assert "Only 40 positives were held out" in render_report(clf)
 
 
-@pytest.mark.usefixtures("undrawn")
+@pytest.mark.usefixtures("text_only")
 def test_columns_that_moved_are_named(data):
     X, y = data.X_y()
     clf = DRPUClassifier("classifier", random_state=0).fit(pd.DataFrame(X, columns=["<amount>", "km"]), y)
@@ -158,7 +158,7 @@ def test_the_page_leads_with_how_many_how_sure_and_what_to_do(page, classifier, 
     assert "ccuracy" not in head
 
 
-@pytest.mark.usefixtures("undrawn")
+@pytest.mark.usefixtures("text_only")
 def test_a_prior_that_is_not_identified_is_a_bound(classifier):
     bound = PriorEstimate(0.3, 0.1, 0.71, 0.95, "matching", identified=False, upper=0.52)
     page = render_report(classifier.at_prior(bound))
@@ -179,7 +179,7 @@ def test_nothing_but_the_page_itself_may_run(page):
     assert not re.search(r"<[^>]* style=", page)
 
 
-@pytest.mark.usefixtures("undrawn")
+@pytest.mark.usefixtures("text_only")
 def test_every_period_has_a_sentence_with_its_decision(classifier, data):
     months = np.repeat(["may", "june"], 300)
     page = render_report(classifier, data.test, by=months, by_name="month")
@@ -198,7 +198,7 @@ def test_every_period_has_a_sentence_with_its_decision(classifier, data):
     assert counts == [40, 40]
 
 
-@pytest.mark.usefixtures("undrawn")
+@pytest.mark.usefixtures("text_only")
 def test_many_periods_have_a_summary(classifier, data):
     weeks = np.empty(600, dtype="U7")
     weeks[np.argsort(data.test_labels)] = np.repeat([f"week {k:02d}" for k in range(12)], 50)
@@ -214,7 +214,7 @@ def test_many_periods_have_a_summary(classifier, data):
     assert f"Check {sum(group.flagged for group in groups):,} rows." in sentences[0]
 
 
-@pytest.mark.usefixtures("undrawn")
+@pytest.mark.usefixtures("text_only")
 def test_a_budget_of_tied_rows_says_how_many_are_listed(classifier, data):
     tied = np.repeat(data.test[:30], 20, axis=0)
     months = np.repeat(["may", "june"], 300)
@@ -228,7 +228,7 @@ def test_a_budget_of_tied_rows_says_how_many_are_listed(classifier, data):
     assert "check 100 rows" in head
 
 
-@pytest.mark.usefixtures("undrawn")
+@pytest.mark.usefixtures("text_only")
 def test_warnings_are_sentences(classifier, data):
     with pytest.warns(ShiftWarning):
         page = render_report(classifier, 0.3 * data.test, by=np.repeat(["may", "june"], 300))
@@ -246,7 +246,7 @@ def test_a_wide_range_is_printed_without_its_value():
     assert Figure(0.66, 0.6, 0.7).as_expected() == "0.660 [0.600, 0.700]"
 
 
-@pytest.mark.usefixtures("undrawn")
+@pytest.mark.usefixtures("text_only")
 def test_page_commands_and_notebook_print_the_same_expected_figures(data):
     clf = DRPUClassifier("classifier", random_state=0).fit(*data.X_y())
     rare = clf.at_prior(PriorEstimate(0.05, 0.005, 0.4, 0.95, "matching"))
@@ -259,7 +259,7 @@ def test_page_commands_and_notebook_print_the_same_expected_figures(data):
         assert f"{share(precision.low)} to {share(precision.high)}" in text
 
 
-@pytest.mark.usefixtures("undrawn", "few_trees")
+@pytest.mark.usefixtures("text_only", "few_trees")
 def test_the_rows_to_check_are_listed_with_reasons_and_a_download(data):
     X, y = data.X_y()
     frame = pd.DataFrame(X, columns=["<amount>", "km"])
@@ -282,6 +282,7 @@ def test_the_rows_to_check_are_listed_with_reasons_and_a_download(data):
     assert "and the columns id of the rows to check" in page
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_backtest_is_a_section_of_the_page(classifier):
     past = [PastPeriod(f"2026-0{k}", 500, 40, 0.02 * k, 1e-4, 0.03 * k, 0.0) for k in range(1, 5)]
     with_past = copy.copy(classifier)
@@ -301,7 +302,7 @@ def test_values_beside_the_rows_must_fit_them(classifier, data):
         render_report(classifier, data.test, beside=["id"])
 
 
-@pytest.mark.usefixtures("undrawn")
+@pytest.mark.usefixtures("text_only")
 def test_suspicious_labels_are_shown_from_the_object_or_its_columns(classifier, data):
     found = Suspects(np.array([7, 3]), np.array([0.9, 0.2]), Figure(1.1, 0.0, 4.0), np.array([[5, 2]]))
     page = render_report(classifier, suspects=found)
@@ -310,7 +311,7 @@ def test_suspicious_labels_are_shown_from_the_object_or_its_columns(classifier, 
     assert render_report(classifier, suspects=found.to_columns()) == page
 
 
-@pytest.mark.usefixtures("undrawn")
+@pytest.mark.usefixtures("text_only")
 def test_a_caution_is_not_repeated(classifier, data):
     with pytest.warns(ShiftWarning):
         page = render_report(classifier, 0.3 * data.test, by=np.repeat(["may", "june"], 300))
@@ -330,13 +331,13 @@ def test_groups_are_a_line_and_a_table_and_long_names_keep_both_ends(classifier,
     assert ">branch office number 1</th>" in page
 
 
-@pytest.mark.usefixtures("undrawn")
+@pytest.mark.usefixtures("text_only")
 @pytest.mark.parametrize(("budget", "words"), [(1, "top row"), (40, "top 40 rows"), (0.05, "top 30 rows")])
 def test_a_budget_is_what_the_page_says_to_do(classifier, data, budget, words):
     assert f"<b>check the {words}</b>" in render_report(classifier, data.test, budget=budget)
 
 
-@pytest.mark.usefixtures("undrawn")
+@pytest.mark.usefixtures("text_only")
 def test_writing_returns_the_classifier_of_the_page(classifier, data, tmp_path):
     path = tmp_path / "june.html"
     june = write_report(classifier, data.test, path, cost=0.8)
