@@ -29,10 +29,11 @@ from drpu import PriorMonitor, export_onnx, load, verify
 from drpu._codec import KINDS, Array, Items, rules_of
 from drpu.exceptions import DRPUError
 from drpu.files.archive import EXPORT_FACTOR, MEMORY_FACTOR, MEMORY_MORE
-from drpu.models.trees import MOST_CODES, MOST_TREES
+from drpu.models.trees import MOST_CODES, MOST_DEPTH, MOST_TREES
 from drpu.report import render_report
 
 CONTENT = 2**23  # bytes of the grown content
+LARGE_TREES = 4  # trees take more than other arrays, so they also grow more
 LIMIT = 2**32  # bytes of data of this process, and of each child process
 MOST_TEXTS = 500_000  # in a list that was empty
 SECONDS = 60.0  # processor time of a child process
@@ -69,7 +70,7 @@ def grown_files(honest: dict[str, bytes], size: int = CONTENT) -> Iterator[Grown
                     yield Grown(f"{name}: all like {names[0]}", kind, _packed(manifest, parts, linked))
             if name == "trees" and ("trees", kind) not in seen:
                 seen.add(("trees", kind))
-                for way, trees in _grown_trees(_fields_of(arrays, place), size):
+                for way, trees in _grown_trees(_fields_of(arrays, place), LARGE_TREES * size):
                     replaced = arrays | {f"{place}.{field}": array for field, array in trees.items()}
                     yield Grown(f"trees of {kind}: {way}", kind, _packed(manifest, parts, replaced))
         for name, tree in (*_grown_lists(manifest["tree"]), *_filled_lists(manifest["tree"])):
@@ -223,6 +224,7 @@ def _grown_trees(trees: Arrays, size: int) -> Iterator[tuple[str, Arrays]]:
     yield "large sets", _stumps(min(MOST_TREES, size // (65 + 4 * words)), splits=1, words=words)
     yield "one large tree", _large_tree(size // 37)
     yield "one large tree of sets", _large_tree(size // 45, words=1)
+    yield "one deep tree", _deep_tree(size // 37)
 
 
 def _repeated(trees: Arrays, n: int) -> Arrays:
@@ -271,6 +273,23 @@ def _large_tree(n_splits: int, words: int = 0) -> Arrays:
         "bounds": (np.arange(sets + 1) * words).astype(np.int32),
         "bits": rng.integers(1, 2**32, sets * words, dtype=np.uint32),
     }
+
+
+def _deep_tree(n_splits: int) -> Arrays:
+    """One tree with long ways to most leaves: chains of splits below a full tree."""
+    length = min(MOST_DEPTH - 20, n_splits)
+    chains = 2 ** int(np.log2(n_splits / length))
+    splits = np.arange(chains - 1)
+    ends = np.arange(chains) * (length + 1) + length
+    in_chains = (len(splits) + np.arange(chains * length)).reshape(chains, length)
+    left = np.concatenate([2 * splits + 1, ~np.delete(np.arange(ends[-1] + 1), ends)])
+    right = np.concatenate([2 * splits + 2, in_chains.ravel() + 1])
+    for child in (left[: len(splits)], right[: len(splits)]):  # the last of the full tree have chains
+        below = child >= len(splits)
+        child[below] = in_chains[child[below] - len(splits), 0]
+    right[in_chains[:, -1]] = ~ends
+    tree = _large_tree(len(left))
+    return tree | {"left": left.astype(np.int32), "right": right.astype(np.int32)}
 
 
 def _grown_lists(tree: Any) -> Iterator[tuple[str, Any]]:

@@ -22,7 +22,7 @@ SLACK = 2**25  # bytes of Python, of imported packages and of the most trees
 REPEATED = [
     pytest.param(way, marks=pytest.mark.slow) for way in ("one leaf each", "one split each", "one large tree")
 ]
-WAYS = ["many trees", "large sets", "one large tree of sets", *REPEATED]
+WAYS = ["many trees", "large sets", "one large tree of sets", "one deep tree", *REPEATED]
 
 
 @pytest.fixture(scope="module")

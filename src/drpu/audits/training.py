@@ -475,7 +475,7 @@ def _array_values(X: Any, columns: list[Any]) -> list[list[Any]]:
         is_whole = isinstance(name, (int, np.integer)) and not isinstance(name, bool)
         if not is_whole or not 0 <= name < array.shape[1]:
             raise ParameterError(
-                f"by must hold positions of columns for an array, got {columns!r}."
+                f"by must hold positions of columns for an array, got {columns!r:.100}."
             )
     chosen: Any = array[:, columns]
     if is_sparse(X):

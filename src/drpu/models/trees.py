@@ -156,6 +156,7 @@ MOST_DEPTH = 1000  # most splits between root and leaf, to bound the time for a 
 MOST_TREES = 10_000  # LightGBM takes kilobytes for each, however small it is
 MOST_CODES = 2**16  # codes of a category are whole numbers below this, so a set has 2048 words
 WORD = 32  # bits of a word of a set of categories
+_PATHS_AT_ONCE = 2**20  # splits on the ways to leaves, of which a file may have very many
 _TEXTS_AT_ONCE = 4096  # a number as a Python object takes many times the bytes of its text
 
 _CATEGORICAL, _LEFT, _ZERO, _NAN = 1, 2, 4, 8  # bits of a decision, as LightGBM numbers them
@@ -397,35 +398,38 @@ class Trees(Kept):
         return np.asarray(word >> (codes % WORD).astype(np.uint32) & 1 == 1)
 
     @cached_property
-    def _path_parts(self) -> tuple[scipy.sparse.csr_matrix, float]:
-        """What the columns add on the way to each leaf, (leaves, columns), and the mean output.
+    def _outputs(self) -> tuple[FloatArray, IntArray, int]:
+        """The output and the parent of each node, and the most splits on the way to a leaf.
 
-        The output of a node is the mean of its leaves, weighted by their training rows. A split
-        adds the difference between the child on the path and the split to its column. The outputs
-        of the roots are the mean output.
+        The output of a node is the mean of its leaves, weighted by their training rows. The parent
+        of a root is -1.
         """
-        n_splits = len(self.feature)
         rows = self._sums_below(self.count.astype(np.float64))
         output = self._sums_below(self.exact_value * self.count) / rows
         parent = np.full(len(rows), -1)
-        parent[self.children()] = np.arange(n_splits)
+        children = self.children()
+        parent[children] = np.arange(len(self.feature))
+        return output, parent, len(self.levels(children))
 
-        leaves = np.arange(len(self.value))
-        nodes = leaves + n_splits
-        entries = []
+    def _path_parts(self, leaves: IntArray) -> scipy.sparse.csr_matrix:
+        """What the columns add on the way to each of these leaves, (leaves, columns).
+
+        A split adds the difference between the child on the path and the split to its column.
+        """
+        output, parent, _ = self._outputs
+        place = np.arange(len(leaves))
+        nodes = leaves + len(self.feature)
+        shape = (len(leaves), self.n_columns)
+        entries = [(place[:0], self.feature[:0], output[:0])]
         while len(nodes):
             below_root = parent[nodes] >= 0
-            leaves = leaves[below_root]
+            place = place[below_root]
             nodes = nodes[below_root]
             above = parent[nodes]
-            entries.append((leaves, self.feature[above], output[nodes] - output[above]))
+            entries.append((place, self.feature[above], output[nodes] - output[above]))
             nodes = above
-        of_leaf = np.concatenate([leaves for leaves, _, _ in entries])
-        of_column = np.concatenate([columns for _, columns, _ in entries])
-        part = np.concatenate([parts for _, _, parts in entries])
-        shape = (len(self.value), self.n_columns)
-        path_parts = scipy.sparse.csr_matrix((part, (of_leaf, of_column)), shape=shape)
-        return path_parts, float(output[self._roots].sum())
+        of_leaf, of_column, part = (np.concatenate(arrays) for arrays in zip(*entries, strict=True))
+        return scipy.sparse.csr_matrix((part, (of_leaf, of_column)), shape=shape)
 
     def reached_leaves(self, X: Rows, threads: int) -> IntArray:
         """The leaf that each row reaches in each tree, among those of all trees, (rows, trees)."""
@@ -438,11 +442,20 @@ class Trees(Kept):
 
         The sum of all of them is the output for a row that reaches these leaves.
         """
+        is_reached = np.zeros(len(self.value), dtype=bool)
+        is_reached[leaves] = True
+        reached = np.flatnonzero(is_reached)
+        place = (np.cumsum(is_reached) - 1)[leaves]
+        output, _, depth = self._outputs
+        mean_output = float(output[self._roots].sum())
+        at_once = max(_PATHS_AT_ONCE // max(depth, 1), 1)
+        blocks = []
+        for start in range(0, len(reached), at_once):
+            blocks.append(self._path_parts(reached[start : start + at_once]))
         ends = np.arange(0, leaves.size + 1, len(self))
-        path_parts, mean_output = self._path_parts
-        shape = (len(leaves), path_parts.shape[0])
-        of_row = scipy.sparse.csr_matrix((np.ones(leaves.size), leaves.ravel(), ends), shape=shape)
-        parts = (of_row @ path_parts).toarray()
+        shape = (len(leaves), len(reached))
+        of_row = scipy.sparse.csr_matrix((np.ones(leaves.size), place.ravel(), ends), shape=shape)
+        parts = (of_row @ scipy.sparse.vstack(blocks, format="csr")).toarray()
         if self.averaged:
             return parts / len(self), mean_output / len(self)
         return parts, mean_output
