@@ -1,4 +1,4 @@
-"""Files of shifted rows: the prior of a Parquet file, and the labels of a CSV file, in three ways each."""
+"""Files of shifted rows: the prior of a Parquet file in three ways, and commands that read a CSV file."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def write_text(path: Path, mebibytes: float, group: int = GROUP) -> int:
     with path.open("wb") as file:
         while n_rows == 0 or file.tell() < mebibytes * 2**20:
             X = rng.normal(size=(group, COLUMNS)) + 1.5 * (rng.random(group) < 0.15)[:, None]
-            columns = {"id": np.arange(n_rows, n_rows + group)}
+            columns = {"month": rng.integers(1, 13, group)}
             columns |= {f"x{i}": X[:, i] for i in range(COLUMNS)}
             header = pa.csv.WriteOptions(include_header=n_rows == 0)
             pa.csv.write_csv(pa.table(columns), file, header)
@@ -52,19 +52,23 @@ def write_text(path: Path, mebibytes: float, group: int = GROUP) -> int:
     return n_rows
 
 
+COMMANDS = {
+    "few rows": ["predict", "--adapt"],
+    "predict --adapt": ["predict", "--adapt"],
+    "predict --by": ["predict", "--by", "month"],
+    "audit": ["audit"],
+}
+
+
 def label(way: str, folder: Path) -> dict[str, Any]:
-    """Processor time and peak of this process when ``drpu predict`` labels the rows of a CSV file.
+    """Processor time and peak of this process when a command reads the rows of a CSV file."""
+    from drpu.cli import main
 
-    ``whole`` reads the file into memory, as if it was small; ``nothing`` labels a small file.
-    """
-    from drpu.cli import large, main
-
-    if way == "whole":
-        large.LARGE = 2**62  # type: ignore[misc, unused-ignore]
-    name = "few.csv" if way == "nothing" else "rows.csv"
+    name = "few.csv" if way == "few rows" else "rows.csv"
+    command, *options = COMMANDS[way]
     start = time.process_time()
-    words = ["predict", str(folder / "clf.drpu"), str(folder / name), "--adapt", "--quiet"]
-    code = main([*words, "--drop", "id", "--out", str(folder / "scored.csv")])
+    words = [command, str(folder / "clf.drpu"), str(folder / name), *options]
+    code = main([*words, "--out", str(folder / "out.csv")])
     assert code == 0
     seconds = time.process_time() - start
     return {"way": way, "seconds": seconds, "peak_mebibytes": peak_mebibytes()}

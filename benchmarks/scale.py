@@ -21,10 +21,17 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks._results import RESULTS, command_line, read_results, versions, write_results
+from benchmarks._results import (
+    RESULTS,
+    command_line,
+    commit_of_code,
+    read_results,
+    versions,
+    write_results,
+)
 from benchmarks._scale_data import COLUMNS, LAWS
 from benchmarks._scale_engines import ENGINES, SAMPLE, write_parts
-from benchmarks._scale_files import write_classifier, write_rows, write_text
+from benchmarks._scale_files import COMMANDS, write_classifier, write_rows, write_text
 from benchmarks._scale_run import Runner, Task, command_of, key
 
 WAYS = ("nothing", "whole", "batches")
@@ -162,17 +169,17 @@ def files(rows: int) -> Task:
 
 
 def text(mebibytes: float) -> Task:
-    """A CSV file that ``drpu predict --adapt`` labels as a whole, or in batches."""
+    """A CSV file that commands read in batches."""
     with tempfile.TemporaryDirectory() as folder:
         write_classifier(Path(folder) / "clf.drpu")
         write_text(Path(folder) / "few.csv", 0, group=1000)
         rows = write_text(Path(folder) / "rows.csv", mebibytes)
         run = Runner()
-        found = [run({"kind": "text", "way": way, "folder": folder}) or {} for way in WAYS]
+        found = [run({"kind": "text", "way": way, "folder": folder}) or {} for way in COMMANDS]
         size = (Path(folder) / "rows.csv").stat().st_size / 2**20
     few = found[0]["peak_mebibytes"]
-    ways = [one | {"above_few_mebibytes": one["peak_mebibytes"] - few} for one in found[1:]]
-    return {"text_rows": rows, "text_mebibytes": size, "text_ways": ways}
+    commands = [one | {"above_few_mebibytes": one["peak_mebibytes"] - few} for one in found[1:]]
+    return {"text_rows": rows, "text_mebibytes": size, "text_ways": commands}
 
 
 def engines(run: Runner, options: argparse.Namespace) -> Task:
@@ -241,6 +248,7 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--before", type=Path, help="source folder of an older version")
     parser.add_argument("--records", type=Path, help="file of finished measurements")
+    parser.add_argument("--note", help="what readers should know about this run")
     parser.add_argument("--seconds", type=float, default=np.inf, help="start nothing later than this")
     options = parser.parse_args()
     command = command_of("scale")
@@ -248,7 +256,9 @@ def main() -> None:
     kept = {} if set(options.parts) == set(PARTS) else old
     content: Task = {k: v for k, v in kept.items() if k not in ("command", "versions")}
     content |= {"columns": COLUMNS} | measured(options)
-    run = {"command": command, "machine": machine(), "versions": versions()}
+    run = {"command": command, "commit": commit_of_code(), "machine": machine(), "versions": versions()}
+    if options.note:
+        run["note"] = options.note
     content["runs"] = kept.get("runs", {}) | dict.fromkeys(options.parts, run)
     print("wrote", write_results("scale", command, **content))
 

@@ -246,6 +246,31 @@ def predict() -> str:
     return _table(head, lines, source)
 
 
+def folds() -> str:
+    """Accuracy, priors and limits with more and with fewer trees in the functions of folds."""
+    source = _read("folds")
+    figures = {
+        "accuracy": "accuracy",
+        "training_error": "error of the training prior",
+        "later_error": "error of the prior of new rows",
+        "training_held": "limits of the training prior hold",
+        "later_held": "limits of the prior of new rows hold",
+    }
+    lines = []
+    for group, compared in source["groups"].items():
+        for name, words in figures.items():
+            figure = compared[name]
+            line = [group, str(compared["samples"]), words]
+            line += [f"{figure['before']:.4f}", f"{figure['now']:.4f}"]
+            line.append(f"{figure['difference']:+.4f} ± {figure['standard_error']:.4f}")
+            lines.append(line)
+    settings = []
+    for when in ("before", "now"):
+        trees, rounds, leaves = source["numbers"][when].values()
+        settings.append(f"{when}: {trees} trees, {rounds} rounds, {leaves} leaves")
+    return _table(["tables", "fits", "", *settings, "difference"], lines, source)
+
+
 def predict_reasons() -> str:
     """Cost of explaining a row beside that of labelling it."""
     source = _read("predict")
@@ -1088,6 +1113,7 @@ TABLES = {
     "teaching": teaching,
     "pretraining": pretraining,
     "intervals": intervals,
+    "folds": folds,
     "predict": predict,
     "predict_jobs": predict_jobs,
     "predict_reasons": predict_reasons,

@@ -20,7 +20,6 @@ NAMES = {
 WAYS = {"whole": "`adapt(read_table(...))`", "batches": "`adapt(count_batches(...))`"}
 
 ENGINES = {"files": "Parquet files in batches", "dask": "Dask", "spark": "Spark"}
-TEXT_WAYS = {"whole": "read as a whole", "batches": "in batches"}
 
 
 def tables(read: Callable[[str], Source], table: Table) -> dict[str, Callable[[], str]]:
@@ -67,13 +66,14 @@ def files(source: Source) -> tuple[list[str], list[list[str]]]:
 
 
 def text(source: Source) -> tuple[list[str], list[list[str]]]:
-    """A CSV file labelled as a whole and in batches."""
+    """Commands that read a CSV file in batches."""
     lines = []
     for one in source["text_ways"]:
-        memory = f"{one['above_few_mebibytes']:,.0f} MiB"
-        lines.append([TEXT_WAYS[one["way"]], f"{one['seconds']:.0f} s", memory])
+        memory = one["above_few_mebibytes"]
+        of_row = f"{memory * 2**20 / source['text_rows']:.0f} bytes"
+        lines.append([f"`{one['way']}`", f"{one['seconds']:.0f} s", f"{memory:,.0f} MiB", of_row])
     size = f"{source['text_rows']:,} rows, {source['text_mebibytes']:,.0f} MiB of CSV"
-    return [size, "processor time", "memory above that for 1,000 rows"], lines
+    return [size, "processor time", "memory above that for 1,000 rows", "of a row"], lines
 
 
 def _by_model(case: Source) -> dict[str, Source]:
