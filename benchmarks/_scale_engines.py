@@ -60,7 +60,16 @@ def measured(task: dict[str, Any]) -> dict[str, Any]:
     """Processor seconds of each step with one worker of one thread, sizes, and the peak of this process."""
     folder = Path(task["folder"]) / str(task["rows"])
     engine: Callable[[dict[str, Any], Path], dict[str, Any]] = ENGINES[task["engine"]]
-    return engine(task, folder) | {"peak_mebibytes": peak_mebibytes()}
+    found = engine(task, folder) | {"peak_mebibytes": peak_mebibytes()}
+    return found | {"row_bytes": _row_bytes(folder)}
+
+
+def _row_bytes(folder: Path) -> int:
+    """Bytes of the values of a row."""
+    import pyarrow.parquet as pq
+
+    path = next(folder.glob("*.parquet"))
+    return sum(field.type.bit_width for field in pq.read_schema(path)) // 8
 
 
 def _steps(fit: Callable[[], Any], rows: Any, finish: Callable[[Any], Any]) -> dict[str, Any]:

@@ -217,9 +217,10 @@ def cost(source: Source) -> tuple[list[str], list[list[str]]]:
         last = runs[-1]
         row = [name, f"{runs[0]['rows']:.0e} to {last['rows']:.0e}"]
         if engine == "files":  # the fit reads a sample, whose size does not depend on the rows
-            row.append(f"{last['fit_seconds']:.0f} s for any number")
+            row += [f"{last['fit_seconds']:.0f} s for any number", f"{source['engine_sample']:.0e}", ""]
         else:
-            row.append(f"{_slope(fitted, 'fit_seconds'):.1f} s")
+            row += [f"{_slope(fitted, 'fit_seconds'):.1f} s", f"{fitted[-1]['rows']:.0e}"]
+            row.append(f"{1e9 * last['row_bytes'] / 2**30:.0f} GiB" if "row_bytes" in last else "")
         seconds = [_slope(runs, "count_seconds"), _slope(runs, "score_seconds")]
         row += [f"{each:.1f} s" for each in seconds]
         row += [f"{1000 * each / 3600:.1f} h" for each in seconds]
@@ -229,6 +230,8 @@ def cost(source: Source) -> tuple[list[str], list[list[str]]]:
         "",
         "rows measured",
         "fit, 10^6 rows",
+        "largest fit",
+        "moved by a fit, 10^9 rows",
         "count, 10^6 rows",
         "score, 10^6 rows",
         "count, 10^9 rows",
