@@ -17,6 +17,7 @@ from drpu._progress import Step
 from drpu.cli import large, main, tables
 from drpu.cli.options import Reading
 from drpu.cli.tables import read
+from drpu.exceptions import DataError
 
 N = 900
 
@@ -289,6 +290,16 @@ def test_an_empty_column_is_named_and_a_late_value_counts(run, folder, in_batche
     in_batches()
     assert "'city': no row has a value" in run("predict toy.drpu empty.csv --out x.csv")[2]
     assert "no row has a value" not in run("predict toy.drpu late.csv --out x.csv")[2]
+
+
+@pytest.mark.parametrize("rows", [slice(None, -1), [*range(N + 1), N]], ids=["fewer", "more"])
+def test_a_file_that_changes_while_it_is_read_is_an_error(folder, in_batches, rows):
+    in_batches()
+    changed(folder, "grows.csv", lambda lines: lines)
+    source = large.open_large(str(folder / "grows.csv"), tables.TextFormat(), ["city"])
+    changed(folder, "grows.csv", lambda lines: np.array(lines)[rows].tolist())
+    with pytest.raises(DataError, match="was changed while it was read: it had 900 rows"):
+        list(source.batches())
 
 
 def test_small_files_are_read_as_a_whole(folder):

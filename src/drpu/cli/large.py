@@ -91,10 +91,17 @@ class LargeFile:
         raise NotImplementedError
 
     def batches(self) -> Iterator[Loaded]:
-        """All rows of the file."""
+        """All rows of the file; raises if it has other rows than when it was opened."""
+        n_rows = 0
         for table in self.tables():
-            if table.num_rows:
+            n_rows += table.num_rows
+            if table.num_rows and n_rows <= self.n_rows:
                 yield Loaded(self.path, table=with_good_names(table, self.path))
+        if n_rows != self.n_rows:
+            raise DataError(
+                f"{self.path} was changed while it was read: it had {self.n_rows:,} rows, and has "
+                f"{n_rows:,}."
+            )
 
     def take(self, positions: Any, names: list[str]) -> Any:
         """An Arrow table of the rows at these positions, in their order; the file is read again."""
