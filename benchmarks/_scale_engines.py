@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import pickle
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -135,6 +137,7 @@ def _on_spark(task: dict[str, Any], folder: Path) -> dict[str, Any]:
     from drpu import DRPUClassifier
     from drpu.scale.spark import SparkBoosted
 
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.master("local[1]").config("spark.driver.memory", "6g")
     spark = builder.config("spark.ui.enabled", "false").getOrCreate()
     frame = spark.read.parquet(str(folder))
