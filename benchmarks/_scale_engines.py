@@ -71,7 +71,7 @@ def _row_bytes(folder: Path) -> int:
     import pyarrow.parquet as pq
 
     path = next(folder.glob("*.parquet"))
-    return sum(field.type.bit_width for field in pq.read_schema(path)) // 8
+    return sum(int(field.type.bit_width) for field in pq.read_schema(path)) // 8
 
 
 def _steps(fit: Callable[[], Any], rows: Any, finish: Callable[[Any], Any]) -> dict[str, Any]:
