@@ -150,7 +150,7 @@ def test_progress_shows_the_width_and_not_where_the_interval_is(short):
 def test_the_outlook_is_that_of_the_plan_and_ends_with_it(short):
     conversation = Conversation(short, Goal(5))
     assert conversation.outlook() is None
-    talk(conversation, *"yynnn")
+    talk(conversation, *"nnnny")
     after = conversation.knowledge.width_after(20)
     assert conversation.outlook().startswith("20 more would narrow")
     assert conversation.outlook().endswith(f"to about {after:.2f}")

@@ -28,6 +28,7 @@ from drpu.decisions.point import Hypothesis, Node, hypothesis_nodes, nodes_at
 from drpu.exceptions import DataError, DataTypeError, DRPUWarning, ParameterError, PriorError
 from drpu.priors.calibration import ratio_posterior
 from drpu.priors.figures import exact_limits
+from drpu.priors.matching import Growth, later_priors
 
 priors = st.floats(0, 1)
 inner = st.floats(1e-6, 1 - 1e-6)
@@ -327,6 +328,19 @@ def test_a_hypothesis_moves_every_possible_training_prior_by_the_same_growth(val
     for node in hypothesis_nodes(train, (Hypothesis(1.0, test),)):
         expected = np.clip(1 - growth * (1 - node.train_prior), 0, 1)
         assert_allclose(node.test_prior, expected, atol=1e-12)
+
+
+@given(values=st.lists(shares, min_size=2, max_size=10), growth=st.floats(0.1, 3), to=shares)
+def test_a_measured_growth_says_which_training_priors_are_possible(values, growth, to):
+    train = PriorEstimate(float(np.mean(values)), 0.0, 1.0, 0.95, "central", quantiles=tuple(sorted(values)))
+    hypothesis = Hypothesis(1.0, 0.5, growth, 0.1)
+    nodes = hypothesis_nodes(train, (hypothesis,))
+    weights, priors = later_priors(train.quantiles, Growth(growth, 0.1))
+    assert_allclose([node.weight for node in nodes], weights)
+    assert_allclose([node.test_prior for node in nodes], priors)
+    moved = hypothesis.moved_to(to)
+    assert moved.prior == to
+    assert_allclose(moved.growth, growth * (1 - to) / 0.5)  # negatives grow as the prior falls
 
 
 @pytest.fixture(scope="module")

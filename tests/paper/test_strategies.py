@@ -254,7 +254,7 @@ def test_test_priors_are_those_of_adapt():
     tails = ScoreTails(held[0]).update(held[1])
     prior = prior_from_tails(tails.empty().update(scores), reference=tails, train_prior=tails.estimate())
     assert found.tests[0]["estimated_prior"] == prior.value
-    assert prior.method == "blended"
+    assert prior.method == "central"
 
 
 @pytest.mark.checkout

@@ -32,6 +32,7 @@ from drpu.periods.moves import (
     steady_reading,
     what_moved,
 )
+from drpu.priors.matching import Growth
 from drpu.state.population import Backtest, LabelCount, PastPeriod
 
 GRID = np.linspace(-6, 6, 61)  # log-ratios of cells
@@ -96,13 +97,15 @@ def weight_of(rows, **options):
 @given(prior=priors, p_value=st.floats(0.01, 1), n=st.floats(50, 10_000), explained=st.floats(0.01, 1))
 def test_what_was_not_rejected_weighs_as_much_as_the_evidence_for_it(prior, p_value, n, explained):
     rows = evidence(shares(prior), adapted=prior, moved="prior", width=0.2)
-    rows = replace(rows, p_value=p_value, explained=explained, detectable=5 / n**0.5, growth_error=0.1)
+    rows = replace(rows, p_value=p_value, explained=explained, detectable=5 / n**0.5, growth=Growth(1.0, 0.1))
     weight = weight_of(rows)
     assert 0 < weight < 1
     assert weight_of(replace(rows, p_value=p_value / 2)) <= weight
     assert weight_of(replace(rows, detectable=2 * rows.detectable)) < weight  # a test of less power
-    assert weight_of(replace(rows, growth_error=0.2)) < weight
-    assert weight_of(replace(rows, possible=0.5)) < weight  # half of the training priors are too small
+    assert weight_of(replace(rows, growth=Growth(1.0, 0.2))) < weight
+    most = 1 / (1 - rows.train.value)  # a larger growth needs a larger training prior
+    assert weight_of(replace(rows, growth=Growth(most, 0.1))) < weight
+    assert weight_of(replace(rows, growth=None)) == 0
     assert weight_of(replace(rows, explained=explained / 2)) < weight
     assert weight_of(replace(rows, moved="other")) == 0
     assert weight_of(replace(rows, explained=-0.01)) == 0
@@ -302,8 +305,7 @@ def test_pure_prior_shift_is_adapted_to_fully(after):
     decision = decide(rows)
     assert decision.moved == "prior"
     assert decision.prior == rows.adapted  # many rows leave no doubt
-    adapted = rows.adapted
-    followed = Hypothesis(1.0, after, adapted.low, adapted.high)
+    followed = Hypothesis(1.0, after, rows.growth.value, rows.growth.spread)
     assert decision.hypotheses == (followed, Hypothesis(0.0, 0.3))
 
 
@@ -315,7 +317,7 @@ def test_the_prior_is_the_mean_over_what_may_have_moved(after, explained, n):
     weight = weight_of(rows)
     steady = expit(logit(0.3) + POOLED.slope * rows.mean_move)
     assert_allclose(decision.prior.value, weight * after + (1 - weight) * steady, rtol=1e-9)
-    followed = Hypothesis(weight, after, rows.adapted.low, rows.adapted.high)
+    followed = Hypothesis(weight, after, rows.growth.value, rows.growth.spread)
     assert decision.hypotheses == (followed, Hypothesis(1 - weight, 0.3))
     assert decision.prior.identified == (weight >= 0.5)
 

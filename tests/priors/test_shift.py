@@ -10,7 +10,15 @@ from drpu import ScoreTails
 from drpu.exceptions import DataError
 from drpu.priors import fit_plateau, normal_scores
 from drpu.priors.limits import ratio_limits, shift_limits
-from drpu.priors.matching import efficient, match_negatives, matching
+from drpu.priors.matching import (
+    Growth,
+    chance_of_growth,
+    efficient,
+    growth_since,
+    later_priors,
+    match_negatives,
+    matching,
+)
 from drpu.priors.plateau import separation_of
 from drpu.priors.tails import TailsRecord
 from tails_data import drawn
@@ -143,6 +151,55 @@ def test_efficient_has_the_smallest_spread():
     error = {name: np.mean([(SHIFTS[name](*draw, 0.5) - 0.2) ** 2 for draw in draws]) for name in SHIFTS}
     assert error["efficient"] < 1.1 * error["matching"]
     assert np.sqrt(error["efficient"]) < 0.04
+
+
+# -- training priors that are not known exactly ------------------------------------------
+
+
+@given(
+    priors=st.lists(st.floats(0.01, 0.99), min_size=1, max_size=10),
+    growth=st.floats(0.05, 4),
+    spread=st.floats(0.02, 1),
+)
+def test_later_priors_are_those_of_bayes_with_equally_likely_later_priors(priors, growth, spread):
+    weights, later = later_priors(priors, Growth(growth, spread))
+    assert_allclose(weights.sum(), 1)
+    shares = np.linspace(0, 1, 20_001)
+    evidence, means = [], []
+    for prior in priors:
+        deviation = ((1 - shares) / (1 - prior) - growth) / spread
+        log_density = -(deviation**2) / 2
+        highest = log_density.max()
+        density = np.exp(log_density - highest)
+        evidence.append(highest + np.log(density.sum()))
+        means.append(density @ shares / density.sum())
+    expected = np.exp(np.array(evidence) - max(evidence))
+    assert_allclose(weights, expected / expected.sum(), atol=0.001)
+    assert_allclose(later, means, atol=0.001)
+
+
+@given(priors=st.lists(st.floats(0.01, 0.9), min_size=2, max_size=10), now=inner)
+def test_an_exact_growth_moves_every_training_prior_for_which_it_is_possible(priors, now):
+    growth = (1 - now) / (1 - max(priors))
+    weights, later = later_priors(priors, Growth(growth))
+    expected = 1 - growth * (1 - np.array(priors))
+    possible = expected >= 0
+    assert_allclose(later[possible], expected[possible], atol=0.001)
+    assert weights[expected < -0.01].sum() < 1e-6
+    assert_allclose(later[~possible], 0, atol=0.001)
+
+
+@given(priors=st.lists(inner, min_size=1, max_size=10), growth=st.floats(0.2, 3))
+def test_a_large_growth_needs_a_large_training_prior(priors, growth):
+    chance = chance_of_growth(priors, Growth(growth, 0.1))
+    assert 0 <= chance <= 1
+    assert chance_of_growth(priors, Growth(growth + 0.5, 0.1)) <= chance
+    assert chance_of_growth([prior + 0.04 for prior in priors], Growth(growth, 0.1)) >= chance
+
+
+def test_scores_that_separate_nothing_show_no_growth():
+    same = ScoreTails(np.zeros(50)).update(np.zeros(100))
+    assert growth_since(same.empty().update(np.zeros(80)), same, 0.3) is None
 
 
 # -- evidence of the best-scored rows ----------------------------------------------------------------

@@ -19,6 +19,7 @@ from drpu.exceptions import DataError
 from drpu.models.learner import LOG_LIMIT
 from drpu.priors.calibration import ratio_threshold
 from drpu.priors.estimate import PriorEstimate
+from drpu.priors.matching import Growth, later_priors
 from drpu.priors.tails import ScoreTails
 from drpu.state.costs import KeptCosts, check_cost
 from drpu.state.fitted import FittedRatio, level_log_ratios, level_offsets, tie_break
@@ -191,14 +192,22 @@ class Node:
 class Hypothesis:
     """What may have moved since training: the prior at which labels are made if it is true.
 
-    It is the prior at the central value of the training prior. For another value of it, the share
-    of negatives has grown by the same factor, within the limits of the prior.
+    ``growth``: The measured growth of the negatives, with its standard error, by which every
+    training prior that is possible moves (:func:`drpu.priors.matching.later_priors`). None if all
+    of them move by as much as their central value moves to ``prior``.
     """
 
     weight: Annotated[float, Number(0, 1)]
     prior: Annotated[float, Number(0, 1)]
-    low: Annotated[float, Number(0, 1)] = 0.0
-    high: Annotated[float, Number(0, 1)] = 1.0
+    growth: Annotated[float, Number(0)] | None = None
+    growth_error: Annotated[float, Number(0)] = 0.0
+
+    def moved_to(self, prior: float) -> Hypothesis:
+        """The hypothesis with another prior, which the growth of the negatives follows."""
+        growth = self.growth
+        if growth is not None:
+            growth *= (1 - prior) / max(1 - self.prior, 1e-9)
+        return replace(self, prior=prior, growth=growth)
 
 
 @kept("at-prior")
@@ -405,18 +414,26 @@ def hypothesis_nodes(train: PriorEstimate, hypotheses: Sequence[Hypothesis]) -> 
     possible = train.possible_values
     nodes = []
     for hypothesis in hypotheses:
-        growth = 1.0
-        if hypothesis.prior != train.value and train.value < 1:
-            growth = (1 - hypothesis.prior) / (1 - train.value)
-        for value in possible:
-            test_prior = value
-            if len(possible) == 1:
-                test_prior = hypothesis.prior
-            elif growth != 1:
-                test_prior = 1 - growth * (1 - value)
-                test_prior = min(max(test_prior, hypothesis.low), hypothesis.high)
-            nodes.append(Node(hypothesis.weight / len(possible), value, test_prior))
+        weights, test_priors = _priors_after(hypothesis, train)
+        for value, weight, test_prior in zip(possible, weights, test_priors, strict=True):
+            nodes.append(Node(hypothesis.weight * float(weight), value, float(test_prior)))
     return tuple(nodes)
+
+
+def _priors_after(
+    hypothesis: Hypothesis, train: PriorEstimate
+) -> tuple[FloatArray, FloatArray | Sequence[float]]:
+    """Weights of the possible training priors by a hypothesis, and the test prior at each."""
+    possible = train.possible_values
+    equal = np.full(len(possible), 1 / len(possible))
+    if len(possible) == 1:
+        return equal, [hypothesis.prior]
+    if hypothesis.growth is not None:
+        return later_priors(possible, Growth(hypothesis.growth, hypothesis.growth_error))
+    if hypothesis.prior == train.value or train.value == 1:
+        return equal, possible
+    growth = (1 - hypothesis.prior) / (1 - train.value)
+    return equal, np.clip(1 - growth * (1 - np.array(possible)), 0.0, 1.0)
 
 
 def score_above(fitted: FittedRatio, log_ratio: float) -> float:

@@ -40,6 +40,7 @@ from drpu.decisions.point import Hypothesis
 from drpu.exceptions import DataError
 from drpu.periods.shift_tests import OTHER_SHIFT
 from drpu.priors.estimate import PriorEstimate
+from drpu.priors.matching import Growth, chance_of_growth
 from drpu.state.population import Backtest, Kind, LabelCount, PastPeriod
 from drpu.state.rows import BacktestPlan
 
@@ -50,6 +51,7 @@ FEWEST_LABELS = 10  # before a period that is read
 PERIOD_ROWS = 30  # in a period that is read
 _LEAST_SHARE = 1e-4  # shares are kept away from 0 and 1, where log-odds are infinite
 _MOST_SHARE = 1 - _LEAST_SHARE
+_UNMOVED = Growth(1.0)
 _MOST_READ = 0.95  # largest prior that labels show, unless training has more
 _MOST_MOVE = 3.0  # a factor of 20 of the odds
 _MOST_LABELS_MOVE = 20.0  # of the log-odds of all rows
@@ -377,8 +379,7 @@ class MoveEvidence:
     ``tested``: Whether there were enough rows to test that scores are a mixture of both classes.
     ``p_value``: Of this test; 1 without it.
     ``detectable``: Share of the rows that must change for this test to notice it; 1 without it.
-    ``growth_error``: Standard error of the growth of the negatives since training.
-    ``possible``: Probability that the training prior is large enough for this growth.
+    ``growth``: Of the negatives since training; None if the scores separate nothing.
     """
 
     train: PriorEstimate  # prior of the training population
@@ -393,8 +394,7 @@ class MoveEvidence:
     tested: bool = True
     p_value: float = 1.0
     detectable: float = 1.0
-    growth_error: float = 0.0
-    possible: float = 1.0
+    growth: Growth | None = _UNMOVED
 
     def weight_of_prior_shift(
         self,
@@ -418,11 +418,12 @@ class MoveEvidence:
         of the p-value of the test. Past periods and labels that arrived multiply the odds by the
         ratio of their likelihoods; ``steady`` is the reading if P(positive | x) stayed.
         """
-        if self.moved != "prior" or self.explained < _LEAST_SHARE:
+        if self.moved != "prior" or self.growth is None or self.explained < _LEAST_SHARE:
             return 0.0
         unnoticed = pooled.unseen * self.detectable / self.explained
-        support = _least_bayes_factor(self.p_value) * self.possible
-        doubt = (unnoticed**2 + self.growth_error**2) / max(support, 1e-12)
+        possible = chance_of_growth(self.train.possible_values, self.growth)
+        support = _least_bayes_factor(self.p_value) * possible
+        doubt = (unnoticed**2 + self.growth.spread**2) / max(support, 1e-12)
         log_odds = -math.log(max(doubt, 1e-300))
         if backtest is not None:
             log_odds += _log_likelihood_of_past(backtest)
@@ -450,6 +451,12 @@ class MoveEvidence:
         low = min(adapted.low, value)
         high = max(adapted.high, value)
         return replace(adapted, value=value, low=low, high=high)
+
+    def only_prior_moved(self, weight: float) -> Hypothesis:
+        """The hypothesis that only the prior moved."""
+        if self.growth is None:
+            return Hypothesis(weight, self.adapted.value)
+        return Hypothesis(weight, self.adapted.value, self.growth.value, self.growth.spread)
 
     @property
     def mean_move(self) -> float:
@@ -541,8 +548,9 @@ def decide(
     weight = evidence.weight_of_prior_shift(steady, backtest=backtest, labels=labels)
     if evidence.moved == "prior" and labels is None:
         prior = _at_least(evidence.averaged(weight, steady), known_share)
-        adapted = _at_least(evidence.adapted, known_share)
-        followed = Hypothesis(weight, adapted.value, adapted.low, adapted.high)
+        followed = evidence.only_prior_moved(weight)
+        if followed.prior < known_share:
+            followed = followed.moved_to(known_share)
         as_trained = Hypothesis(1 - weight, evidence.train.value)
         return PeriodDecision("prior", prior, (followed, as_trained), ("rows",))
     return _decide_by_readings(

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, TypeAlias
 
 import numpy as np
-import scipy
 
 from drpu._arrays import FloatArray
 from drpu._codec import POSITIVE, Items, NotKept, Number, kept
@@ -44,7 +43,7 @@ from drpu.periods.shift_tests import (
 from drpu.priors.constants import FEW_ANSWERS
 from drpu.priors.estimate import PriorEstimate, warn_if_not_identified
 from drpu.priors.figures import Figure
-from drpu.priors.matching import carried_prior, match_samples
+from drpu.priors.matching import carried_prior, growth_since
 from drpu.priors.methods import prior_from_tails
 from drpu.priors.tails import ScoreTails
 from drpu.state.fitted import FittedRatio
@@ -97,12 +96,7 @@ class Reading:
             return replace(self, prior=prior)
         only_prior, *others = self.hypotheses
         move = odds_move(self.prior.value, prior.value)
-        followed = Hypothesis(
-            only_prior.weight,
-            moved_prior(only_prior.prior, move),
-            moved_prior(only_prior.low, move),
-            moved_prior(only_prior.high, move),
-        )
+        followed = only_prior.moved_to(moved_prior(only_prior.prior, move))
         return replace(self, prior=prior, hypotheses=(followed, *others))
 
 
@@ -142,7 +136,7 @@ def read_new_rows(
             **common,
         )
     prior = rows.evidence.adapted
-    hypotheses = (Hypothesis(1.0, prior.value, prior.low, prior.high),)
+    hypotheses = (rows.evidence.only_prior_moved(1.0),)
     if shift == "prior":
         return Reading(prior, hypotheses, "prior", ("rows",), **common)
     return Reading(prior, hypotheses, "none", **common)
@@ -172,29 +166,17 @@ def compared(
     n_columns = tested_columns(fitted.columns.profiles, counts.columns)
     tested = Tested(test.degrees, n_columns, test.detectable)
     evidence = evidence_of(fitted, reference, counts, adapted, moved)
-    growth_error, possible = _growth_support(reference, counts)
+    growth = growth_since(counts, reference.tails, reference.prior.value)
+    if growth is not None and reference.map is None:
+        growth = growth.of_population(fitted.population.labelled_fraction)
     evidence = replace(
         evidence,
         tested=tested.anything,
         p_value=test.p_value,
         detectable=test.detectable,
-        growth_error=growth_error,
-        possible=possible,
+        growth=growth,
     )
     return ComparedRows(test, columns, tested, evidence)
-
-
-def _growth_support(reference: Reference, counts: ScoreTails) -> tuple[float, float]:
-    """Standard error of the growth of the negatives, and the probability that it is possible.
-
-    A growth of lambda needs a prior of the reference rows of at least 1 - 1 / lambda, up to noise.
-    """
-    match = match_samples(counts, reference.tails)
-    if match is None:  # the scores do not separate the classes
-        return math.inf, 0.0
-    prior = np.minimum(reference.prior.possible_values, 1 - 1e-9)
-    room = 1 / (1 - prior) - match.value
-    return match.spread, float(np.mean(scipy.special.ndtr(room / max(match.spread, 1e-12))))
 
 
 def _with_findings(rows: ComparedRows, parts: Sequence[Reading]) -> ComparedRows:

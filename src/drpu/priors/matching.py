@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -202,6 +203,8 @@ def efficient(tails: ScoreTails, reference: ScoreTails, train_prior: float) -> f
     return q
 
 
+_LEAST_SPREAD = 1e-3  # of a growth, which is never known better
+_LARGEST_SPREAD = 1e3  # with a larger one, all growths are equally likely
 _GROWTH_ROUNDS = 4  # it converges in three
 
 
@@ -216,6 +219,11 @@ class Growth:
     def inverse(self) -> Growth:
         """The growth in the other direction."""
         return Growth(1 / self.value, self.spread / self.value**2)
+
+    def of_population(self, labelled_share: float) -> Growth:
+        """The growth since all training rows, of which this share is labelled, and so positive."""
+        unlabeled = 1 - labelled_share
+        return Growth(self.value / unlabeled, self.spread / unlabeled)
 
 
 def negative_growth(tails: ScoreTails, reference: ScoreTails, test_prior: float) -> Growth | None:
@@ -250,6 +258,53 @@ def negative_growth(tails: ScoreTails, reference: ScoreTails, test_prior: float)
     variance += growth**2 * _variance(unlabeled, h) / reference.n
     variance += (1 - growth) ** 2 * _variance(positive, h) / reference.n_positive
     return Growth(growth, math.sqrt(variance) / abs(gap))
+
+
+def growth_since(tails: ScoreTails, reference: ScoreTails, train_prior: float) -> Growth | None:
+    """Growth of the negatives since ``reference``; None if the score separates nothing.
+
+    ``train_prior`` is that of the reference, which may be rough.
+    """
+    growth: Growth | None = Growth(1.0)
+    for _ in range(2):  # the prior of the new rows only determines which mean is matched
+        if growth is not None:
+            guess = _between_0_and_1(1 - growth.value * (1 - train_prior))
+            growth = negative_growth(tails, reference, guess)
+    return growth
+
+
+def later_priors(train_priors: Sequence[float], growth: Growth) -> tuple[FloatArray, FloatArray]:
+    r"""Weights of training priors if only the prior moved, and the later prior for each of them.
+
+    ``train_priors`` are equally likely before the later rows are seen. The growth of the negatives
+    :math:`\lambda = (1-\pi')/(1-\pi)` was measured with a normal error. If every prior :math:`\pi'`
+    of the later rows is equally likely, every growth from 0 to :math:`1/(1-\pi)` has the density
+    :math:`1-\pi`, and others are impossible, because no prior is outside of 0 and 1. So the weight
+    of a training prior is :math:`1-\pi` times the probability that the growth is possible, and
+    :math:`\pi'` follows from the mean of the possible growths.
+    """
+    negative = np.maximum(1 - np.asarray(train_priors, dtype=np.float64), 1e-9)
+    spread = min(max(growth.spread, _LEAST_SPREAD), _LARGEST_SPREAD)
+    least = -growth.value / spread
+    most = (1 / negative - growth.value) / spread
+    log_below = scipy.special.log_ndtr(most)
+    log_possible = log_below + np.log1p(-np.exp(scipy.special.log_ndtr(least) - log_below))
+    densities = np.exp(_log_normal(most) - log_possible) - np.exp(_log_normal(least) - log_possible)
+    later = np.clip(1 - negative * (growth.value - spread * densities), 0.0, 1.0)
+    log_weight = np.log(negative) + log_possible
+    weight = np.exp(log_weight - log_weight.max())
+    return weight / weight.sum(), later
+
+
+def _log_normal(deviation: FloatArray | float) -> FloatArray:
+    """Log of the density of the standard normal distribution."""
+    return np.asarray(-np.square(deviation) / 2 - math.log(2 * math.pi) / 2)
+
+
+def chance_of_growth(train_priors: Sequence[float], growth: Growth) -> float:
+    """Probability that the training prior is large enough for this growth of the negatives."""
+    most = 1 / np.maximum(1 - np.asarray(train_priors), 1e-9)
+    return float(np.mean(scipy.special.ndtr((most - growth.value) / max(growth.spread, 1e-9))))
 
 
 def settled_growth(growth: Growth, unmoved: tuple[float, ...]) -> float:
@@ -317,11 +372,7 @@ def carried_prior(
     The limits of ``prior`` are moved to ``level`` in proportion to the normal quantiles, on the
     scale of log(1 - prior).
     """
-    growth = Growth(1.0)
-    for _ in range(2):  # the prior of the new rows only determines which mean is matched
-        guess = _between_0_and_1(1 - growth.value * (1 - prior.value))
-        counted = negative_growth(tails, reference, guess)
-        growth = Growth(1.0) if counted is None else counted
+    growth = growth_since(tails, reference, prior.value) or Growth(1.0)
     scale = float(scipy.special.ndtri((1 - level) / 2) / scipy.special.ndtri((1 - prior_level) / 2))
     negative = max(1 - prior.value, 1e-9)
     most_negative = negative * (max(1 - prior.low, 1e-9) / negative) ** scale

@@ -6,16 +6,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-import numpy as np
-import scipy
-
 from drpu._checks import check_choice, check_fraction, check_prior, check_scores
 from drpu._process import default_errors
 from drpu.exceptions import DataError, DataTypeError, ParameterError
 from drpu.priors.central import central_prior, later_limits
 from drpu.priors.estimate import KNOWN, PriorEstimate, as_prior, warn_if_not_identified
 from drpu.priors.limits import Limits, ratio_limits, shift_limits
-from drpu.priors.matching import efficient
+from drpu.priors.matching import efficient, growth_since, later_priors
 from drpu.priors.readings import PROPORTIONS, adaptive
 from drpu.priors.tails import ScoreTails
 
@@ -46,9 +43,9 @@ def estimate_prior(
     method : str or callable, default="auto"
         One sample: ``"adaptive"``, ``"combined"``, ``"paper"``, ``"best-bin"``, ``"plateau"``,
         ``"dedpul"``. A second sample with a reference: ``"blended"``, ``"efficient"``.
-        ``"auto"`` is ``"central"``, the mean of a distribution of priors, or, with a reference
-        whose prior is identified, ``"blended"``. Methods that are named give upper readings. A
-        callable gets the :class:`ScoreTails` and returns the value.
+        ``"auto"`` is ``"central"``, the mean of a distribution of priors, or ``"blended"`` with a
+        reference whose prior is known or was read in another way. Methods that are named give upper
+        readings. A callable gets the :class:`ScoreTails` and returns the value.
     level : float, default=0.95
         Confidence level of ``low`` and ``high``.
     reference : ScoreTails, optional
@@ -169,8 +166,13 @@ def _shifted(
     upper = None
     if not limits.identified and base.upper is not None:
         upper = efficient(tails, reference, base.upper)
-    if method == "auto" and not limits.identified:
-        return _estimate(_carried(tails, reference, base, upper), limits, level, "central", upper)
+    if method == "auto" and base.quantiles:
+        value = base.value
+        growth = growth_since(tails, reference, base.value)
+        if growth is not None:
+            weight, later = later_priors(base.quantiles, growth)
+            value = float(weight @ later)
+        return _estimate(value, limits, level, "central", upper)
     if method in ("auto", "blended"):
         return _estimate(_blended(tails, reference, base), limits, level, "blended", upper)
     return _estimate(efficient(tails, reference, base.value), limits, level, method, upper)
@@ -188,23 +190,6 @@ def _shifted_limits(
         ends = (base.low, base.high)
         return shift_limits(tails, reference, level, train_prior=base.value, train_limits=ends)
     return later_limits(tails, reference, level, base, score_error=score_error)
-
-
-def _carried(
-    tails: ScoreTails, reference: ScoreTails, base: PriorEstimate, upper: float | None
-) -> float:
-    """A central training prior, carried to later rows by the growth of the negatives.
-
-    If the prior has decreased, an error of the training prior would grow with it. The log-odds of
-    the result are therefore not further below those of the upper reading than they were in
-    training.
-    """
-    value = efficient(tails, reference, base.value)
-    if upper is None or base.upper is None:
-        return value
-    priors = np.clip([upper, base.value, base.upper], 1e-6, 1 - 1e-6)
-    least = float(scipy.special.expit(scipy.special.logit(priors) @ [1, 1, -1]))
-    return max(value, least)
 
 
 def _blended(tails: ScoreTails, reference: ScoreTails, train_prior: PriorEstimate) -> float:
