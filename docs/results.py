@@ -960,10 +960,12 @@ def few() -> str:
                 f"{line['trained']:.1%}",
                 f"{line['accuracy_auto']:.1%}",
                 f"{line['accuracy_prior']:.1%}",
+                f"{line['accuracy_known']:.1%}",
             ]
         )
     head = ["samples", "new rows scaled", "cells of", "cells", "called other", "error of the prior"]
     head += ['error, `shift="prior"`', "accuracy as trained", "adapted", 'adapted, `shift="prior"`']
+    head += ["both priors given"]
     return _table(head, lines, source)
 
 
