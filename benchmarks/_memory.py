@@ -366,7 +366,9 @@ def uses(kind: str, path: Path) -> dict[str, Callable[[], Any]]:
         "verify": lambda: verify(path, trusted=trusted),
         "load": lambda: load(path, trusted=trusted),
         "predict": lambda: classifier().predict(new_rows(kind)),
-        "contributions": lambda: classifier().contributions(new_rows(kind)),
+        "contributions": lambda: (
+            hasattr(classifier(), "contributions") and classifier().contributions(new_rows(kind))
+        ),
         "export_onnx": lambda: export_onnx(classifier(), path.with_suffix(".onnx")),
         "page": lambda: render_report(classifier(), new_rows(kind)),
     }

@@ -2,12 +2,13 @@
 
 import tracemalloc
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from benchmarks._memory import _grown_trees
-from drpu import BoostedRatio, DRPUClassifier, export_onnx, load, make_gaussian_pu, save, verify
+from drpu import BoostedRatio, DRPUClassifier, KernelRatio, export_onnx, load, make_gaussian_pu, save, verify
 from drpu._codec import MOST_COMPILED, decode, encode
 from drpu.exceptions import ArtifactError, ParameterError
 from drpu.files.archive import MEMORY_FACTOR, MOST_RATIO, open_archive
@@ -107,3 +108,13 @@ def test_a_small_file_expands_to_at_most_a_stated_multiple(clf, tmp_path):
     archive = open_archive((tmp_path / "a.drpu").read_bytes())
     assert sum(array.nbytes for array in archive.arrays.values()) <= MOST_RATIO * size
     assert MOST_RATIO <= 20
+
+
+def test_a_file_has_no_more_past_periods_than_a_page_shows(data):
+    X, y = data.X_y()
+    model = KernelRatio(width=1.0, ridge=0.1, n_centres=10)
+    fitted = DRPUClassifier(model, holdout=2, random_state=0).fit(X, y, periods=np.arange(len(y)) % 4)
+    past = fitted.backtest_
+    assert encode(replace(past, periods=past.periods[:1] * 1000))
+    with pytest.raises(ArtifactError, match="from 0 to 1000"):
+        encode(replace(past, periods=past.periods[:1] * 1001))

@@ -295,7 +295,7 @@ class Backtest(Kept, TableResult):
     ``spread``: Standard deviation of the move that slope and noise do not explain.
     """
 
-    periods: tuple[PastPeriod, ...]  # the past periods, in the order of time
+    periods: Annotated[tuple[PastPeriod, ...], Items(0, 1000)]  # in the order of time
     kind: Kind  # the reading that explains the past moves better
     slope: float  # how far the prior moved when this reading moved by one
     spread: Annotated[float, Number(0)]
