@@ -31,7 +31,7 @@ from sklearn.preprocessing import StandardScaler
 
 from benchmarks._results import command_line, write_results
 from benchmarks._tables import draw, encode, generator
-from drpu import BoostedRatio, DRPUClassifier, suspects
+from drpu import DRPUClassifier, suspects
 
 PRIOR, LABELLED, WRONG = 0.5, 0.5, 0.05
 
@@ -80,9 +80,8 @@ def trial(name: str, frame: pd.DataFrame, truth: np.ndarray, rows: int, seed: in
     def planted(order: np.ndarray) -> float:
         return float(np.mean(truth[order[:k]] == 0))
 
-    first = BoostedRatio(n_rounds=1)  # suspects needs the columns of a fit, and learns the ratio itself
-    clf = DRPUClassifier(first, holdout=2, scenario="single-sample", random_state=seed).fit(table, labelled)
-    found = suspects(clf.set_params(model="auto"), table, labelled)
+    clf = DRPUClassifier(holdout=2, scenario="single-sample", random_state=seed).fit(table, labelled)
+    found = suspects(clf, table, labelled)
     numbers = encode(table)
     numbers = numbers.toarray() if hasattr(numbers, "toarray") else numbers
     at, shares = np.flatnonzero(labelled), {"drpu": planted(found.positions)}
