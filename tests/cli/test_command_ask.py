@@ -81,6 +81,16 @@ def test_twenty_answers_are_enough(ask, folder):
         assert words in out
 
 
+def test_it_is_said_what_few_answers_of_one_kind_can_tell(ask, folder):
+    for replies, words in [
+        (["n"] * 20, "; 0 of them positive: so few limit the prior, but recall"),
+        (["y"] * 11 + ["n"] * 9, "; 9 of them negative: so few limit the prior, but the rate of false"),
+        (["y"] * 10 + ["n"] * 10, ", 10 of them yes"),
+    ]:
+        (folder / "june-answers.csv").unlink(missing_ok=True)
+        assert f"20 in june-answers.csv{words}" in ask(replies)[1]
+
+
 def test_one_row_is_shown_at_a_time_with_its_columns_in_order(ask, folder):
     _, out, _ = ask(["y", "q"])
     question = out.split("row ")[2]

@@ -265,6 +265,8 @@ def _what_changed(
     conversation: Conversation, classifier: Any, X: Any, answers: AnswersFile, words: list[str]
 ) -> Result:
     """What the answers changed, what more of them would bring, and the command that uses them."""
+    from drpu.audits.evaluation import few_of_a_kind
+
     values: dict[str, Any] = {
         "out": answers.path if Path(answers.path).exists() else None,
         "answers": conversation.n_answers,
@@ -288,8 +290,9 @@ def _what_changed(
         "next": shlex.join(words),
     }
     n_rows = len(X)
-    answered = f"{conversation.n_answers} in {answers.path}"
-    answered += f", {sum(conversation.answers.values())} of them yes"
+    n_yes = sum(conversation.answers.values())
+    few = few_of_a_kind(n_yes, conversation.n_answers)
+    answered = f"{conversation.n_answers} in {answers.path}{few or f', {n_yes} of them yes'}"
     if conversation.skipped:
         answered += f"; skipped: {len(conversation.skipped)}"
     lines = {
