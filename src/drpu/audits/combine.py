@@ -35,11 +35,13 @@ from drpu.audits.plan import (
 from drpu.audits.recalibration import (
     DesignedSample,
     MapBelief,
+    PossibleMaps,
     join_samples,
     keeping_recall,
     map_of_others,
     moved_map,
     recalibrate,
+    supported_map,
 )
 from drpu.decisions.point import OperatingPoint, operating_point
 from drpu.exceptions import (
@@ -219,20 +221,25 @@ class _AnsweredPeriod:
         of rows are wrong.
         """
         rows = self._rows
+        sample = self._sample
+        centre = self.centre
+        cost = self.labelled.cost
         without_answers = self.reading.prior
         only_prior = fair and self.reading.shift == "prior"
-        belief = MapBelief.of(self.centre, without_answers, only_prior=only_prior)
+        belief = MapBelief.of(centre, without_answers, only_prior=only_prior)
         tails = stopped_tails(self.level)
         start = without_answers.value
-        new_map, share = recalibrate(rows, [self._sample], belief=belief, start=start, tails=tails)
+        new_map, share = recalibrate(rows, [sample], belief=belief, start=start, tails=tails)
+        maps = PossibleMaps.after(belief, sample)
         if not fair:
-            return new_map, share_as_prior(share, 1.0, self.level)
+            prior = share_as_prior(share, 1.0, self.level)
+            return supported_map(new_map, maps, rows, centre, cost), prior
         prior = share_as_prior(with_reading(share, without_answers), 1.0, self.level)
         new_map = moved_map(new_map, share.value, prior.value)
+        new_map = supported_map(new_map, maps, rows, centre, cost)
         allowed = share.low <= without_answers.value <= share.high
-        if only_prior and (allowed or self._is_one_sided(tails)):
-            probability = self._probability(rows.z)
-            new_map = keeping_recall(new_map, rows, probability, self.labelled.cost)
+        if allowed or (only_prior and self._is_one_sided(tails)):
+            new_map = keeping_recall(new_map, rows, self._probability(rows.z), cost)
         return new_map, prior
 
     def _is_one_sided(self, tails: tuple[float, float]) -> bool:

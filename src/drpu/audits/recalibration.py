@@ -9,7 +9,8 @@ Before any answer, the map is believed to be the one that the rows without answe
 intercept is as uncertain as the prior that was read, and the slope is near 1. With a small
 probability the reading is wrong, and both are then far more uncertain (:class:`MapBelief`). The
 answers multiply this distribution by their likelihood. The probability of a row is its mean over
-the result (:func:`averaged_map`). So labels move only as far as answers support it.
+the result (:func:`averaged_map`). Labels move towards it only as far as it is improbable that they
+become clearly worse than without answers (:func:`supported_map`).
 
 The share of positives is the mean of these probabilities, corrected by the mean of :math:`y -
 m(z)` over the answers, weighted by the inverse of the probabilities with which their rows were
@@ -40,8 +41,13 @@ from drpu.state.reference import (
 )
 
 _PSEUDO_ANSWERS = 4.0  # answers without help of the map, added to the observed residuals
-_LEAST_RECALL = 0.5  # part of the expected recall that answers which allow the reading leave
+_LEAST_RECALL = 2 / 3  # part of the expected one that answers which allow the reading leave
 _KEEPING_DEVIATIONS = 2.0  # by which the kept part is above a third
+_CLEAR_LOSS = 0.015  # of mean cost: .03 of accuracy
+_RISK = 0.02  # with which labels may become worse than that
+_USUAL_COSTS = (0.2, 0.5, 0.8)  # besides the own one: the cost may be changed later
+_PARTS = np.linspace(1, 0.05, 20)  # of the way to the map of the answers
+_LEAST_LIKELY = 1e-4  # relative to the likeliest map
 _LEAST_SLOPE = 0.01  # of a map: scores may tell nothing
 
 
@@ -111,6 +117,33 @@ class MapBelief:
 
 
 @dataclass(frozen=True, slots=True)
+class PossibleMaps:
+    """The maps of a belief with their probabilities after answers."""
+
+    intercept: FloatArray
+    slope: FloatArray
+    weight: FloatArray  # the probability of each
+
+    @classmethod
+    def after(cls, belief: MapBelief, sample: DesignedSample) -> PossibleMaps:
+        """The maps after the answers of ``sample``."""
+        intercept, slope, log_weight = belief.nodes()
+        log_odds = intercept[:, None] + slope[:, None] * sample.z
+        weight = _normalised(log_weight + sample.log_likelihood(log_odds))
+        return cls(intercept, slope, weight)
+
+    def likely(self) -> PossibleMaps:
+        """The maps without those that hardly count."""
+        counts = self.weight > _LEAST_LIKELY * self.weight.max()
+        weight = self.weight[counts] / self.weight[counts].sum()
+        return PossibleMaps(self.intercept[counts], self.slope[counts], weight)
+
+    def probability(self, z: FloatArray) -> FloatArray:
+        """Probabilities of rows with the trained log-odds ``z`` by each map."""
+        return np.asarray(expit(self.intercept[:, None] + self.slope[:, None] * z))
+
+
+@dataclass(frozen=True, slots=True)
 class AveragedMap:
     """Mean probabilities over all maps that answers leave, and the map that is nearest to them."""
 
@@ -120,14 +153,16 @@ class AveragedMap:
 
 def averaged_map(belief: MapBelief, rows: RowLogOdds, sample: DesignedSample) -> AveragedMap:
     """The mean over all maps of the belief after the answers of ``sample``."""
-    intercept, slope, log_weight = belief.nodes()
-    log_odds = intercept[:, None] + slope[:, None] * sample.z
-    after = _normalised(log_weight + sample.log_likelihood(log_odds))
-    probability = after @ expit(intercept[:, None] + slope[:, None] * _CELLS)
+    maps = PossibleMaps.after(belief, sample)
+    probability = maps.weight @ maps.probability(_CELLS)
     near = _nearest_line(probability)
-    a = intercept - after @ intercept
-    b = slope - after @ slope
-    covariance = (float(after @ a**2), float(after @ (a * b)), float(after @ b**2))
+    a = maps.intercept - maps.weight @ maps.intercept
+    b = maps.slope - maps.weight @ maps.slope
+    covariance = (
+        float(maps.weight @ a**2),
+        float(maps.weight @ (a * b)),
+        float(maps.weight @ b**2),
+    )
     mean = rows.mean(np.interp(rows.z, _CELLS, probability))
     return AveragedMap(LogOddsMap(*near, covariance, n=float(len(sample.z))), mean)
 
@@ -153,10 +188,44 @@ def _nearest_line(probability: FloatArray) -> tuple[float, float]:
     return height - slope * centre, max(slope, _LEAST_SLOPE)
 
 
+def supported_map(
+    log_odds_map: LogOddsMap, maps: PossibleMaps, rows: RowLogOdds, centre: LogOddsMap, cost: float
+) -> LogOddsMap:
+    """The map, or one between it and ``centre``, that gives the labels without answers.
+
+    It goes as far as labels at ``cost`` and at usual costs become worse by more than
+    :data:`_CLEAR_LOSS` with a probability of at most :data:`_RISK` by the ``maps`` that answers
+    leave. So answers that happen to be of one kind do not decide about all rows.
+    """
+    cells, share = _cells_of(rows)
+    likely = maps.likely()
+    probability = likely.probability(cells)
+    for part in _PARTS:
+        moved = log_odds_map.towards(centre, 1 - part)
+        risk = 0.0
+        for each in {cost, *_USUAL_COSTS}:
+            gained = moved.log_odds(cells) > logit(each)
+            lost = centre.log_odds(cells) > logit(each)
+            change = share * (gained.astype(np.float64) - lost)
+            loss = (each - probability) @ change
+            risk = max(risk, float(likely.weight[loss > _CLEAR_LOSS].sum()))
+        if risk <= _RISK:
+            return moved
+    return centre
+
+
+def _cells_of(rows: RowLogOdds) -> tuple[FloatArray, FloatArray]:
+    """Log-odds rounded to two digits, and the share of the rows with each."""
+    cell = np.rint((rows.z + FARTHEST) * 100).astype(np.int64)
+    share = np.bincount(cell, weights=rows.weight)
+    there = np.flatnonzero(share)
+    return there / 100 - FARTHEST, share[there] / share.sum()
+
+
 def keeping_recall(
     log_odds_map: LogOddsMap, rows: RowLogOdds, probability: FloatArray, cost: float
 ) -> LogOddsMap:
-    """The map, with an intercept that keeps at least half of the expected recall.
+    """The map, with an intercept that keeps two thirds of the expected recall.
 
     ``probability`` is that of the rows without answers, whose labels are above ``cost``. Of few
     expected positives a larger part is kept, so that a third of the true ones stays even if fewer

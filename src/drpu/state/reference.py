@@ -43,6 +43,14 @@ class LogOddsMap(Kept):
         """Probability of the positive class after the map."""
         return np.asarray(scipy.special.expit(self.log_odds(z)))
 
+    def towards(self, other: LogOddsMap, part: float) -> LogOddsMap:
+        """The map a part of the way from this one to another."""
+        return replace(
+            self,
+            intercept=self.intercept + part * (other.intercept - self.intercept),
+            slope=self.slope + part * (other.slope - self.slope),
+        )
+
     def with_share(self, share: float, rows: RowLogOdds) -> LogOddsMap:
         """The map with the intercept at which its mean over ``rows`` is ``share``, in (0, 1)."""
         without_intercept = self.slope * rows.z
