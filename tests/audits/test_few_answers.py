@@ -69,6 +69,15 @@ def test_few_answers_never_hurt(test_prior):
         assert np.mean(of_n, axis=0)[:4].min() > -0.005
 
 
+@pytest.mark.parametrize("is_positive", [True, False])
+def test_three_answers_of_one_kind_do_not_decide_about_all_rows(is_positive):
+    for seed in range(4):
+        clf, X, _ = drawn(seed, 0.5, separation=0.5)  # scores that tell little
+        before = adapted(clf, X).predict(X)
+        audit = clf.plan_audit(X, n=3, random_state=seed).answer([is_positive] * 3)
+        assert np.mean(adapted(clf, X, audit).predict(X) != before) < 0.25
+
+
 def test_an_interval_with_answers_is_not_wider_where_both_agree():
     for seed in range(4):
         clf, X, y = drawn(seed, 0.3, 2.0)
