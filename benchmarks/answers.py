@@ -11,7 +11,8 @@ what ``adapt(X, audit=...)`` does: a map of the trained log-odds, and a model-as
 logistic regression trained on the answers alone. ``ppi`` and ``ppi++``: prediction-powered means of the
 trained probabilities with normal limits, ++ with the weight of least variance. Accuracy is that of all rows:
 answered rows are left out, and every other row has the inverse of its probability of being left in as its
-weight.
+weight. ``harm``: what each run of ``map`` with rows in strata changes in all rows, compared with ``adapt``.
+Cells that were measured by the same code are kept, so that a run that was stopped goes on.
 
 **Training.** 4,000 rows of each table, 30 % of the positives labelled, and the area under the ROC curve (AUC)
 on 4,000 other rows. ``none`` is a fit without answers and ``all`` the same with all true labels; ``fair``:
@@ -31,7 +32,7 @@ import json
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,7 @@ from drpu import Audit, DRPUClassifier, labelling_weights
 from drpu._samples import is_sparse
 from drpu.audits.evaluation import Answers, Strata, draw_rows
 from drpu.audits.plan import AuditPart
+from drpu.classifier.drpu import AdaptedClassifier
 from drpu.state.reference import LogOddsMap, RowLogOdds, bounded_log_odds
 
 Array = np.ndarray
@@ -60,6 +62,8 @@ NUMBERS = (1, 3, 10, 20, 30, 50, 100)
 OTHERS = {"random": (10, 20, 50, 100), "near": (20, 50, 100)}  # numbers of the designs for comparison
 WIDTHS = (0.4, 0.3, 0.2)
 MOST_STOPPED = 100
+COSTS = (0.5, 0.2, 0.8)
+CLEAR = 0.05  # of accuracy, or of mean cost
 PROTOCOLS = ("next",)
 DESIGNS = ("random", "strata", "near")
 TAILS = (0.025, 0.025)
@@ -112,18 +116,34 @@ class Period:
         """Accuracy of all rows, estimated on those without an answer."""
         return float(np.average(flagged == self.y, weights=self.weight))
 
-    @property
-    def audit(self) -> Audit:
-        """The answers as an audit, for any design."""
+    @cached_property
+    def adapted(self) -> AdaptedClassifier:
+        """The classifier with the answers, of any design."""
         scores, counts = self.rows.scores[self.at], self.rows.counts
-        return Audit((AuditPart(self.answers, scores, counts, self.clf.fitted_.mark, "auto", self.at),))
+        part = AuditPart(self.answers, scores, counts, self.clf.fitted_.mark, "auto", self.at)
+        return self.clf.adapt(self.rows, audit=Audit((part,)))
 
 
 def with_map(period: Period) -> Found:
     """What ``adapt`` does."""
-    adapted = period.clf.adapt(period.rows, audit=period.audit)
-    prior = adapted.test_prior_
-    return period.accuracy(adapted.predict(period.rows) == 1), prior.value, prior.low, prior.high
+    prior = period.adapted.test_prior_
+    flagged = period.adapted.predict(period.rows) == 1
+    return period.accuracy(flagged), prior.value, prior.low, prior.high
+
+
+def changes(period: Period, without: AdaptedClassifier) -> Row:
+    """What the answers change in all rows: accuracy, mean costs, and whether recall is lost."""
+    before = without.predict_proba(period.rows)[:, 1]
+    after = period.adapted.predict_proba(period.rows)[:, 1]
+    line: Row = {}
+    for cost in COSTS:
+        of_rows = np.where(period.y, 1 - cost, -cost)  # what a flagged row saves
+        line[f"cost {cost:g}"] = float(np.mean(of_rows * ((before > cost) * 1.0 - (after > cost))))
+    line["accuracy"] = -2 * line["cost 0.5"]
+    n_before, n_after = (int((p > 0.5)[period.y].sum()) for p in (before, after))
+    prior, value = period.adapted.test_prior_, without.test_prior_.value
+    line["lost recall"] = n_after < n_before / 3 and prior.low <= value <= prior.high
+    return line
 
 
 def with_sampling(period: Period) -> Found:
@@ -194,6 +214,9 @@ def _measured(cell: Cell, X: Array, draws: int) -> Iterator[Row]:
             if n not in OTHERS.get(kind, NUMBERS):
                 continue
             periods = [Period(cell, X, kind, n, seed) for seed in range(draws)]
+            if kind == "strata":
+                for period in periods:
+                    yield about | {"method": "harm", "n": n} | changes(period, adapted)
             for name in (name for name, (designs, _) in METHODS.items() if kind in designs):
                 found = np.array([METHODS[name][1](period) for period in periods])
                 yield about | {
@@ -205,6 +228,21 @@ def _measured(cell: Cell, X: Array, draws: int) -> Iterator[Row]:
                     "holds": float(((found[:, 2] <= truth) & (truth <= found[:, 3])).mean()),
                     "width": float((np.minimum(found[:, 3], 1) - np.maximum(found[:, 2], 0)).mean()),
                 }
+
+
+def harm_summary(rows: list[Row]) -> list[Row]:
+    """By number of answers: mean changes over tables, and the share of runs that lose clearly."""
+    frame = pd.DataFrame([row for row in rows if row["method"] == "harm"])
+    figures = ["accuracy", *(f"cost {cost:g}" for cost in COSTS)]
+    lines = []
+    for n, runs in frame.groupby("n"):
+        line: Row = {"n": int(n), "runs": len(runs), "worst": float(runs["accuracy"].min())}
+        line |= runs.groupby("table")[figures].mean().mean().to_dict()
+        line["lost accuracy"] = float((runs["accuracy"] < -CLEAR).mean())
+        for name in figures[1:]:
+            line[f"lost {name}"] = float((runs[name] > CLEAR).mean())
+        lines.append(line | {"lost recall": float(runs["lost recall"].mean())})
+    return lines
 
 
 def _stopped(cell: Cell, about: Row, truth: float) -> Iterator[Row]:
@@ -273,7 +311,7 @@ def _best_accuracy(score: Array, y: Array) -> float:
 
 def summarise(rows: list[Row]) -> list[Row]:
     """Means over tables, by protocol and rate, and over the rates (``rate`` 0)."""
-    frame = pd.DataFrame(rows)
+    frame = pd.DataFrame([row for row in rows if row["method"] != "harm"])
     both = pd.concat([frame, frame.assign(rate=0.0)])
     keys, figures = ["protocol", "rate", "design", "n", "method"], ["accuracy", "error", "holds", "width"]
     if "answers" not in both:
@@ -466,11 +504,13 @@ def periods(folder: Path, cache: Path, draws: int, last: int | None) -> list[Row
         for name, table in read_month_tables(folder)
     }
     rows: list[Row] = []
+    commit = commit_of_code()
     for rate in RATES:
         for protocol in PROTOCOLS:
             for cell in last_cells(read_cells(cache, protocol=protocol, rate=rate, seed=0), last):
                 X = columns[cell.table][cell["rows"]]
-                rows += measure(cell, X, draws)
+                name = f"{cell.table}_{rate}_{cell.facts['period']}_{draws}_{commit}"
+                rows += kept(f"periods_{name}", partial(measure, cell, X, draws))
             print("measured", rate, protocol, len(rows), flush=True)
     return rows
 
@@ -501,7 +541,8 @@ def main() -> None:
         print(content["ceilings"])
         content["ceilings"] |= made | {"command": f"{command} --only ceilings"}
     if options.only in (None, "periods"):
-        content["periods"] = summarise(periods(options.months, options.cache, options.draws, options.last))
+        rows = periods(options.months, options.cache, options.draws, options.last)
+        content |= {"periods": summarise(rows), "harm": harm_summary(rows)}
     if options.only in (None, "training"):
         training, rates = [], []
         for one in draws([options.months, options.tables], options.model):

@@ -695,6 +695,20 @@ def answers_designs() -> str:
     return _table(head, lines, source)
 
 
+def answers_harm() -> str:
+    """What answers change in all rows of the next periods, compared with no answers."""
+    source = _read("answers")
+    lines = []
+    for one in source["harm"]:
+        costs = max(one[f"cost {cost}"] for cost in ("0.5", "0.2", "0.8"))
+        lost_cost = max(one[f"lost cost {cost}"] for cost in ("0.5", "0.2", "0.8"))
+        means = [f"{one['accuracy']:+.4f}", f"{one['worst']:+.3f}", f"{costs:+.4f}"]
+        shares = [f"{one[name]:.1%}" for name in ("lost accuracy", "lost recall")]
+        lines.append([str(one["n"]), str(one["runs"]), *means, shares[0], f"{lost_cost:.1%}", shares[1]])
+    head = ["answers", "runs", "accuracy, mean", "worst run", "largest change of a mean cost"]
+    return _table([*head, "lost .05", "a cost rose by .05", "lost two thirds of the recall"], lines, source)
+
+
 def few_answers() -> str:
     """What few true answers change, compared with no answers."""
     source = _read("few_answers")
@@ -1093,6 +1107,7 @@ TABLES = {
     "answers_curve": answers_curve,
     "answers_ceilings": answers_ceilings,
     "answers_designs": answers_designs,
+    "answers_harm": answers_harm,
     "answers_training": answers_training,
     "few_answers": few_answers,
     "stopping": stopping,
