@@ -446,19 +446,26 @@ def main() -> None:
         bad = sum(total[name] for name in ("crashes", "hangs", "other_errors", "large_allocations"))
         sys.exit(f"{bad} faults" if bad else 0)
     before = read_results("hardening") if (RESULTS / "hardening.json").exists() else {}
-    kept = {name: before[name] for name in work if name in before}
+    results = {name: before[name] for name in work if name in before}
     if "kills" in found:  # those of other writers stay
-        found["kills"] = kept.get("kills", {}) | found["kills"]
+        found["kills"] = results.get("kills", {}) | found["kills"]
+    results |= found
     sizes = f"--edits {options.edits} --kills {options.kills} --counts {options.counts} --seed {options.seed}"
     command = f"python -m benchmarks.hardening {sizes}"
     if options.writers != parser.get_default("writers"):
         command += f" --writers {' '.join(options.writers)}"
     # Parts may be measured at different commits; a part without an entry is as old as the file.
     whole = {key: before.get(key) for key in ("command", "commit")}
-    made = dict.fromkeys(kept, whole) | before.get("made", {})
+    made = dict.fromkeys(results, whole) | before.get("made", {})
     for part in options.parts:
-        made[part] = {"command": f"{command} --parts {part}", "commit": commit}
-    write_results("hardening", command, made=made, **kept | found)
+        run = {"command": f"{command} --parts {part}", "commit": commit}
+        if part == "kills":  # each kind of writer may be measured at another commit
+            made |= {f"kills of {name}": run for name in options.writers}
+        else:
+            made[part] = run
+    if all(f"kills of {name}" in made for name in results.get("kills", {})):
+        made.pop("kills", None)
+    write_results("hardening", command, made=made, **results)
 
 
 if __name__ == "__main__":
