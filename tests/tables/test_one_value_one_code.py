@@ -199,7 +199,8 @@ def test_groups_periods_and_labels_have_one_form_of_unicode():
     other = frame.rename(columns=nfd).assign(**{nfd("época"): [nfd(name) for name in names]})
     np.testing.assert_array_equal(clf.predict_proba(other), clf.predict_proba(frame))
     both = [nfd(name) if k % 2 else name for k, name in enumerate(names)]
-    for by in (names, both, np.array(both, dtype=object)):
+    mixed = np.array([nfd(name) for name in names], dtype=object)  # some of them texts of NumPy
+    for by in (names, both, np.array(both, dtype=object), mixed):
         groups = clf.adapt_by(frame[["a"]], by=by)
         assert [group.name for group in groups] == ["mañana", "tarde"]
     assert str(clf.adapt_by(other, by="época")) == str(clf.adapt_by(frame, by=nfd("época")))

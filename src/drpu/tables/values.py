@@ -189,7 +189,7 @@ def level_name(value: Any) -> str:
     Texts are in NFC: two forms of Unicode for one letter look the same.
     """
     if isinstance(value, str):
-        return unicodedata.normalize("NFC", value)
+        return unicodedata.normalize("NFC", str(value))  # which may be one of NumPy
     if isinstance(value, (float, np.floating)) and float(value).is_integer():
         return str(int(value))
     if isinstance(value, dt.datetime) and value.tzinfo is None and value.time() == dt.time():
