@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drpu._arrays import as_numpy, is_tensor, namespace, softplus, weighted_mean
+from drpu._arrays import as_numpy
 from drpu._checks import (
     check_choice,
     check_fraction,
@@ -135,29 +135,6 @@ def test_tensors_become_arrays_and_other_objects_are_unchanged():
     assert as_numpy([1]) == [1]
     assert as_numpy(torch.tensor([1.5], requires_grad=True)).tolist() == [1.5]
     assert as_numpy(torch.tensor([1.5], dtype=torch.bfloat16)).tolist() == [1.5]
-
-
-def test_each_kind_finds_its_own_functions():
-    assert namespace(np.zeros(1)) is np
-    assert namespace(torch.zeros(1)) is torch
-    assert is_tensor(torch.zeros(1))
-    assert not is_tensor(np.zeros(1))
-
-
-@given(x=st.floats(-1e4, 1e4))
-def test_softplus_is_log_of_one_plus_exp_without_overflow(x):
-    exact = max(x, 0) + np.log1p(np.exp(-abs(x)))
-    assert softplus(np.array([x]))[0] == pytest.approx(exact, rel=1e-12, abs=1e-300)
-    assert softplus(torch.tensor([x], dtype=torch.float64)).item() == pytest.approx(
-        exact, rel=1e-12, abs=1e-300
-    )
-
-
-@pytest.mark.parametrize("kind", [np.asarray, torch.tensor])
-def test_means_run_over_the_last_axis(kind):
-    values = kind([[1.0, 3.0], [2.0, 6.0]])
-    assert weighted_mean(values).tolist() == [2.0, 4.0]
-    assert weighted_mean(values, kind([1.0, 3.0])).tolist() == [2.5, 5.0]
 
 
 @pytest.mark.parametrize("value", ["x", -1, 2**32, 1.0, np.random.default_rng(0), [0]])

@@ -18,8 +18,6 @@ from drpu.audits.ask import (
     ShownRows,
     answer_words,
     converse,
-    cut,
-    value_text,
 )
 from drpu.exceptions import DataError, LabelError, MissingAnswersWarning, ParameterError
 from drpu.state.labels import read_answers
@@ -239,13 +237,6 @@ def test_opinions_are_shown_only_if_they_are_asked_for():
     with_opinion = ShownRows(["a"], [["1"]], ["probability 3.1%"])
     assert with_opinion.lines(0) == ["  a  1", "  drpu: probability 3.1%"]
     assert ShownRows(["a"], [["1"]]).lines(0) == ["  a  1"]
-
-
-@pytest.mark.parametrize(("value", "text"), [(None, "(missing)"), (float("nan"), "(missing)"), (3, "3")])
-def test_values_are_short_texts(value, text):
-    assert value_text(value) == text
-    assert cut("abcdefgh", 6) == "abc..."
-    assert cut("abcdef", 6) == "abcdef"
 
 
 # -- in Python -----------------------------------------------------------------------------------

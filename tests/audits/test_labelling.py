@@ -3,15 +3,21 @@
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.sparse import csr_array
 from scipy.special import logit
+from sklearn.metrics import roc_auc_score
 
+from drpu import Audit, DRPUClassifier, labelling_weights
 from drpu.audits import sensitivity
 from drpu.audits.labelling import inverse_weights, labelling_rates
+from drpu.exceptions import DataError, DataTypeError, DRPUError, LabelledSampleWarning, ParameterError, heard
 
+pytestmark = pytest.mark.filterwarnings("ignore::drpu.exceptions.DRPUWarning")
 posteriors = st.lists(st.floats(0, 1), min_size=1, max_size=30).map(np.array)
 
 
@@ -148,3 +154,159 @@ def test_ranges_of_rows_are_rows(posterior, k):
     ranges = sensitivity(posterior, k=k, weight=counts.astype(float))
     assert_allclose([rows.prior_low, rows.prior_high], [ranges.prior_low, ranges.prior_high])
     assert_allclose([rows.flagged_low, rows.flagged_high], [ranges.flagged_low, ranges.flagged_high])
+
+
+# -- weights of labelled rows ------------------------------------------------------------------------
+
+
+def draw(seed: int, n: int = 3000):
+    """Rows whose class depends on a product of columns, their class, and on which side of a column they are.
+
+    The side is a column of its own, too.
+    """
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 4))
+    y = rng.random(n) < 1 / (1 + np.exp(2 - 3 * X[:, 0] * X[:, 1] - 2 * X[:, 2]))
+    side = X[:, 2] > 0
+    return np.column_stack([X, side]), y, side
+
+
+def unfair(seed: int, n: int = 3000):
+    """The same with labels at a rate of .6 or .1, depending on the side."""
+    X, y, side = draw(seed, n)
+    rng = np.random.default_rng([seed, 1])
+    return X, y, y & (rng.random(n) < np.where(side, 0.1, 0.6)), side
+
+
+def clf():
+    return DRPUClassifier("boosted", scenario="single-sample", holdout=2, random_state=0)
+
+
+def test_rates_from_answers_win_back_half_of_the_loss():
+    lost, won, held = [], [], []
+    test, truth, _ = draw(77, 4000)
+    for seed in range(3):
+        X, y, label, _ = unfair(seed)
+        fair = y & (np.random.default_rng(seed).random(len(y)) < label.sum() / y.sum())
+        rest = np.random.default_rng(seed).permutation(np.flatnonzero(~label))[:200]
+        answers = [Audit.random(rest, y[rest])]
+        found = labelling_weights(X, label, by=[4], audits=answers)
+        fits = (
+            clf().fit(X, label),
+            clf().fit(X, label, audits=answers, sample_weight=found.weights),
+            clf().fit(X, fair),
+        )
+        none, weighted, best = (roc_auc_score(truth, one.decision_function(test)) for one in fits)
+        lost.append(best - none)
+        won.append(weighted - none)
+        for level, rate in ((0.0, 0.6), (1.0, 0.1)):
+            held.append(found.rates[level].low <= rate <= found.rates[level].high)
+    assert np.mean(held) > 0.95 - 3 * np.sqrt(0.95 * 0.05 / 6)
+    assert np.mean(lost) > 0.02
+    assert np.mean(won) > np.mean(lost) / 2
+
+
+def test_weights_are_the_inverse_of_the_rate_of_the_level():
+    X, _, label, side = unfair(0)
+    frame = pd.DataFrame(X[:, :4], columns=list("abcd")).assign(branch=np.where(side, "north", "south"))
+    found = labelling_weights(frame, label, by="branch", rates={"north": 0.1, "south": 0.6})
+    rates = np.where(side, 0.1, 0.6)
+    assert (found.weights[~label] == 1).all()
+    assert_allclose(found.weights[label].mean(), 1)
+    assert np.ptp((found.weights * rates)[label]) < 1e-12
+    assert (found.rates["north"].value, found.rates["north"].low, found.rates["north"].high) == (
+        0.1,
+        0.1,
+        0.1,
+    )
+    pairs = {(branch, None): rate for branch, rate in (("north", 0.1), ("south", 0.6))}
+    both = labelling_weights(frame.assign(empty=None), label, by=["branch", "empty"], rates=pairs)
+    assert_array_equal(both.weights, found.weights)
+
+
+def test_labels_of_every_coding_give_the_same_weights():
+    X, y, label, _ = unfair(0)
+    wanted = labelling_weights(X, label, by=4, rates={0: 0.6, 1: 0.1}).weights
+    known = np.where(label, "yes", np.where(y, None, "no"))
+    for codes, options in (
+        (np.where(label, "a", "b"), {"pos_label": "a"}),
+        (np.where(label, 1.0, np.nan), {}),
+        (known, {"negative_label": "no"}),
+    ):
+        assert_array_equal(
+            labelling_weights(X, codes, by=4, rates={0: 0.6, 1: 0.1}, **options).weights, wanted
+        )
+
+
+def test_sparse_rows_have_the_rates_of_dense_ones():
+    X, y, label, _ = unfair(0)
+    rest = np.flatnonzero(~label)[::12]
+    answers = Audit.random(rest, y[rest])
+    dense, sparse = (labelling_weights(rows, label, by=[4], audits=answers) for rows in (X, csr_array(X)))
+    assert dense.rates == sparse.rates
+
+
+def test_equal_rates_give_equal_weights():
+    X, _, label, _ = unfair(0, 300)
+    assert (labelling_weights(X, label, by=4, rates={0.0: 0.3, 1.0: 0.3}).weights == 1).all()
+
+
+def test_it_prints_its_rates():
+    X, _, label, side = unfair(0, 300)
+    frame = pd.DataFrame({"a": X[:, 0], "branch": np.where(side, "<north>", "south")})
+    found = labelling_weights(frame, label, by="branch", rates={"<north>": 0.1, "south": 0.6})
+    assert "by branch" in repr(found)
+    assert found.to_frame()["labelled"].tolist() == [(label & side).sum(), (label & ~side).sum()]
+    assert "<td>0.600</td>" in found._repr_html_()
+    assert "&lt;north&gt;" in found._repr_html_()
+    many = labelling_weights(
+        pd.DataFrame({"a": range(300)}), label, by="a", rates=dict.fromkeys(range(300), 0.5)
+    )
+    assert repr(many).endswith("and 270 more")
+
+
+ANSWERS = Audit.random(range(50), [0, 1] * 25)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"by": [0]}, ParameterError, "give rates, .* or audits"),
+        ({"by": [0], "rates": {}, "audits": ANSWERS}, ParameterError, "one of the two"),
+        ({"by": ["branch"], "rates": {"a": 0.5}}, ParameterError, "positions of columns"),
+        ({"by": pd.Series(["a"]), "rates": {}}, ParameterError, "positions of columns"),
+        ({"by": 1.0, "rates": {}}, ParameterError, "positions of columns"),
+        ({"by": True, "rates": {}}, ParameterError, "positions of columns"),
+        ({"by": [], "rates": {}}, ParameterError, "at least one column"),
+        ({"by": 4, "rates": np.ones(300)}, ParameterError, "rates must be a mapping"),
+        ({"by": 4, "rates": {"a": 0.5}}, DataError, "every level with labelled rows, got none"),
+        ({"by": 4, "rates": {0: 2.0, 1: 0.5}}, DataError, r"as they are probabilities, got 2\.0"),
+        ({"by": 4, "rates": {0: "often", 1: 0.5}}, DataTypeError, "rates must hold numbers"),
+        ({"by": 4, "audits": 3}, DataTypeError, "audit must be an Audit"),
+        ({"by": 4, "audits": (np.ones((50, 5)), ANSWERS)}, ParameterError, "answers about rows of X"),
+    ],
+)
+def test_rates_that_cannot_be_used_are_one_clear_error(options, error, message):
+    X, _, label, _ = unfair(0, 300)
+    with pytest.raises(error, match=message):
+        labelling_weights(X, label, **options)
+
+
+def test_columns_and_labels_belong_to_the_rows():
+    X, _, label, _ = unfair(0, 300)
+    with pytest.raises(DataError, match="by must name columns of X, got 'branch'"):
+        labelling_weights(pd.DataFrame({"a": X[:, 0]}), label, by="branch", rates={})
+    with pytest.raises(DRPUError, match="rows"):
+        labelling_weights(X, label[:-1], by=4, rates={0: 0.5, 1: 0.5})
+
+
+def test_the_warning_about_unfair_labels_names_the_function():
+    X, _, label, _ = unfair(0)
+    new, truth, _ = draw(5, 1000)
+    fitted = clf().fit(X, label)
+    rows = np.arange(400)
+    with heard() as said:
+        fitted.adapt(new, audit=Audit.random(rows, truth[rows]))
+    unfair_labels = [warning for warning in said if isinstance(warning, LabelledSampleWarning)]
+    assert len(unfair_labels) == 1
+    assert "labelling_weights" in str(unfair_labels[0])

@@ -12,7 +12,6 @@ from numpy.testing import assert_allclose
 from scipy.stats import binomtest
 
 from benchmarks import _peer_methods, peers
-from benchmarks._fits import Sample as FitSample
 from benchmarks._fits import samples_of_dated_table, samples_of_table, training_rows, true_labels
 from benchmarks._peer_methods import Contender, Outcome, Sample, classifier, mixture
 from benchmarks._rules import em, scott
@@ -21,7 +20,6 @@ from benchmarks.peers import compete, draw, summary
 from benchmarks.scale import exponents, gathered, reference
 from benchmarks.shift import PRIORS
 from drpu import ScoreTails
-from drpu.exceptions import ParameterError
 from drpu.priors.calibration import monotone_cells
 from scripts import load_script
 
@@ -62,11 +60,6 @@ def test_a_sample_has_three_tests_of_the_stated_priors_beside_its_training_rows(
     assert np.all(sample.y <= sample.y_true)
 
 
-def test_negatives_may_have_any_name(sample):
-    (row,) = compete([sign()], sample, 0)
-    assert min(row["accuracy"]) > 0.99
-
-
 def test_an_exact_share_of_the_unlabeled_rows_gives_exact_priors(sample):
     outcome = mixture(lambda X, y, seed: float(np.mean(X[y == 0, 0] > 0)))(sample, 0)
     assert outcome.train_prior == pytest.approx(sample.prior, abs=0.01)
@@ -81,11 +74,6 @@ def test_an_error_of_one_library_is_recorded_and_the_others_run(sample):
     assert first["accuracy_mean"] > 0.99
 
 
-def test_slow_ones_run_on_fewer_seeds(sample):
-    slow = Contender("fake", "Slow", "nothing", sign().run, seeds=1)
-    assert [len(compete([slow], sample, seed)) for seed in (0, 1)] == [1, 0]
-
-
 def test_times_are_those_of_the_first_over_its_own(sample):
     two = [
         Contender("fake", name, "nothing", lambda s, seed, t=t: Outcome(t, t / 2, [1.0] * 3))
@@ -95,16 +83,6 @@ def test_times_are_those_of_the_first_over_its_own(sample):
     assert [line["fit_ratio"] for line in lines] == [1, 3]
     assert [line["predict_ratio"] for line in lines] == [1, 3]
     assert [line["ahead_of_first"] for line in lines] == [0, 0]
-
-
-def test_without_peers_a_sentence_is_printed_and_no_file_is_written(monkeypatch, capsys):
-    monkeypatch.setattr(peers, "find_spec", lambda module: None)
-    monkeypatch.setattr(peers, "write_results", lambda *_, **__: pytest.fail("a file was written"))
-    monkeypatch.setattr("sys.argv", ["peers"])
-    peers.main()
-    said = capsys.readouterr().out
-    for library in peers.MODULES:
-        assert f"{library} is not installed" in said
 
 
 @pytest.mark.parametrize("library", peers.MODULES)
@@ -150,16 +128,6 @@ def test_samples_have_the_stated_priors(frame):
         assert truth[population].mean() == pytest.approx(sample.prior, abs=0.002)
 
 
-def test_names_of_files_are_distinct():
-    samples = [*samples_of_table(), *samples_of_dated_table()]
-    assert len({sample.file_name for sample in samples}) == len(samples)
-
-
-def test_a_table_that_is_too_small_has_no_sample(frame):
-    sample = FitSample("case-control", 0.8, sizes=(200, 500))
-    assert training_rows("table", frame[:300], sample) is None
-
-
 # -- rules for priors --------------------------------------------------------------------------------
 
 
@@ -192,39 +160,10 @@ def test_prior_is_the_least_ratio_of_exact_limits(positive, unlabeled, level):
     assert scott(tails, level) == pytest.approx(by_the_book(tails, level), rel=1e-9)
 
 
-@settings(max_examples=100, deadline=None)
-@given(positive=scores, unlabeled=scores)
-def test_prior_is_a_share_that_grows_with_the_level(positive, unlabeled):
-    tails = ScoreTails(positive).update(unlabeled)
-    values = [scott(tails, level) for level in (0.5, 0.8, 0.95, 0.999)]
-    assert values == sorted(values)
-    assert values[0] > 0
-    assert values[-1] <= 1
-
-
-def test_prior_lies_above_the_ratio_it_bounds():
-    tails = sample_of_rules(0.4, n_positive=200, n=1000)
-    assert scott(tails) > (tails.survival / tails.positive_survival).min()
-
-
 @pytest.mark.parametrize(("prior", "low", "high"), [(0.0, 0.0, 0.02), (0.3, 0.27, 0.4), (1.0, 0.9, 1.0)])
 def test_mean_prior_is_near_the_truth_and_not_below(prior, low, high):
     mean = np.mean([scott(sample_of_rules(prior, seed=seed)) for seed in range(20)])
     assert low <= mean <= high
-
-
-def test_bias_shrinks_as_samples_grow():
-    small = np.mean([scott(sample_of_rules(0.3, n_positive=50, n=250, seed=seed)) for seed in range(20)])
-    large = np.mean(
-        [scott(sample_of_rules(0.3, n_positive=20_000, n=100_000, seed=seed)) for seed in range(3)]
-    )
-    assert abs(large - 0.3) < 0.5 * abs(small - 0.3)
-
-
-@pytest.mark.parametrize("level", [0.0, 1.0, 1.2])
-def test_level_lies_between_zero_and_one(level):
-    with pytest.raises(ParameterError, match="level must lie strictly between 0 and 1"):
-        scott(sample_of_rules(0.3, n=50), level)
 
 
 def later(n_positive, n, before, now, seed=0):
@@ -243,11 +182,6 @@ def test_em_is_where_expectation_maximisation_ends():
         up, down = posterior * q / 0.5, (1 - posterior) * (1 - q) / 0.5
         q = share @ (up / (up + down))
     assert_allclose(em(tails, reference, 0.5), q, atol=1e-5)
-
-
-@pytest.mark.parametrize("train_prior", [0.0, 1.0])
-def test_em_has_no_second_class_at_the_boundary(train_prior):
-    assert em(*later(100, 500, 0.5, 0.2), train_prior) == train_prior
 
 
 @pytest.mark.parametrize("now", [0.0, 0.3, 1.0])

@@ -131,12 +131,6 @@ def test_another_cost_keeps_the_batch_in_the_ranges(june, data):
     assert precision_of_batch.value == of_population.value
 
 
-def test_a_budget_survives_saving(june, data, tmp_path):
-    day = june.at_budget(rows=100, of=data.test)
-    save(day, tmp_path / "day.drpu")
-    assert_array_equal(load(tmp_path / "day.drpu").predict(data.test), day.predict(data.test))
-
-
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

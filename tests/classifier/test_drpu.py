@@ -68,14 +68,6 @@ def test_prior_and_ratio_refer_to_the_population_in_both_scenarios(scenario):
     assert clf.ratio(X).max() <= 1 / clf.prior_.value + 1e-9
 
 
-def test_case_control_draws_are_met_by_the_default(toy):
-    clf = DRPUClassifier(scenario="case-control", random_state=0).fit(*toy.X_y())
-    adapted = clf.adapt(toy.test)
-    assert abs(clf.prior_.value - 0.5) < 0.08
-    assert abs(adapted.prior_.value - toy.test_labels.mean()) < 0.08
-    assert adapted.score(toy.test, toy.test_labels) > 0.92
-
-
 # -- decisions ---------------------------------------------------------------------------
 
 

@@ -15,7 +15,6 @@ from drpu import (
     Costs,
     CostScorer,
     DRPUClassifier,
-    ElkanNotoClassifier,
     PUStratifiedKFold,
     make_gaussian_pu,
     ratio_risk_scorer,
@@ -72,13 +71,6 @@ def test_search_and_importance_work_without_true_labels():
     )
     assert found.importances_mean[0] > 0.1
     assert abs(found.importances_mean[1]) < 0.02  # a column of noise
-
-
-@pytest.mark.filterwarnings("ignore::drpu.exceptions.MorePositivesWarning")
-def test_rivals_are_scored_by_the_labels_that_they_give(world):
-    _, (X, y), _ = world
-    rival = ElkanNotoClassifier(scenario="case-control", random_state=0).fit(X[:4500], y[:4500])
-    assert -0.5 < CostScorer(PRIOR)(rival, X, y) < 0
 
 
 @pytest.mark.parametrize("scorer", [AUCScorer(), CostScorer(PRIOR), ratio_risk_scorer])

@@ -10,8 +10,7 @@ import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
-from sklearn.exceptions import DataConversionWarning
-from sklearn.metrics import accuracy_score, f1_score, roc_auc_score
+from sklearn.metrics import accuracy_score
 
 from drpu import (
     AUCScorer,
@@ -491,16 +490,6 @@ def test_score_and_evaluate_understand_yes_and_no_numbers_and_the_labels_of_trai
         assert measured.accuracy.value == pytest.approx(agreed)
 
 
-def test_metrics_of_scikit_learn_accept_predictions_after_missing_labels(toy):
-    X, y = toy.X_y()
-    clf = light().fit(X, np.where(y == 1, "yes", None))
-    labels = np.where(y == 1, "yes", "")
-    assert accuracy_score(labels, clf.predict(X)) == clf.score(X, labels)
-    assert f1_score(labels, clf.predict(X), pos_label="yes") > 0
-    assert roc_auc_score(labels, clf.predict_proba(X)[:, 1]) > 0.5
-    assert sorted(clf.classes_) == clf.classes_.tolist()
-
-
 @pytest.mark.parametrize(
     "wrap",
     [
@@ -516,15 +505,6 @@ def test_metrics_of_scikit_learn_accept_predictions_after_missing_labels(toy):
 def test_labels_come_in_every_container(toy, wrap):
     X, y = toy.X_y()
     assert light().fit(X, wrap(y.tolist())).prior_ == light().fit(X, y).prior_
-
-
-@pytest.mark.parametrize("options", [{}, {"negative_label": -1}])
-def test_labels_in_a_column_of_their_own_are_told_once(options):
-    y = np.repeat([1, 0, -1 if "negative_label" in options else 0], [10, 20, 10])
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        single_sample(y=y[:, None], **options)
-    assert sum(issubclass(one.category, DataConversionWarning) for one in caught) == 1
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pytest
-from cli_answers import answer, refused
+from cli_answers import answer
 from cli_folder import write_folder
 from numpy.testing import assert_allclose
 
@@ -86,13 +86,6 @@ def test_a_model_without_trees_writes_the_list_without_reasons(run, folder):
     assert "drpu_for" not in rows
 
 
-def test_each_group_has_its_list(run, folder):
-    assert run("predict toy.drpu year.parquet --by month --budget 7 --out by-month.csv")[0] == 0
-    rows = written(folder, "by-month.csv")
-    assert rows["month"] == ["june"] * 7 + ["may"] * 7
-    assert rows["drpu_rank"] == [*range(1, 8), *range(1, 8)]
-
-
 def test_ties_do_not_make_the_list_longer(run, folder):
     june = pa.csv.read_csv(folder / "june.csv")
     same = pa.concat_tables([june.slice(0, 1)] * 60 + [june])
@@ -131,16 +124,6 @@ def test_evaluate_gives_the_precision_of_the_rows_of_a_budget(run, folder):
     assert "--budget is about all rows" in err
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [("--all", "--all is about a list of --budget"), ("--budget 5 --all --only-flagged", "contradict")],
-)
-def test_options_that_have_no_effect_are_refused(run, options, words):
-    code, _, err = run(f"predict toy.drpu june.csv {options}")
-    assert code == 2
-    assert words in err
-
-
 @pytest.mark.usefixtures("text_only")
 def test_the_page_and_its_json_show_the_budget_and_the_amounts(run, folder):
     line = "june.csv --budget 20 --false-alarm 5 --miss 200"
@@ -158,27 +141,6 @@ def test_amounts_give_a_cost_and_a_bill(run):
     assert result["expected_bill_per_row"]["value"] > 0
     _, out, _ = run("adapt toy.drpu june.csv --false-alarm 5 --miss 200")
     assert "expected bill" in out
-
-
-@pytest.mark.parametrize(
-    ("line", "words"),
-    [
-        ("adapt toy.drpu june.csv --miss 5", "--false-alarm and --miss belong together"),
-        ("adapt toy.drpu june.csv --cost 0.3 --miss 5 --false-alarm 1", "not both"),
-        ("adapt toy.drpu june.csv --miss 0 --false-alarm 1", "miss must be a finite amount above 0"),
-        ("adapt toy.drpu june.csv --budget many", "--budget must be a number of rows"),
-        ("adapt toy.drpu june.csv --budget 0", "--budget must be at least one row, got '0'"),
-        ("adapt toy.drpu june.csv --budget 501", "--budget must not exceed"),
-        ("report toy.drpu june.csv --budget 501 --out x.html", "--budget must not exceed"),
-        ("report toy.drpu june.csv --budget 0.5% --miss 5 --out x.html", "belong together"),
-        ("report toy.drpu june.csv --budget -3% --out x.html", "--budget must be at least one row"),
-        ("report toy.drpu june.csv --by week --out x.html", "no column 'week'"),
-        ("prior toy.drpu june.csv --by week", "no column 'week'"),
-    ],
-)
-def test_decisions_that_mean_nothing_are_refused(run, folder, line, words):
-    refused(run(line), words)
-    assert not (folder / "x.html").exists()
 
 
 @pytest.mark.usefixtures("text_only")

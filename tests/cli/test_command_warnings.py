@@ -101,39 +101,6 @@ def test_what_needs_trust_names_the_options_for_it(run):
     assert run("inspect foreign.drpu")[0] == 0
 
 
-def test_a_cost_above_one_is_refused_with_its_conversion(run):
-    for line in ("adapt toy.drpu june.csv --cost 4", "predict toy.drpu june.csv --cost 4 --out x.csv"):
-        code, _, err = run(line)
-        assert code == 1
-        assert "if a false alarm costs 4 and a miss 1, give --cost 0.8" in err
-    assert run("adapt toy.drpu june.csv --cost 0.8")[0] == 0
-
-
-def test_a_budget_decides_before_a_cost(run):
-    costly = answer(run("predict toy.drpu june.csv --adapt --budget 40 --cost 0.9 --out x.csv --json"))
-    cheap = answer(run("predict toy.drpu june.csv --adapt --budget 40 --cost 0.1 --out x.csv --json"))
-    assert costly["flagged"] == cheap["flagged"] == 40
-    _, out, _ = run("adapt toy.drpu june.csv --budget 40 --cost 0.9")
-    assert "decided by" in out
-    assert "; the cost is used for expected costs only" in out
-
-
-@pytest.mark.usefixtures("few_trees")
-def test_tables_with_categories_are_evaluated(run, folder):
-    rng = np.random.default_rng(0)
-    X, y = make_gaussian_pu(200, 600, prior=0.5, separation=4, random_state=0).X_y()
-    levels = rng.choice(["web", "desk"], len(X))
-    table = pa.table({"a": X[:, 0], "way": levels, "y": y})
-    pa.csv.write_csv(table, folder / "ways.csv")
-    pa.csv.write_csv(table.drop_columns(["y"]), folder / "ways-june.csv")
-    assert run("fit ways.csv --label y --model boosted --out ways.drpu")[0] == 0
-    assert run("adapt ways.drpu ways-june.csv --out june.drpu")[0] == 0
-    pa.csv.write_csv(table.rename_columns(["a", "way", "truth"]), folder / "true-ways.csv")
-    found = answer(run("evaluate ways.drpu true-ways.csv --label truth --json"))["evaluation"]
-    assert found["n"] == 800
-    assert 0 < found["accuracy"]["value"] <= 1
-
-
 def test_a_backtest_is_shown_at_fit_by_inspect_and_in_json(run, folder):
     rng = np.random.default_rng(0)
     month, positive = np.repeat([1, 2, 3, 4], 400), rng.random(1600) < 0.3

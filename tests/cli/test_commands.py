@@ -1,7 +1,6 @@
 """The command line: arguments, output and exit codes."""
 
 import io
-import json
 import re
 import shlex
 import sys
@@ -213,16 +212,6 @@ def test_without_a_command_the_help_is_shown(run):
     assert "\n  fit " in out
 
 
-def test_people_are_told_what_was_found(run):
-    code, out, _ = run("inspect toy.drpu")
-    assert code == 0
-    assert "share of positives" not in out  # inspect names the prior it was trained at
-    assert "training prior" in out
-    assert "200 positives" in out
-    _, out, _ = run("adapt toy.drpu june.csv")
-    assert "at 95%)" in out
-
-
 # -- errors -----------------------------------------------------------------------------------------
 
 
@@ -244,10 +233,21 @@ def test_people_are_told_what_was_found(run):
         ("fit train.csv --label y --prior 30 --out x.drpu", "not a percentage"),
         ("predict toy.drpu june.csv --cost 2 --out x.csv", "cost must lie"),
         ("predict toy.drpu june.csv --out x.xlsx", "'.xlsx' is not known"),
+        ("adapt toy.drpu june.csv --cost 4", "if a false alarm costs 4 and a miss 1, give --cost 0.8"),
+        ("adapt toy.drpu june.csv --miss 5", "--false-alarm and --miss belong together"),
+        ("adapt toy.drpu june.csv --cost 0.3 --miss 5 --false-alarm 1", "not both"),
+        ("adapt toy.drpu june.csv --miss 0 --false-alarm 1", "miss must be a finite amount above 0"),
+        ("adapt toy.drpu june.csv --budget many", "--budget must be a number of rows"),
+        ("adapt toy.drpu june.csv --budget 0", "--budget must be at least one row, got '0'"),
+        ("adapt toy.drpu june.csv --budget 501", "--budget must not exceed"),
+        ("report toy.drpu june.csv --budget 501 --out x.html", "--budget must not exceed"),
+        ("report toy.drpu june.csv --budget -3% --out x.html", "--budget must be at least one row"),
+        ("prior toy.drpu june.csv --by week", "no column 'week'"),
     ],
 )
-def test_bad_data_is_one_line_and_exit_code_one(run, line, words):
+def test_bad_data_is_one_line_and_exit_code_one(run, folder, line, words):
     refused(run(line), words)
+    assert not [path for path in folder.iterdir() if path.stem == "x"]
 
 
 @pytest.mark.parametrize(
@@ -282,6 +282,8 @@ def test_wrong_usage_is_exit_code_two(run, line):
         ("report toy.drpu --drop id", "--drop needs a file of rows"),
         ("fit train.csv --unlabeled ./train.csv --out x.drpu", "--unlabeled must be another file"),
         ("predict toy.drpu june.csv --budget 5000", "--budget must not exceed the number of all rows"),
+        ("predict toy.drpu june.csv --all", "--all is about a list of --budget"),
+        ("predict toy.drpu june.csv --budget 5 --all --only-flagged", "contradict"),
     ],
 )
 def test_an_option_without_effect_is_refused(run, line, said):
@@ -316,15 +318,6 @@ def test_kept_columns_are_in_json_too(run):
 def test_a_traceback_comes_only_when_asked_for(run):
     with pytest.raises(FileNotFoundError):
         run("adapt absent.drpu june.csv --traceback")
-
-
-def test_warnings_are_short_lines_and_part_of_the_json(run, folder):
-    rows = pa.parquet.read_table(folder / "train.parquet").slice(150, 400)
-    pa.csv.write_csv(rows, folder / "few.csv")
-    code, out, err = run("fit few.csv --label y --drop id --model kernel --out few.drpu --json")
-    assert code == 0
-    assert err.startswith("warning: few.csv: [few-positives] 50 labelled positives")
-    assert json.loads(out)["warnings"][0] == err.splitlines()[0].removeprefix("warning: ")
 
 
 def test_a_missing_extra_says_what_to_install(monkeypatch, capsys):

@@ -29,9 +29,6 @@ from drpu.networks.function import (
 )
 from drpu.networks.modules import Ensemble, ResNet9, make_network
 
-pytest.importorskip("onnx")
-
-
 RNG = np.random.default_rng(0)
 POSITIVE, UNLABELED = RNG.normal(1, 1, (60, 3)), RNG.normal(0, 1, (200, 3))
 IMAGES = RNG.random((60, 16, 16)).astype(np.float32)
@@ -217,7 +214,11 @@ def test_scoring_leaves_the_random_numbers_of_torch_alone(function):
 # -- graphs of networks for images -------------------------------------------------------------------
 
 
-runtime = pytest.importorskip("onnxruntime")
+@pytest.fixture(scope="module")
+def runtime():
+    pytest.importorskip("onnx", reason="part of the onnx extra")
+    return pytest.importorskip("onnxruntime", reason="runs the exported graphs")
+
 
 NETWORK = {"hidden": (2,), "epochs": 3, "batch_size": 50, "alpha": 0.3, "device": "cpu", "random_state": 0}
 
@@ -234,7 +235,7 @@ def classifier_of_images(shape=(16, 18), prior=0.4, **changes):
     return clf.fit(images, np.arange(len(images)) < 100)
 
 
-def graph_scores(function, X: np.ndarray) -> np.ndarray:
+def graph_scores(runtime, function, X: np.ndarray) -> np.ndarray:
     """Log-ratios of a function by its graph, without calibration."""
     graph = Graph()
     scores = function.onnx(graph, "X")
@@ -256,14 +257,14 @@ def graph_scores(function, X: np.ndarray) -> np.ndarray:
     ],
     ids=["resnet9", "views", "ensemble", "perceptrons"],
 )
-def test_the_graph_has_the_scores_of_python(shape, changes):
+def test_the_graph_has_the_scores_of_python(runtime, shape, changes):
     rows = pictures(100, True, 0, shape), pictures(150, np.arange(150) < 60, 1, shape)
     model = NetworkRatio(**NETWORK | changes).fit_ratio(*rows)
     test = pictures(40, np.arange(40) < 20, 2, shape)
-    assert_allclose(graph_scores(model, test), model.log_ratio(test), rtol=1e-5, atol=1e-5)
+    assert_allclose(graph_scores(runtime, model, test), model.log_ratio(test), rtol=1e-5, atol=1e-5)
 
 
-def test_a_classifier_of_images_is_exported_with_its_calibration(tmp_path):
+def test_a_classifier_of_images_is_exported_with_its_calibration(runtime, tmp_path):
     from drpu import export_onnx
 
     clf = classifier_of_images()
@@ -279,7 +280,7 @@ def test_a_classifier_of_images_is_exported_with_its_calibration(tmp_path):
     assert (label == at.predict(test)).all()
 
 
-def test_a_network_of_usual_size_keeps_the_precision():
+def test_a_network_of_usual_size_keeps_the_precision(runtime):
     """Errors of float32 do not grow with the width: 6.6 million random weights."""
     shape = (3, 16, 16)
     rows = pictures(20, True, 0, shape), pictures(40, False, 1, shape)
@@ -289,20 +290,20 @@ def test_a_network_of_usual_size_keeps_the_precision():
     weights = {k: v.numpy() for k, v in state.items() if not k.endswith("num_batches_tracked")}
     function = replace(small, widths=(64,), weights=weights)
     test = pictures(3, False, 0, shape)
-    assert_allclose(graph_scores(function, test), function.log_ratio(test), rtol=1e-5, atol=1e-5)
+    assert_allclose(graph_scores(runtime, function, test), function.log_ratio(test), rtol=1e-5, atol=1e-5)
 
 
-def test_the_identity_is_cut_at_zero_in_the_graph_too():
+def test_the_identity_is_cut_at_zero_in_the_graph_too(runtime):
     shape = (16, 18)
     rows = pictures(100, True, 0, shape), pictures(150, np.arange(150) < 60, 1, shape)
     learner = NetworkRatio(**NETWORK | {"head": "identity", "generator": "lsif"})
     function = learner.fit_ratio(*rows)
     test = pictures(40, np.arange(40) < 20, 2, shape)
-    found = np.clip(graph_scores(function, test), -LOG_LIMIT, LOG_LIMIT)
+    found = np.clip(graph_scores(runtime, function, test), -LOG_LIMIT, LOG_LIMIT)
     assert_allclose(found, function.log_ratio(test), rtol=1e-5, atol=1e-4)
 
 
-def test_networks_of_other_kinds_are_refused_with_the_way_out(tmp_path):
+def test_networks_of_other_kinds_are_refused_with_the_way_out(runtime, tmp_path):
     from drpu import export_onnx
 
     def convolution():

@@ -229,13 +229,16 @@ def test_a_budget_of_tied_rows_says_how_many_are_listed(classifier, data):
 
 
 @pytest.mark.usefixtures("text_only")
-def test_warnings_are_sentences(classifier, data):
+def test_warnings_are_sentences_that_are_not_repeated(classifier, data):
     with pytest.warns(ShiftWarning):
         page = render_report(classifier, 0.3 * data.test, by=np.repeat(["may", "june"], 300))
     cautions = page.split("<h2>Read with care</h2>")[1].split("</ul>")[0]
     starts = re.findall(r"(?:<li>|\. )(\w)", cautions)
     assert starts
     assert all(start.isupper() or start.isdigit() for start in starts)
+    assert cautions.lower().count("more than the prior has changed") == 1
+    assert "[not-prior-shift]" not in page
+    assert "plan_audit" not in page
 
 
 def test_a_wide_range_is_printed_without_its_value():
@@ -309,16 +312,6 @@ def test_suspicious_labels_are_shown_from_the_object_or_its_columns(classifier, 
     section = page[page.index("<h2>Suspicious labels") :].split("</section>")[0]
     assert "0.9" in section
     assert render_report(classifier, suspects=found.to_columns()) == page
-
-
-@pytest.mark.usefixtures("text_only")
-def test_a_caution_is_not_repeated(classifier, data):
-    with pytest.warns(ShiftWarning):
-        page = render_report(classifier, 0.3 * data.test, by=np.repeat(["may", "june"], 300))
-    cautions = page[page.index("Read with care") :].split("</ul>")[0]
-    assert cautions.lower().count("more than the prior has changed") == 1
-    assert "[not-prior-shift]" not in page
-    assert "plan_audit" not in page
 
 
 def test_groups_are_a_line_and_a_table_and_long_names_keep_both_ends(classifier, data):

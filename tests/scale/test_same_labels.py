@@ -2,7 +2,6 @@
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -51,28 +50,6 @@ PIECES = np.array_split(ORDER, [1, 3, 10, 11, 60])
 
 def ratios(source, **options):
     return np.concatenate([batch["ratio"] for batch in score_batches(CLF, source, **options)])
-
-
-IN_MEMORY = {
-    "pandas": lambda frame: frame,
-    "objects": lambda frame: frame.astype(object),
-    "nullable": lambda frame: frame.convert_dtypes(),
-    "categories": lambda frame: frame.astype({"flag": "category", "ward": "category"}),
-    "polars": pl.from_pandas,
-    "arrow": lambda frame: pa.Table.from_pandas(frame, preserve_index=False),
-    "Arrow types of pandas": lambda frame: frame.convert_dtypes(dtype_backend="pyarrow"),
-    "columns in another order": lambda frame: frame[frame.columns[::-1]],
-    "dates as text": lambda frame: frame.assign(day=frame["day"].dt.strftime("%Y-%m-%d %H:%M:%S")),
-    "dates in seconds": lambda frame: frame.assign(day=frame["day"].astype("datetime64[s]")),
-}
-
-
-@pytest.mark.parametrize("form", IN_MEMORY)
-def test_rows_in_memory_have_one_label(form):
-    found = np.empty(len(NEW))
-    for piece in PIECES:
-        found[piece] = CLF.ratio(IN_MEMORY[form](NEW.iloc[piece].reset_index(drop=True)))
-    np.testing.assert_array_equal(found, RATIO)
 
 
 def test_parquet_files_and_folders_have_one_label(tmp_path):
@@ -133,14 +110,6 @@ def test_files_of_the_command_line_have_one_label(ending, tmp_path, capsys):
         found[piece] = pd.read_parquet(out)["drpu_ratio"]
     np.testing.assert_array_equal(found, clf.ratio(NEW))
     capsys.readouterr()
-
-
-def test_dask_has_one_label():
-    dask = pytest.importorskip("dask.dataframe")
-    whole = np.concatenate(PIECES)
-    frame = dask.from_pandas(NEW.iloc[whole].reset_index(drop=True), npartitions=5, sort=False)
-    scored = score_batches(CLF, frame).compute(scheduler="synchronous")
-    np.testing.assert_array_equal(scored["ratio"], RATIO[whole])
 
 
 SPARK_TYPES = "amount double, count long, flag string, ward string, country string, day string, open boolean"
