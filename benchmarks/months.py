@@ -41,7 +41,7 @@ from benchmarks._months import (
     write_missing,
     write_resampled,
 )
-from benchmarks._results import command_line, read_results, write_results
+from benchmarks._results import command_line, commit_of_code, read_results, write_results
 from benchmarks._tables import Table, generator, read_tables
 from drpu import DRPUClassifier
 from drpu.periods.backtest import FEWEST_PERIODS, past_period
@@ -584,9 +584,10 @@ def main() -> None:
             content["choice"] = choose(cells)
         else:
             content["protocols"] = by_protocol(cells)
+            content.pop("commit", None)  # that of the protocols; weights have their own
     if options.weigh:
         dated = [cell for cell in read_cells(options.cache) if cell.facts["protocol"] in DATED]
-        content["weights"] = weigh([*dated, *read_cells(RESAMPLED)])
+        content["weights"] = weigh([*dated, *read_cells(RESAMPLED)]) | {"commit": commit_of_code()}
     content["targets"] = targets(
         content.get("protocols", {}), content.get("resampled"), content.get("moving")
     )

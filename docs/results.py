@@ -538,7 +538,8 @@ def weights() -> str:
             numbers = [f"{found[rule][protocol][figure]:.3f}" for figure in figures]
             lines.append([name, rule, *numbers])
     head = ["cells", "rule", "accuracy", "at cost .2", "at cost .8", "log loss", "Brier score", "lose .05"]
-    return _table(head, lines, source)
+    table = _table(head, lines, source | {"commit": found.get("commit", source["commit"])})
+    return f"{table}\nChosen: {found['chosen']['unseen']:g}; in use: {found['used']['unseen']:g}.\n"
 
 
 def month_aims() -> str:
