@@ -39,7 +39,8 @@ def test_no_ratio_of_tails_is_below_the_largest_mixture_proportion(drawn, pi_tes
     largest = (world.mixture(pi_test) / world.positive).min()
     for scores in (world.ratio, *world.ratios(rng, 5)):
         tails = population_tails(world, scores, pi_test)
-        assert (tails.survival / tails.positive_survival >= largest - 1e-6).all()
+        # each of a few counts is rounded, by half a row of 10**13
+        assert (tails.survival >= largest * tails.positive_survival - 1e-11).all()
 
 
 @given(drawn=worlds(irreducible=True), pi_test=st.floats(0, 1))
