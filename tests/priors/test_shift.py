@@ -17,6 +17,7 @@ from drpu.priors.matching import (
     growth_since,
     later_priors,
     match_negatives,
+    match_samples,
     matching,
 )
 from drpu.priors.plateau import separation_of
@@ -124,6 +125,30 @@ def test_noise_does_not_pull_the_growth_towards_0():
     grown = [match_negatives(*pair(rng, 60, 300, 0.7, 0.2, 1.0)) for _ in range(400)]
     # The standard error of the median is about .07; uncorrected least squares have a median of 2.2.
     assert abs(np.median(grown) - 0.8 / 0.3) < 0.3
+
+
+@pytest.mark.parametrize(
+    ("n_positive", "n", "before", "now", "separation", "held"),
+    [(20, 1500, 0.3, 0.6, 1.0, 0.93), (50, 1000, 0.05, 0.6, 3.0, 0.96), (100, 1000, 0.3, 0.05, 2.0, 0.95)],
+)
+def test_the_growth_is_unbiased_and_its_limits_hold_with_few_positives(
+    n_positive, n, before, now, separation, held
+):
+    rng = np.random.default_rng(3)
+    matches = [match_samples(*pair(rng, n_positive, n, before, now, separation)) for _ in range(400)]
+    growth = (1 - now) / (1 - before)
+    errors = np.array([match.value for match in matches]) - growth
+    # Shares above thresholds that count their own positive would bias the first by 0.05.
+    assert abs(errors.mean()) < 3 * errors.std() / np.sqrt(400)
+    limits = np.array([match.limits(1.96) for match in matches])
+    assert (limits[:, 0] <= growth).mean() >= held
+    assert (limits[:, 1] >= growth).mean() >= held
+
+
+def test_a_score_that_separates_nothing_has_no_growth():
+    reference = ScoreTails([1.0] * 10).update([1.0] * 100)
+    assert match_samples(reference.empty().update([1.0, 0.0]), reference) is None
+    assert match_negatives(reference.empty().update([1.0, 0.0]), reference) == 1.0
 
 
 @pytest.mark.parametrize("now", [0.05, 0.5, 0.9])

@@ -44,6 +44,7 @@ RANK_STEP = math.log(2) / 4  # thresholds keep n 2^(-1/4), n 2^(-1/2), ... posit
 FEWEST_POSITIVES = 5  # with fewer positives there are no limits
 _OVERSHOOT = -0.583 * math.sqrt(RANK_STEP)  # a discrete curve exceeds a level less often
 _DESIGN_TAIL = 0.025  # for limits of any level, the deciding threshold is chosen at 95 %
+_FARTHEST = 1e9  # a distance beyond every limit
 _NORMAL_DENSITY_AT_0 = 1 / math.sqrt(2 * math.pi)
 
 # Limits of the curve at some thresholds, at a number of standard deviations.
@@ -152,7 +153,7 @@ def largest_growth(tails: ScoreTails, reference: ScoreTails, level: float) -> fl
     match = match_samples(tails, reference)
     if match is None:
         return math.inf
-    return max(match.value - float(scipy.special.ndtri((1 - level) / 2)) * match.spread, 0.0)
+    return match.limits(-float(scipy.special.ndtri((1 - level) / 2)))[1]
 
 
 # -- a known training prior ---------------------------------------------------------------------
@@ -278,8 +279,7 @@ class _MatchedRatio:
     ratio: TailRatio
     theta: FloatArray  # a/b, at most 1
     sd_theta: FloatArray
-    lam: float
-    sd_lam: float
+    match: Match  # of lambda
     covariance: FloatArray  # of lambda and theta
 
     @classmethod
@@ -296,43 +296,49 @@ class _MatchedRatio:
             ratio=ratio,
             theta=theta,
             sd_theta=theta * np.sqrt(ratio.log_variance),
-            lam=lam,
-            sd_lam=match.spread,
+            match=match,
             covariance=(-lam * cov_u + (1 - lam) * theta * cov_p) / b,
         )
 
     @property
     def point(self) -> FloatArray:
         """The estimates."""
-        return 1 - self.lam * (1 - self.theta)
+        return 1 - self.match.value * (1 - self.theta)
 
     @property
     def variance(self) -> FloatArray:
         """Their variances."""
+        lam = self.match.value
         gap = 1 - self.theta
-        by_theta = (self.lam * self.sd_theta) ** 2
-        by_lam = (gap * self.sd_lam) ** 2
-        return by_theta + by_lam - 2 * self.lam * gap * self.covariance
+        by_theta = (lam * self.sd_theta) ** 2
+        by_lam = (gap * self.match.spread) ** 2
+        return by_theta + by_lam - 2 * lam * gap * self.covariance
 
     def lower(self, c: float, thresholds: IntArray) -> FloatArray:
         """Lower limits."""
         of_theta = self.theta[thresholds] - self.ratio.lower(c, thresholds)
-        return self.point[thresholds] - self._distance(of_theta, c, thresholds)
+        of_lam = self.match.limits(c)[1] - self.match.value
+        return self.point[thresholds] - self._distance(of_theta, of_lam, thresholds)
 
     def upper(self, c: float, thresholds: IntArray) -> FloatArray:
         """Upper limits."""
         of_theta = self.ratio.upper(c, thresholds) - self.theta[thresholds]
-        return self.point[thresholds] + self._distance(of_theta, c, thresholds)
+        of_lam = self.match.value - self.match.limits(c)[0]
+        return self.point[thresholds] + self._distance(of_theta, of_lam, thresholds)
 
-    def _distance(self, of_theta: FloatArray, c: float, thresholds: IntArray) -> FloatArray:
-        """Distance of a limit from the estimate: first order in both, and their product."""
-        rho = self.covariance / np.maximum(self.sd_theta * self.sd_lam, 1e-12)
+    def _distance(self, of_theta: FloatArray, of_lam: float, thresholds: IntArray) -> FloatArray:
+        """Distance of a limit from the estimate, from those of theta and of lambda.
+
+        It is of first order in both, and has their product.
+        """
+        spread = self.match.spread
+        rho = self.covariance / np.maximum(self.sd_theta * spread, 1e-12)
         rho = np.clip(rho, -0.99, 0.99)[thresholds]
         gap = (1 - self.theta)[thresholds]
         of_theta = np.maximum(of_theta, 0)
-        by_theta = self.lam * of_theta
-        by_lam = gap * c * self.sd_lam
-        by_both = self.sd_lam * of_theta
+        by_theta = self.match.value * of_theta
+        by_lam = gap * min(of_lam, _FARTHEST)
+        by_both = spread * of_theta
         first_order = by_theta**2 + by_lam**2 - 2 * rho * by_theta * by_lam
         return np.sqrt(np.maximum(first_order, 0) + by_both**2)
 

@@ -21,47 +21,70 @@ _LEAST_LEFT = 0.2  # noise of the regressor is corrected for if more than this s
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """lambda = (1 - pi')/(1 - pi), its standard deviation and its influence in each cell."""
+    r"""lambda = (1 - pi')/(1 - pi), its influence in each cell, and the noise of the samples.
+
+    The variance is :math:`(1-\lambda)^2 V_+ + \lambda^2 V + V'`, with the variances of the mean
+    influence in the positives, the reference and the new rows.
+    """
 
     value: float
-    spread: float
     influence: FloatArray
+    positive_variance: float
+    reference_variance: float
+    new_variance: float
+
+    @property
+    def spread(self) -> float:
+        """Standard deviation at the estimate."""
+        by_positives = (1 - self.value) ** 2 * self.positive_variance
+        by_reference = self.value**2 * self.reference_variance
+        return math.sqrt(by_positives + by_reference + self.new_variance)
+
+    def limits(self, deviations: float) -> tuple[float, float]:
+        r"""Values of lambda that are at most so many standard deviations from the estimate.
+
+        The deviation is that at the limit itself, as in Fieller's intervals for a ratio: the
+        estimate has a small variance where it is too close to 1. 0 and infinity are no limits.
+        """
+        # (1 - k (V+ + V)) x^2 - 2 (v - k V+) x + v^2 - k (V+ + V') <= 0
+        k = deviations**2
+        square = 1 - k * (self.positive_variance + self.reference_variance)
+        half = self.value - k * self.positive_variance
+        rest = self.value**2 - k * (self.positive_variance + self.new_variance)
+        discriminant = half**2 - square * rest
+        if square <= 0 or discriminant < 0:  # the classes are hardly separated
+            return 0.0, math.inf
+        root = math.sqrt(discriminant)
+        return max((half - root) / square, 0.0), max((half + root) / square, 0.0)
 
 
 def match_negatives(tails: ScoreTails, reference: ScoreTails) -> float:
-    r"""Growth of the negatives, :math:`\lambda = (1-\pi')/(1-\pi)`.
-
-    At every threshold :math:`a' - b = \lambda (a - b)`, for all priors. The whole
-    curve is fitted by least squares, weighted by the positives. The noise of the
-    regressor, which would bias :math:`\lambda` towards 0, is corrected for unless it
-    dominates.
-    """
-    b = reference.positive_survival
-    a = reference.survival
-    weight = reference.positive_counts[1:] / reference.positive_counts.sum()
-    gap = a - b
-    new_gap = tails.survival - b
-    noise_b = b * (1 - b) / reference.n_positive
-    noise_a = a * (1 - a) / reference.n
-
-    squares = weight @ (gap * gap)
-    if squares == 0:  # the score does not separate the classes: no change can be detected
+    """Growth of the negatives; 1 if the score does not separate the classes."""
+    match = match_samples(tails, reference)
+    if match is None:  # no change can be detected
         return 1.0
-    corrected = squares - weight @ (noise_a + noise_b)
-    if corrected <= _LEAST_LEFT * squares:
-        growth = weight @ (gap * new_gap) / squares
-    else:
-        growth = weight @ (gap * new_gap - noise_b) / corrected
-    return float(max(0.0, growth))
+    return match.value
 
 
 def match_samples(tails: ScoreTails, reference: ScoreTails) -> Match | None:
-    """Growth of the negatives with its noise; None if a = b everywhere.
+    r"""Growth of the negatives with its noise; None if a = b everywhere.
+
+    At every threshold :math:`a' - b = \lambda (a - b)`, for all priors. The whole curve is fitted
+    by least squares, weighted by the positives. The noise of the regressor, which would bias
+    :math:`\lambda` towards 0, is corrected for unless it dominates.
+
+    Thresholds are the scores of positives. The share of positives above one that no other positive
+    has is that of a rank: its mean is :math:`k / (n_+ + 1)`, and it has no noise at that threshold.
+    The share above a threshold that many positives have is binomial.
 
     lambda is a sum over thresholds, and so a mean of one function of the cell over each sample. The
     whole multinomial covariance needs one cumulative sum.
     """
-    b = reference.positive_survival
+    if np.array_equal(reference.survival, reference.positive_survival):
+        return None
+    n_positive = reference.n_positive
+    ranked = min(len(reference.levels) / n_positive, 1.0)  # positives with a score of their own
+    b = reference.positive_survival * n_positive / (n_positive + ranked)
     a = reference.survival
     positive = shares(reference.positive_counts)
     weight = positive[1:]
@@ -69,16 +92,21 @@ def match_samples(tails: ScoreTails, reference: ScoreTails) -> Match | None:
     squares = float(weight @ gap**2)
     if squares <= 0:
         return None
-    noise = float(weight @ (b * (1 - b) / reference.n_positive + a * (1 - a) / reference.n))
+    products = float(weight @ (gap * (tails.survival - b)))
+    noise_of_both = float(weight @ (b * (1 - b))) * (1 - ranked) / n_positive
+    noise = noise_of_both + float(weight @ (a * (1 - a))) / reference.n
     if squares - noise > _LEAST_LEFT * squares:
-        squares = squares - noise
+        squares -= noise
+        products -= noise_of_both
 
-    growth = match_negatives(tails, reference)
     influence = np.append(0.0, np.cumsum(weight * gap / squares))
-    variance = (1 - growth) ** 2 * _variance(positive, influence) / reference.n_positive
-    variance += growth**2 * _variance(_cautious_shares(reference), influence) / reference.n
-    variance += _variance(_cautious_shares(tails), influence) / tails.n
-    return Match(growth, math.sqrt(variance), influence)
+    return Match(
+        value=max(0.0, products / squares),
+        influence=influence,
+        positive_variance=_variance(positive, influence) / n_positive,
+        reference_variance=_variance(_cautious_shares(reference), influence) / reference.n,
+        new_variance=_variance(_cautious_shares(tails), influence) / tails.n,
+    )
 
 
 def _cautious_shares(tails: ScoreTails) -> FloatArray:
