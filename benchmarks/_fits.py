@@ -185,6 +185,8 @@ class Fit:
         Labelled share of the population; 0 in case-control.
     levels, positive_counts, counts : ndarray
         The tails: held-out positives, and unlabeled training rows counted over them.
+    score_error : float or None
+        Standard deviation of the scores that the fold models showed; None in older caches.
     """
 
     table: str
@@ -194,6 +196,7 @@ class Fit:
     levels: np.ndarray
     positive_counts: np.ndarray
     counts: np.ndarray
+    score_error: float | None = None
 
     @cached_property
     def tails(self) -> ScoreTails:
@@ -213,7 +216,7 @@ class Fit:
 
     def save(self, path: Path) -> None:
         """Write the fit as one file."""
-        facts = (self.table, self.group, self.prior, self.labelled)
+        facts = (self.table, self.group, self.prior, self.labelled, self.score_error)
         np.savez(
             path,
             facts=np.array(repr(facts)),
@@ -226,9 +229,9 @@ class Fit:
     def load(cls, path: Path) -> Fit:
         """The fit that :meth:`save` wrote."""
         with np.load(path) as kept:
-            table, group, prior, labelled = literal_eval(str(kept["facts"]))
+            table, group, prior, labelled, *error = literal_eval(str(kept["facts"]))
             tails = (kept["levels"], kept["positive_counts"], kept["counts"])
-            return cls(table, group, prior, labelled, *tails)
+            return cls(table, group, prior, labelled, *tails, *error)
 
 
 def fit_sample(table: str, frame: pd.DataFrame, sample: Sample) -> Fit | None:
@@ -248,7 +251,8 @@ def fit_sample(table: str, frame: pd.DataFrame, sample: Sample) -> Fit | None:
         prior = float(truth[population].mean())
         share = len(labelled) / len(population)
     tails = clf.tails_
-    return Fit(table, sample.group, prior, share, tails.levels, tails.positive_counts, tails.counts)
+    counts = (tails.levels, tails.positive_counts, tails.counts)
+    return Fit(table, sample.group, prior, share, *counts, clf.fitted_.model.function_error)
 
 
 def make_fits(cache: Path, tables: list[Path], months: list[Path]) -> None:

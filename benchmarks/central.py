@@ -64,7 +64,7 @@ class Known(NamedTuple):
 def known_of(fit: Fit) -> Known:
     """The fit with its limits and its evidence."""
     limits = ratio_limits(fit.tails, LEVEL)
-    return Known(fit, limits, PriorEvidence.of(fit.tails, limits))
+    return Known(fit, limits, PriorEvidence.of(fit.tails, limits, fit.score_error))
 
 
 def estimates(pool: list[Known], setting: Constants) -> pd.DataFrame:
@@ -321,6 +321,29 @@ def choose_apart(pool: list[Known]) -> Figures:
     }
 
 
+# Readings between which the correction by the error of the scores ends: nowhere, early, late, never.
+CORRECTED = [(0.0, 1e-9), (0.2, 0.4), (0.3, 0.5), (0.4, 0.6), (0.3, 0.7), (1.0, 2.0)]
+
+
+def choose_corrected(pool: list[Known]) -> Figures:
+    """The loss by the readings that are corrected by the error of the scores."""
+    results = {}
+    for ends in CORRECTED:
+        with patch.object(constants, "READINGS_WITH_ERROR", ends):
+            corrected = [known_of(known.fit) for known in pool]
+        results[str(ends)] = estimates(corrected, in_use())
+    without_table = []
+    for name in sorted({known.fit.table for known in pool}):
+        losses = {ends: loss(rows[rows["table"] != name]) for ends, rows in results.items()}
+        without_table.append(min(losses, key=losses.__getitem__))
+    return {
+        "used": str(constants.READINGS_WITH_ERROR),
+        "losses": {ends: loss(rows) for ends, rows in results.items()},
+        "errors": {ends: _mean(rows["error"]) for ends, rows in results.items()},
+        "chosen_without_a_table": dict(Counter(without_table)),
+    }
+
+
 # -- the protocol of PUICL -------------------------------------------------------------------------
 
 PUICL_TABLES = ("adult", "credit_default", "magic", "mushroom", "spambase", "wine_quality")
@@ -408,6 +431,7 @@ def main() -> None:
         show(choice["best_on_all"])
         print("best:", choice["best"], choice["loss_of_best"], "in use:", choice["loss_of_used"])
         print(choice["chosen_without_a_table"], choose_apart(pool), choose_separated(pool), sep="\n")
+        print(choose_corrected(pool))
         return
 
     rows = estimates(pool, in_use())
@@ -422,6 +446,7 @@ def main() -> None:
         "choice": choose(pool),
         "choice_of_apart": choose_apart(pool),
         "choice_of_separated": choose_separated(pool),
+        "choice_of_corrected": choose_corrected(pool),
     }
     show(groups)
     if not options.dry:

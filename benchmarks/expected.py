@@ -1,7 +1,8 @@
 """Expected performance against the truth, and limits of priors after large moves.
 
-    python -m benchmarks.expected             # 30 runs a cell, about ten minutes on one core
-    python -m benchmarks.expected --runs 3    # a minute, nothing written
+    python -m benchmarks.expected                  # 30 runs a cell, about half an hour on one core
+    python -m benchmarks.expected --runs 3         # three minutes, nothing written
+    python -m benchmarks.expected --cache CACHE    # fits are kept, to compare rules without fitting
 
 Gaussian classes in one dimension, 1,500 unlabeled rows at a prior of .3, 1,000 new rows. The priors are
 estimated (``adapt``), or both are given. The error of an expected figure is its difference from the figure of
@@ -10,16 +11,21 @@ chance. Its limits should hold the figure of the new rows after ``adapt``, and t
 the prior was given. Precision is compared where rows are expected to be flagged and are.
 
 The second part counts how often the limits of a prior hold after it has moved far.
+
+With ``--cache``, only fits that the folder does not have are made. Their training priors are read again, so
+that only a change of the models needs another folder.
 """
 
 from __future__ import annotations
 
 import copy
 import math
+import pickle
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -31,6 +37,8 @@ from drpu.classifier.reading import read_batch
 from drpu.exceptions import DRPUWarning
 from drpu.priors.estimate import PriorEstimate
 from drpu.priors.figures import Figure
+from drpu.priors.methods import prior_from_tails
+from drpu.state.population import with_labelled
 
 TRAIN_PRIOR, UNLABELED, NEW = 0.3, 1500, 1000
 MODELS = {"default": "auto", "boosted": "boosted", "kernel": "kernel", "logistic": LogisticRegression()}
@@ -53,9 +61,14 @@ class Setting:
     model: str
     separation: int
     n_positive: int
+    cache: Path | None = None
 
     def fit(self, seed: int) -> DRPUClassifier:
         """A classifier of positives and unlabeled rows."""
+        name = f"{self.model}-{self.separation}-{self.n_positive}-{seed}"
+        return cached_fit(self.cache, name, lambda: self._fit(seed))
+
+    def _fit(self, seed: int) -> DRPUClassifier:
         data = make_gaussian_pu(
             self.n_positive, UNLABELED, prior=TRAIN_PRIOR, separation=self.separation, random_state=seed
         )
@@ -78,6 +91,22 @@ class Setting:
         positive = np.exp(-((points - half) ** 2) / 2)
         negative = np.exp(-((points + half) ** 2) / 2)
         return points[:, None], positive / positive.sum(), negative / negative.sum()
+
+
+def cached_fit(cache: Path | None, name: str, fit: Callable[[], DRPUClassifier]) -> DRPUClassifier:
+    """The classifier of the cache, which ``fit`` makes if it is not there, with a prior read now."""
+    if cache is None:
+        return fit()
+    path = cache / f"{name}.pkl"
+    if not path.exists():
+        path.write_bytes(pickle.dumps(fit()))
+    clf: DRPUClassifier = pickle.loads(path.read_bytes())
+    fitted = clf.fitted_
+    fraction = fitted.population.labelled_fraction
+    error = fitted.model.function_error
+    share = fraction or None
+    prior = prior_from_tails(fitted.tails, labelled_share=share, score_error=error, warn=False)
+    return clf._keep(fitted.at_train_prior(with_labelled(prior, fraction)))
 
 
 def with_given_prior(clf: DRPUClassifier) -> DRPUClassifier:
@@ -155,10 +184,10 @@ def summary(rows: list[Row | None]) -> Row:
     }
 
 
-def cells(runs: int) -> Iterator[Row]:
+def cells(runs: int, cache: Path | None) -> Iterator[Row]:
     """All cells, one after the other."""
     for model, separation, n_positive in product(MODELS, SEPARATIONS, POSITIVES):
-        setting = Setting(model, separation, n_positive)
+        setting = Setting(model, separation, n_positive, cache)
         rows = [row for seed in range(runs) for row in runs_of(setting, seed)]
         for kind, prior in product(("estimated", "given"), PRIORS):
             part = [row for row in rows if row["priors"] == kind and row["test_prior"] == prior]
@@ -200,32 +229,39 @@ def misses(rows: list[Row]) -> list[Row]:
 # -- limits of priors after large moves --------------------------------------------------------------
 
 
-def from_rare_to_frequent(model: str, separation: int, seed: int) -> tuple[PriorEstimate, float]:
+def from_rare_to_frequent(
+    model: str, separation: int, seed: int, cache: Path | None
+) -> tuple[PriorEstimate, float]:
     """The prior of new rows, .6, read by a fit to a single sample at .05 with 50 labelled rows."""
     rng = np.random.default_rng([seed, separation])
     y = rng.random(2000) < 0.05
     labelled = np.zeros(len(y), dtype=int)
     labelled[rng.permutation(np.flatnonzero(y))[:50]] = 1
-    clf = DRPUClassifier(MODELS[model], scenario="single-sample", random_state=seed)
-    clf.fit(rng.normal(y * separation, 1)[:, None], labelled)
+    rows = rng.normal(y * separation, 1)[:, None]
     new = rng.random(NEW) < 0.6
-    return clf.adapt(rng.normal(new * separation, 1)[:, None]).test_prior_, 0.6
+    new_rows = rng.normal(new * separation, 1)[:, None]
+
+    def fit() -> DRPUClassifier:
+        return DRPUClassifier(MODELS[model], scenario="single-sample", random_state=seed).fit(rows, labelled)
+
+    clf = cached_fit(cache, f"rare-{model}-{separation}-{seed}", fit)
+    return clf.adapt(new_rows).test_prior_, 0.6
 
 
-def to_half(model: str, separation: int, seed: int) -> tuple[PriorEstimate, float]:
+def to_half(model: str, separation: int, seed: int, cache: Path | None) -> tuple[PriorEstimate, float]:
     """The prior of new rows, .15, read by a fit at .3 with 200 positives."""
-    setting = Setting(model, separation, 200)
+    setting = Setting(model, separation, 200, cache)
     return setting.fit(seed).adapt(setting.new_rows(0.15, seed)[0]).test_prior_, 0.15
 
 
-def moves(runs: int) -> Iterator[Row]:
+def moves(runs: int, cache: Path | None) -> Iterator[Row]:
     """How often the limits of a prior hold after a large move."""
     for name, read, models in (
         ("single sample, 50 labelled, .05 to .6", from_rare_to_frequent, ("default", "boosted", "logistic")),
         ("case-control, 200 positives, .3 to .15", to_half, ("default", "boosted")),
     ):
         for model, separation in product(models, SEPARATIONS):
-            priors = [read(model, separation, seed) for seed in range(runs)]
+            priors = [read(model, separation, seed, cache) for seed in range(runs)]
             held = float(np.mean([prior.low <= truth <= prior.high for prior, truth in priors]))
             width = float(np.mean([prior.high - prior.low for prior, _ in priors]))
             error = float(np.mean([prior.value - truth for prior, truth in priors]))
@@ -238,13 +274,16 @@ def main() -> None:
     parser = command_line(__doc__)
     parser.add_argument("--runs", type=int, default=FULL, help="runs a cell; fewer than 30 write nothing")
     parser.add_argument("--moves", type=int, default=MOVES, help="runs of each large move")
+    parser.add_argument("--cache", type=Path, help="folder of fits")
     options = parser.parse_args()
     warnings.simplefilter("ignore", DRPUWarning)
-    rows = list(cells(options.runs))
+    if options.cache is not None:
+        options.cache.mkdir(parents=True, exist_ok=True)
+    rows = list(cells(options.runs, options.cache))
     table = misses(rows)
     for line in table:
         print(line)
-    far = list(moves(options.moves))
+    far = list(moves(options.moves, options.cache))
     if options.runs >= FULL:
         command = f"python -m benchmarks.expected --runs {options.runs} --moves {options.moves}"
         print("wrote", write_results("expected", command, cells=rows, summary=table, moves=far))

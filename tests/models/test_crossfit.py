@@ -25,7 +25,14 @@ from drpu.exceptions import (
 from drpu.models import auto, cross_fit, crossfit, resolve_holdout
 from drpu.models.auto import AutoRatio, SizeDecisions
 from drpu.models.choices import JOBS
-from drpu.models.crossfit import FEWEST_TO_SPLIT, MOST_TO_FOLD, Folds, run_jobs, threads_of_one_fit
+from drpu.models.crossfit import (
+    FEWEST_TO_SPLIT,
+    MOST_TO_FOLD,
+    Folds,
+    run_jobs,
+    threads_of_one_fit,
+    with_score_error,
+)
 from drpu.models.fourier import LinearRatio
 from drpu.models.learner import Function
 from drpu.state.fitted import label_offsets
@@ -56,6 +63,30 @@ class Spy(RatioLearner):
     def fit_checked(self, pair, holdout=None):
         rows = pair.positive.rows[:, 0], pair.unlabeled.rows[:, 0]
         return Seen(tuple(map(set, rows)), (pair.positive.weight, pair.unlabeled.weight), rows)
+
+
+@dataclass(frozen=True, eq=False)
+class Tilted(Function):
+    """The first column, and a small multiple of the second one that was estimated from rows."""
+
+    multiple: float
+
+    @property
+    def n_columns(self):
+        return 3
+
+    def _score(self, X):
+        return X[:, 0] + self.multiple * X[:, 1]
+
+
+class TiltedRatio(RatioLearner):
+    """The multiple is the mean of the third column over the training rows, 0 but for noise."""
+
+    def __init__(self, random_state=None):
+        self.random_state = random_state
+
+    def fit_checked(self, pair, holdout=None):
+        return Tilted(float(pair.unlabeled.rows[:, 2].mean()))
 
 
 def numbered(n_positive, n_unlabeled, *, weighted=False):
@@ -223,6 +254,19 @@ def test_a_warning_of_every_fold_is_given_once():
         warnings.simplefilter("always")
         cross_fit(Warner(), numbered(20, 40), holdout=5, random_state=0)
     assert [w.category for w in caught] == [FewRowsWarning]
+
+
+@pytest.mark.parametrize("n_folds", [2, 5, 10])
+def test_the_error_of_scores_is_that_of_one_function_however_many_folds_share_rows(n_folds):
+    rng = np.random.default_rng(0)
+    squares = []
+    for _ in range(30):
+        rows = rng.normal(size=(500, 3)) * [2.0, 1.0, 5.0]
+        pair = SamplePair(Sample(rows[:100]), Sample(rows[100:]))
+        folds, _ = cross_fit(TiltedRatio(), pair, holdout=n_folds, random_state=0)
+        squares.append(with_score_error(folds, pair).function_error ** 2)
+    n_train = 400 * (n_folds - 1) / n_folds
+    assert 0.75 < np.sqrt(np.mean(squares)) / (5 / np.sqrt(n_train)) < 1.25
 
 
 # -- of several folds, one more model labels ---------------------------------------------------------

@@ -8,6 +8,7 @@ from drpu.priors import prior_from_tails
 from drpu.priors.central import (
     PriorEvidence,
     central_prior,
+    corrected_reading,
     positive_area,
     prior_distribution,
     reading_spread,
@@ -252,3 +253,22 @@ def test_limits_of_rows_without_positives_include_zero(separation):
 def test_saturation_is_small_where_the_classes_are_far_apart():
     near, far = (saturation(drawn(0, separation, prior=0.4), 0.4, 0.3) for separation in (1.5, 3.5))
     assert 0 < far < near < 0.5
+
+
+@pytest.mark.parametrize("separation", [2, 3])
+def test_the_error_of_scores_does_not_move_a_reading(separation):
+    error = 0.4
+    prior = 0.12
+    exact, noisy, corrected = [], [], []
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        labels = rng.random(1500) < prior
+        rows = rng.normal(separation, 1, 500), rng.normal(separation * labels, 1)
+        exact.append(corrected_reading(ScoreTails(rows[0]).update(rows[1]), None))
+        positive, unlabeled = (noisy_scores(rng, row, separation, prior, error) for row in rows)
+        tails = ScoreTails(positive).update(unlabeled)
+        noisy.append(corrected_reading(tails, None))
+        corrected.append(corrected_reading(tails, error))
+    bias = np.mean(noisy) - np.mean(exact)
+    assert bias > 0.005
+    assert abs(np.mean(corrected) - np.mean(exact)) < bias / 2

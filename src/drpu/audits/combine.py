@@ -491,9 +491,12 @@ def _unlabeled_figure(train_figures: list[Figure], fitted: FittedRatio) -> Figur
 
 def _prior_without_answers(fitted: FittedRatio, level: float) -> PriorEstimate:
     """Prior of the unlabeled training rows by labelled and unlabeled rows alone."""
-    share = fitted.population.labelled_fraction or None
     return prior_from_tails(
-        fitted.tails, level=bound_level(level), labelled_share=share, warn=False
+        fitted.tails,
+        level=bound_level(level),
+        labelled_share=fitted.population.labelled_fraction or None,
+        score_error=fitted.model.function_error,
+        warn=False,
     )
 
 

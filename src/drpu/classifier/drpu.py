@@ -1389,8 +1389,9 @@ class DRPUClassifier(RatioClassifier):
 
         prior = training.prior
         if prior is None or self.prior != "auto":
+            fraction = population.labelled_fraction
             prior = classifier.training_prior(
-                self.prior, tails, population.labelled_fraction, pair, rng
+                self.prior, tails, fraction, pair, rng, folds.function_error
             )
         return FittedRatio(
             model=folds,
@@ -1401,7 +1402,9 @@ class DRPUClassifier(RatioClassifier):
             columns=training.columns,
             labels=training.labels,
             history=self._backtest(training),
-            other_prior=classifier.prior_in_other_scenario(tails, prior, population),
+            other_prior=classifier.prior_in_other_scenario(
+                tails, prior, population, folds.function_error
+            ),
         )
 
     def _calibrated(

@@ -159,10 +159,12 @@ def training_prior(
     fraction: float,
     pair: SamplePair | None,
     rng: np.random.RandomState,
+    score_error: float | None = None,
 ) -> PriorEstimate:
     """Prior of the training population, whose labelled fraction is known to be positive.
 
-    ``method`` is the parameter ``prior`` of the classifier; ``pair`` is None on a cluster.
+    ``method`` is the parameter ``prior`` of the classifier; ``pair`` is None on a cluster, and
+    ``score_error`` is what the fold models showed.
     """
     if not isinstance(method, str) and not callable(method):
         return _given_prior(method, tails, fraction)
@@ -175,7 +177,9 @@ def training_prior(
         estimate = kernel_mean_prior(method, pair.positive, pair.unlabeled, rng)
     else:
         share = fraction or None
-        estimate = priors.prior_from_tails(tails, method=method, labelled_share=share, warn=False)
+        estimate = priors.prior_from_tails(
+            tails, method=method, labelled_share=share, score_error=score_error, warn=False
+        )
     prior = with_labelled(estimate, fraction)
     warn_if_not_identified(prior)
     _warn_of_boundary(prior)
@@ -183,7 +187,10 @@ def training_prior(
 
 
 def prior_in_other_scenario(
-    tails: ScoreTails, prior: PriorEstimate, population: Population
+    tails: ScoreTails,
+    prior: PriorEstimate,
+    population: Population,
+    score_error: float | None = None,
 ) -> PriorEstimate | None:
     """The training prior if labelled rows were part of the sample, or were not; None if unknown."""
     n_rows = sum(population.sizes)
@@ -194,7 +201,9 @@ def prior_in_other_scenario(
         share = population.sizes[0] / n_rows
     unlabeled_prior = population.unlabeled_prior(prior)
     if prior.method in ("adaptive", "central"):
-        unlabeled_prior = priors.prior_from_tails(tails, labelled_share=share or None, warn=False)
+        unlabeled_prior = priors.prior_from_tails(
+            tails, labelled_share=share or None, score_error=score_error, warn=False
+        )
     return with_labelled(unlabeled_prior, share)
 
 

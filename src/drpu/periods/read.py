@@ -216,7 +216,7 @@ def matched_prior(
             level=level,
             reference=reference.tails,
             train_prior=prior,
-            score_error=fitted.model.score_error,
+            score_error=fitted.model.function_error,
             warn=False,
         )
     # answers gave the prior of the reference: nothing is assumed about the highest scores

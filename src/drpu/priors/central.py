@@ -9,12 +9,14 @@ readings. Here the counts are evidence among other evidence, and four densities 
 2. **The labelled share.** In a single sample, the prior times the rate of labelling is the share of
    labelled rows, which is known. Every rate is taken as equally likely, so the share is a hard
    lower bound of the prior, and priors far above it are less likely than those near it.
-3. **The reading.** The log-odds of the reading are normally distributed around those of the true
-   prior. Their standard deviation decreases with the strength of the signal and the number of
-   positives. In some tables the best-scored rows are a large group of equally likely rows, which
-   looks like pure positives. The reading is then an upper bound only. The share of such tables
-   decreases with the strength of the signal, but not to 0: a group that is clearly separated from
-   all other rows may still be a mixture, and no counts tell.
+3. **The reading.** It assumes that the best-scored rows are all positive. Where fold models showed
+   how far scores are off, the negatives that this error puts among the best-scored rows are taken
+   out of it. Its log-odds are then normally distributed around those of the true prior. Their
+   standard deviation decreases with the strength of the signal and the number of positives. In
+   some tables the best-scored rows are a large group of equally likely rows, which looks like pure
+   positives. The reading is then an upper bound only. The share of such tables decreases with the
+   strength of the signal, but not to 0: a group that is clearly separated from all other rows may
+   still be a mixture, and no counts tell.
 4. **Usual separability.** For labelled positives that are a fair sample, the area under the ROC
    curve of positives against unlabeled rows is tied to that of positives against negatives,
 
@@ -45,7 +47,7 @@ from drpu._checks import check_fraction
 from drpu.priors import constants
 from drpu.priors.estimate import PriorEstimate
 from drpu.priors.limits import Limits, largest_growth, ratio_limits, shift_limits
-from drpu.priors.plateau import DESIGN_LEVEL, expected_curve
+from drpu.priors.plateau import DESIGN_LEVEL, expected_curve, slide
 from drpu.priors.readings import adaptive
 from drpu.priors.tails import ScoreTails
 
@@ -54,6 +56,7 @@ _STEP = 0.05
 _LOG_ODDS = np.linspace(-7.0, 7.0, 281)  # every step
 _RHO = 1 / (1 + np.exp(-_LOG_ODDS))
 _SEPARABILITY = (np.arange(80) + 0.5) / 80  # values of 2 A_pn - 1
+_RECALL_OF_READING = 0.2  # the impurity there is the bias of a reading; it hardly changes nearby
 _SQRT_2_PI = math.sqrt(2 * math.pi)
 
 
@@ -105,22 +108,39 @@ class PriorDistribution:
 class PriorEvidence:
     """What counts say about the prior of the unlabeled rows that they count."""
 
-    reading: float  # the prior if the best-scored rows are all positive
+    reading: float  # the prior if the error of the scores alone puts negatives among the best
     separation: float  # smallest Youden index of the score against negatives
     area: float  # area under the ROC curve of positives against unlabeled rows
     n_positive: float  # held-out positives
     high: float  # upper limit, which needs no assumption
 
     @classmethod
-    def of(cls, tails: ScoreTails, limits: Limits) -> PriorEvidence:
+    def of(
+        cls, tails: ScoreTails, limits: Limits, score_error: float | None = None
+    ) -> PriorEvidence:
         """The evidence of ``tails``, with their ``limits``."""
         return cls(
-            reading=adaptive(tails),
+            reading=corrected_reading(tails, score_error),
             separation=min(max(limits.separation, 0.0), 1.0),
             area=positive_area(tails),
             n_positive=tails.n_positive,
             high=limits.high,
         )
+
+
+def corrected_reading(tails: ScoreTails, score_error: float | None) -> float:
+    """The reading without the negatives that the error of the scores puts among the best rows.
+
+    Without a measured error, and if many rows are positive, it is the reading itself.
+    """
+    reading = adaptive(tails)
+    weight = 1 - slide(reading, *constants.READINGS_WITH_ERROR)
+    if score_error is None or weight == 0:
+        return reading
+    by_error = saturation(tails, reading, _RECALL_OF_READING, score_error)
+    by_shape = saturation(tails, reading, _RECALL_OF_READING, 0.0)
+    impurity = weight * max(by_error - by_shape, 0.0)
+    return max(0.0, (reading - impurity) / (1 - impurity))
 
 
 def positive_area(tails: ScoreTails) -> float:
@@ -212,7 +232,11 @@ class CentralPrior:
 
 
 def central_prior(
-    tails: ScoreTails, level: float = 0.95, *, labelled_share: float | None = None
+    tails: ScoreTails,
+    level: float = 0.95,
+    *,
+    labelled_share: float | None = None,
+    score_error: float | None = None,
 ) -> CentralPrior:
     """Prior of the rows counted in ``tails``, with limits."""
     check_fraction("level", level)
@@ -220,12 +244,12 @@ def central_prior(
     design = limits  # the distribution does not depend on the level
     if level != DESIGN_LEVEL:
         design = ratio_limits(tails, DESIGN_LEVEL)
-    evidence = PriorEvidence.of(tails, design)
+    evidence = PriorEvidence.of(tails, design, score_error)
     distribution = prior_distribution(evidence, labelled_share=labelled_share)
     value = min(distribution.mean, limits.high)
     # The densities do not know the noise of the counted rows, which matters for rare positives.
     low = min(distribution.quantile((1 - level) / 2), limits.low, value)
-    upper = min(max(evidence.reading, value), limits.high)
+    upper = min(max(adaptive(tails), value), limits.high)
 
     # An error counts as that of the prior of the population, whose labelled rows are positive.
     identified = distribution.with_labelled(labelled_share or 0.0).identified

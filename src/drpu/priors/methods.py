@@ -9,11 +9,11 @@ from typing import Any, TypeAlias
 from drpu._checks import check_choice, check_fraction, check_prior, check_scores
 from drpu._process import default_errors
 from drpu.exceptions import DataError, DataTypeError, ParameterError
-from drpu.priors.central import central_prior, later_limits
+from drpu.priors.central import central_prior, corrected_reading, later_limits
 from drpu.priors.estimate import KNOWN, PriorEstimate, as_prior, warn_if_not_identified
 from drpu.priors.limits import Limits, ratio_limits, shift_limits
 from drpu.priors.matching import efficient, growth_since, later_priors
-from drpu.priors.readings import PROPORTIONS, adaptive
+from drpu.priors.readings import PROPORTIONS
 from drpu.priors.tails import ScoreTails
 
 PriorMethod: TypeAlias = str | Callable[[ScoreTails], float]
@@ -89,8 +89,8 @@ def prior_from_tails(
     """Class prior of the scores counted in ``tails``: :func:`estimate_prior` for counts.
 
     ``labelled_share`` is the share of the population that is labelled, in a single sample,
-    ``score_error`` the standard deviation of the scores that fold models showed, and ``warn``
-    whether to warn if the prior is not identified.
+    ``score_error`` the standard deviation of the scores that fold models showed, which the default
+    method takes into account, and ``warn`` whether to warn if the prior is not identified.
     """
     check_fraction("level", level)
     _check_tails(tails, reference)
@@ -102,7 +102,7 @@ def prior_from_tails(
             raise ParameterError(
                 "train_prior must be left out without reference: it is the prior of that sample."
             )
-        estimate = _prior_of_one_sample(tails, method, level, labelled_share)
+        estimate = _prior_of_one_sample(tails, method, level, labelled_share, score_error)
     else:
         if reference is None:
             raise ParameterError(
@@ -112,8 +112,7 @@ def prior_from_tails(
         if train_prior is None:
             train_prior = prior_from_tails(reference, level=level, warn=False)
         base = as_prior("train_prior", train_prior)
-        limits = _shifted_limits(tails, reference, level, base, score_error)
-        estimate = _shifted(tails, reference, method, level, base, limits)
+        estimate = _shifted(tails, reference, method, level, base, score_error)
     if warn:
         warn_if_not_identified(estimate)
     return estimate
@@ -138,10 +137,14 @@ def _check_tails(tails: ScoreTails, reference: ScoreTails | None) -> None:
 
 
 def _prior_of_one_sample(
-    tails: ScoreTails, method: PriorMethod, level: float, labelled_share: float | None
+    tails: ScoreTails,
+    method: PriorMethod,
+    level: float,
+    labelled_share: float | None,
+    score_error: float | None,
 ) -> PriorEstimate:
     """Prior of ``tails`` by a reading, with the limits of the tail ratio."""
-    central = central_prior(tails, level, labelled_share=labelled_share)
+    central = central_prior(tails, level, labelled_share=labelled_share, score_error=score_error)
     if method == "auto":
         estimate = _estimate(central.value, central.limits, level, "central", central.upper)
         return replace(estimate, quantiles=central.quantiles)
@@ -160,9 +163,10 @@ def _shifted(
     method: str,
     level: float,
     base: PriorEstimate,
-    limits: Limits,
+    score_error: float | None,
 ) -> PriorEstimate:
     """Prior of ``tails`` from the prior ``base`` of ``reference``, with limits at ``level``."""
+    limits = _shifted_limits(tails, reference, level, base, score_error)
     upper = None
     if not limits.identified and base.upper is not None:
         upper = efficient(tails, reference, base.upper)
@@ -174,7 +178,8 @@ def _shifted(
             value = float(weight @ later)
         return _estimate(value, limits, level, "central", upper)
     if method in ("auto", "blended"):
-        return _estimate(_blended(tails, reference, base), limits, level, "blended", upper)
+        value = _blended(tails, reference, base, score_error)
+        return _estimate(value, limits, level, "blended", upper)
     return _estimate(efficient(tails, reference, base.value), limits, level, method, upper)
 
 
@@ -192,7 +197,12 @@ def _shifted_limits(
     return later_limits(tails, reference, level, base, score_error=score_error)
 
 
-def _blended(tails: ScoreTails, reference: ScoreTails, train_prior: PriorEstimate) -> float:
+def _blended(
+    tails: ScoreTails,
+    reference: ScoreTails,
+    train_prior: PriorEstimate,
+    score_error: float | None,
+) -> float:
     """Weighted mean of two estimates of the prior of ``tails``.
 
     The first is computed from the training prior and the growth of the negatives, and
@@ -209,7 +219,7 @@ def _blended(tails: ScoreTails, reference: ScoreTails, train_prior: PriorEstimat
     direct_square = (limits.high - limits.low) ** 2
     if carried_square + direct_square == 0:
         return carried
-    weighted = direct_square * carried + carried_square * adaptive(tails)
+    weighted = direct_square * carried + carried_square * corrected_reading(tails, score_error)
     return weighted / (carried_square + direct_square)
 
 
