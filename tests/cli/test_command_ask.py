@@ -334,6 +334,13 @@ def test_wrong_questions_are_refused(run, line, code):
     assert "Traceback" not in err
 
 
+def test_a_width_that_cannot_be_reached_is_no_fault_of_the_answers(ask, folder):
+    ask(["n", "q"])
+    code, _, err = ask([], "--width 0.000001")
+    assert code == 1
+    assert err.startswith("error: june.csv: width must be at least")
+
+
 # -- the page ------------------------------------------------------------------------------------
 
 

@@ -19,7 +19,7 @@ from drpu.priors.constants import FEW_ANSWERS
 from drpu.report.texts import prior_text, share
 
 if TYPE_CHECKING:
-    from drpu.audits.ask import Conversation, ShownRows
+    from drpu.audits.ask import Conversation, Goal, ShownRows
     from drpu.audits.plan import AuditPlan
 
 PLANNED = 100  # rows, so that a conversation can go on after its first answers
@@ -88,8 +88,10 @@ def ask(
     X = reading.scored(classifier, loaded, used=[] if kept is None else kept.column_names)
     answers = AnswersFile(path, formulas=formulas)
     questions = _Questions(classifier, X, level, seed, n, width, on_page=page is not None)
+    with about(data):
+        plan, goal = questions.planned()
     with about(path if answers.exists else data):
-        conversation = questions.start(answers, kept)
+        conversation = questions.start(plan, goal, answers, kept)
     rows = _shown(conversation, classifier, X, loaded, kept, show_reasons)
     next_words = ["drpu", "adapt", str(saved.artifact), data, *reading.words, "--audit", path]
     if page is not None:
@@ -149,11 +151,9 @@ class _Questions:
     width: float | None
     on_page: bool
 
-    def start(self, answers: AnswersFile, kept: Any) -> Conversation:
-        """The conversation of the file, if there is one; otherwise a new one."""
-        from drpu.audits.answers_file import read_plan
-        from drpu.audits.ask import Conversation, Goal
-        from drpu.cli.tables import with_columns
+    def planned(self) -> tuple[AuditPlan, Goal]:
+        """The rows of a new conversation, and when it ends."""
+        from drpu.audits.ask import Goal
 
         n = self.n
         if n is None and self.width is None:
@@ -162,6 +162,14 @@ class _Questions:
         plan = self._plan(n or self._expected())
         if self.on_page and n is None:  # a page counts answers
             goal = Goal(self._expected())
+        return plan, goal
+
+    def start(self, plan: AuditPlan, goal: Goal, answers: AnswersFile, kept: Any) -> Conversation:
+        """The conversation of the file, if there is one; otherwise a new one about ``plan``."""
+        from drpu.audits.answers_file import read_plan
+        from drpu.audits.ask import Conversation
+        from drpu.cli.tables import with_columns
+
         if answers.exists:
             columns = answers.read()
             plan, labels = read_plan(plan, self.classifier.fitted_, self.X, columns)
