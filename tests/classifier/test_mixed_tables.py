@@ -333,8 +333,13 @@ def test_an_array_in_training_has_no_names(clf):
 
 SERVICE = """
 import json, sys
-for name in ("pandas", "polars", "pyarrow"):
-    sys.modules[name] = None
+
+class Absent:
+    def find_spec(self, name, *_):
+        if name.partition(".")[0] in ("pandas", "polars", "pyarrow"):
+            raise ModuleNotFoundError(name)
+
+sys.meta_path.insert(0, Absent())
 from drpu import load
 clf = load(sys.argv[1])
 row = {"amount": 30.5, "kind": "car", "day": "2026-02-03", "abroad": True}
