@@ -12,7 +12,9 @@ from drpu.exceptions import DataError, ParameterError
 
 # warnings of Spark itself when tables are converted
 pytestmark = pytest.mark.filterwarnings(
-    "ignore:PySpark does not yet fully support pandas", "ignore::drpu.exceptions.ExtraColumnsWarning"
+    "ignore:PySpark does not yet fully support pandas",
+    "ignore:Running on a single-machine scheduler",  # earlier Dask, if other tests have a client
+    "ignore::drpu.exceptions.ExtraColumnsWarning",
 )
 
 

@@ -56,7 +56,7 @@ def test_a_stream_of_spark_batches_is_monitored(spark, tmp_path):
     fitted.fit(ROWS[COLUMNS], ROWS["label"])
     new, _ = make_rows(n=3000, seed=2)
     for k, part in enumerate(np.array_split(np.arange(3000), 3)):
-        new.iloc[part][COLUMNS].to_parquet(tmp_path / f"part{k}.parquet")
+        new.iloc[part][COLUMNS].to_parquet(tmp_path / f"part{k}.parquet", index=False)
     monitor = PriorMonitor(fitted)
     schema = spark.read.parquet(str(tmp_path)).schema
 

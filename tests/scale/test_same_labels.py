@@ -15,7 +15,9 @@ from drpu.tables.encoder import TableEncoder
 from drpu.tables.frames import read_frame
 
 pytestmark = pytest.mark.filterwarnings(
-    "ignore:PySpark does not yet fully support pandas", "ignore::drpu.exceptions.DRPUWarning"
+    "ignore:PySpark does not yet fully support pandas",
+    "ignore:Running on a single-machine scheduler",  # earlier Dask, if other tests have a client
+    "ignore::drpu.exceptions.DRPUWarning",
 )
 
 
