@@ -7,6 +7,7 @@ from importlib.metadata import version
 from importlib.resources import files
 
 import pytest
+from packaging.version import Version
 
 import drpu
 
@@ -60,6 +61,8 @@ def brought_in(tmp_path_factory):
 
 @pytest.mark.parametrize("step", STEPS)
 def test_packages_are_imported_when_they_are_needed(step, brought_in):
+    if "lightgbm" in brought_in[step] and Version(version("lightgbm")) < Version("4.7"):
+        pytest.skip("earlier versions of LightGBM import what they may use")
     assert STEPS[step].isdisjoint(brought_in[step])
 
 

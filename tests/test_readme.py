@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 README = Path(__file__).parent.parent / "README.md"
 
@@ -50,7 +51,7 @@ def core_packages():
         for line in distribution(name).requires or []:
             requirement = Requirement(line)
             if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
-                waiting.append(requirement.name.lower())
+                waiting.append(canonicalize_name(requirement.name))
     return names
 
 
@@ -67,7 +68,7 @@ def test_the_example_needs_the_core_dependencies_only(tmp_path):
     others = {
         module
         for module, packages in packages_distributions().items()
-        if not core.intersection(package.lower() for package in packages)
+        if not core.intersection(map(canonicalize_name, packages))
     }
     code = ONLY_CORE.format(names=others) + example()
     run = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
