@@ -46,6 +46,20 @@ def near(prior):
     return PriorEstimate(prior, max(prior - 0.04, 0), prior + 0.04, 0.95, "matching")
 
 
+def test_the_words_of_one_text_do_not_outvote_other_columns():
+    rng = np.random.default_rng(0)
+
+    def rows(n, prior, prior_of_text):
+        """Three numbers, and a text of twelve encoded columns with another share of positives."""
+        numbers = rng.normal(rng.random((n, 1)) < prior, 1, (n, 3))
+        return np.hstack([numbers, rng.normal(rng.random((n, 1)) < prior_of_text, 1, (n, 12))])
+
+    names = ["age", "amount", "price"] + 12 * ["text"]
+    profiles = profile_columns(rows(400, 1.0, 1.0), rows(4000, 0.3, 0.3), names)
+    shifts = shifts_of(profiles, rows(1500, 0.2, 0.9), TRAIN, near(0.2))
+    assert {shift.name for shift in shifts if shift.p_value < 0.001} == {"text"}
+
+
 @pytest.mark.parametrize("found", [None, 0.5])  # the estimate is right, or far off
 @pytest.mark.parametrize("prior", [0.05, pytest.param(0.3, marks=pytest.mark.slow), 0.8])
 def test_a_change_of_the_prior_alone_moves_no_column(profiles, prior, found):

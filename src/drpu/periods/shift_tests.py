@@ -332,8 +332,11 @@ def column_shifts(
     fits: list[tuple[str, _ColumnFit | None]] = []
     for profile, new_counts in zip(profiles, counts_by_column, strict=True):
         fits.append((profile.name, _column_fit(profile, new_counts)))
-    votes = [fit for _, fit in fits if fit is not None]
-    growth = _common_growth(votes, train_prior, test_prior)
+    fits_of_columns: dict[str, list[_ColumnFit]] = {}
+    for name, fit in fits:
+        if fit is not None:
+            fits_of_columns.setdefault(name, []).append(fit)
+    growth = _common_growth(list(fits_of_columns.values()), train_prior, test_prior)
     for profile, new_counts in zip(profiles, counts_by_column, strict=True):
         rare = _rare_fit(profile, new_counts)
         if rare is not None:
@@ -529,9 +532,13 @@ def _rare_share(counts: FloatArray) -> FloatArray:
 
 
 def _common_growth(
-    fits: Sequence[_ColumnFit], train_prior: PriorEstimate, test_prior: PriorEstimate
+    columns: Sequence[list[_ColumnFit]], train_prior: PriorEstimate, test_prior: PriorEstimate
 ) -> FloatArray:
-    """Values of lambda that agree with most columns and with the priors."""
+    """Values of lambda that agree with most columns and with the priors.
+
+    Categories and texts have several encoded columns, which share one vote: the words of one text
+    would otherwise outvote all other columns.
+    """
     low = (1 - test_prior.high) / max(1 - train_prior.low, 1e-12)
     high = (1 - test_prior.low) / max(1 - train_prior.high, 1e-12)
     low, high = np.clip([low, high], 0.0, _MOST_GROWTH)
@@ -539,9 +546,11 @@ def _common_growth(
         np.concatenate((np.linspace(0, 2, 41), np.geomspace(2.2, _MOST_GROWTH, 12), [low, high]))
     )
     votes_against = np.where((grid >= low) & (grid <= high), 0.0, _PRIOR_VOTE)
-    for fit in fits:
-        votes = fit.votes_against(grid)
-        votes_against = votes_against + np.minimum(votes - votes.min(), _MOST_VOTE)
+    for fits in columns:
+        for fit in fits:
+            votes = fit.votes_against(grid)
+            votes = np.minimum(votes - votes.min(), _MOST_VOTE)
+            votes_against = votes_against + votes / len(fits)
     possible = grid[votes_against <= votes_against.min() + _TOLERANCE]
     between = np.linspace(possible[0], possible[-1], 9)
     return np.unique(np.concatenate((possible, between)))
