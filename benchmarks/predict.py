@@ -25,6 +25,7 @@ from typing import Any
 import lightgbm
 import numpy as np
 from sklearn.metrics import roc_auc_score
+from threadpoolctl import threadpool_limits
 
 from benchmarks._results import command_line, write_results
 from benchmarks._scale_data import draw, first_labelled, labelled
@@ -214,7 +215,8 @@ def main() -> None:
     np.seterr(all="ignore")
     sizes = []
     for size in options.sizes:
-        sizes.append(measured(*map(int, size.split(":"))))
+        with threadpool_limits(1):  # seconds of the processor count those of every thread
+            sizes.append(measured(*map(int, size.split(":"))))
         print(size, {k: v for k, v in sizes[-1].items() if k != "costs"}, flush=True)
     rows = [one["rows"] for one in sizes[:2]]
     side_by_side = [jobs(n, model) for model in ("auto", "kernel") for n in rows]

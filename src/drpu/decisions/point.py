@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Self, TypeAlias
 import numpy as np
 import scipy
 
-from drpu import decisions
+from drpu import decisions, priors
 from drpu._arrays import BoolArray, FloatArray
 from drpu._codec import Items, Kept, Number, kept
 from drpu.exceptions import DataError
 from drpu.models.learner import LOG_LIMIT
 from drpu.priors.calibration import ratio_threshold
 from drpu.priors.estimate import PriorEstimate
-from drpu.priors.matching import Growth, later_priors
 from drpu.priors.tails import ScoreTails
 from drpu.state.costs import KeptCosts, check_cost
 from drpu.state.fitted import FittedRatio, level_log_ratios, level_offsets, tie_break
@@ -429,7 +428,8 @@ def _priors_after(
     if len(possible) == 1:
         return equal, [hypothesis.prior]
     if hypothesis.growth is not None:
-        return later_priors(possible, Growth(hypothesis.growth, hypothesis.growth_error))
+        growth_of_negatives = priors.Growth(hypothesis.growth, hypothesis.growth_error)
+        return priors.later_priors(possible, growth_of_negatives)
     if hypothesis.prior == train.value or train.value == 1:
         return equal, possible
     growth = (1 - hypothesis.prior) / (1 - train.value)
