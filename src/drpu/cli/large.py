@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -75,7 +76,7 @@ def _size(path: str) -> int:
 
 
 @dataclass(frozen=True)
-class LargeFile:
+class LargeFile(ABC):
     """A file that is read in batches.
 
     ``head`` has its first rows. A column without a value in them has the first value of the file,
@@ -86,9 +87,9 @@ class LargeFile:
     head: Loaded
     n_rows: int
 
+    @abstractmethod
     def tables(self) -> Iterator[Any]:
         """Arrow tables with all rows of the file; the current step of a progress bar advances."""
-        raise NotImplementedError
 
     def batches(self) -> Iterator[Loaded]:
         """All rows of the file; raises if it has other rows than when it was opened."""

@@ -268,7 +268,7 @@ class Folds(LikeFirst):
 
     @property
     def function_error(self) -> float | None:
-        """Standard deviation of the score of one fold function around the true order of rows.
+        """Standard deviation of the error of one fold function that changes the order of rows.
 
         Two of k functions share most of their rows, so that the error of each is larger than the
         distance between them: by a factor of (k - 1) / sqrt(k), as in a jackknife.

@@ -156,7 +156,7 @@ MOST_DEPTH = 1000  # most splits between root and leaf, to bound the time for a 
 MOST_TREES = 10_000  # LightGBM takes kilobytes for each, however small it is
 MOST_CODES = 2**16  # codes of a category are whole numbers below this, so a set has 2048 words
 WORD = 32  # bits of a word of a set of categories
-_PATHS_AT_ONCE = 2**20  # splits on the ways to leaves, of which a file may have very many
+_PATHS_AT_ONCE = 2**20  # splits on paths to leaves that are in memory together
 _TEXTS_AT_ONCE = 4096  # a number as a Python object takes many times the bytes of its text
 
 _CATEGORICAL, _LEFT, _ZERO, _NAN = 1, 2, 4, 8  # bits of a decision, as LightGBM numbers them

@@ -108,7 +108,7 @@ class PriorDistribution:
 class PriorEvidence:
     """What counts say about the prior of the unlabeled rows that they count."""
 
-    reading: float  # the prior if the error of the scores alone puts negatives among the best
+    reading: float  # the prior if only errors of scores put negatives among the best rows
     separation: float  # smallest Youden index of the score against negatives
     area: float  # area under the ROC curve of positives against unlabeled rows
     n_positive: float  # held-out positives

@@ -27,8 +27,8 @@ USELESS_COLUMNS = 0.02
 EXPECTED_ERROR = 0.05
 FAR_OFF = 0.10
 CHANCE_OF_FAR_OFF = 0.08
-# Readings between which less and less of the negatives that the error of the scores puts among the
-# best-scored rows is taken out: where most rows are positive, that would be too much.
+# Errors of scores put negatives among the best-scored rows, which makes readings too high. This is
+# corrected fully for readings below the first value, and not at all above the second.
 READINGS_WITH_ERROR = (0.2, 0.4)
 # Between these slopes of the plateau, half of its weight moves to the tails ...
 STEEP_SLOPES = (2.0, 4.0)

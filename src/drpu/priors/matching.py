@@ -231,7 +231,7 @@ def efficient(tails: ScoreTails, reference: ScoreTails, train_prior: float) -> f
     return q
 
 
-_LEAST_SPREAD = 1e-3  # of a growth, which is never known better
+_LEAST_SPREAD = 1e-3  # smallest standard error of a growth
 _LARGEST_SPREAD = 1e3  # with a larger one, all growths are equally likely
 _GROWTH_ROUNDS = 4  # it converges in three
 

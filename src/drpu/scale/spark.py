@@ -563,7 +563,7 @@ def _with_folds(frame: Any, plan: Plan) -> Any:
     for name in plan.hashed_columns:
         column = F.col(name)
         if frame.schema[name].dataType.typeName() == "timestamp":
-            column = column.cast("string")  # as clocks show it, whatever the zone of the session is
+            column = column.cast("string")  # local time: the same in every session zone
         hashed.append(column)
     hashes = F.xxhash64(F.lit(plan.salt), *hashed)
     unit = F.pmod(hashes, F.lit(UNITS)) / F.lit(float(UNITS))
