@@ -43,8 +43,9 @@ class Match:
     def limits(self, deviations: float) -> tuple[float, float]:
         r"""Values of lambda that are at most so many standard deviations from the estimate.
 
-        The deviation is that at the limit itself, as in Fieller's intervals for a ratio: the
-        estimate has a small variance where it is too close to 1. 0 and infinity are no limits.
+        The deviation is that at the limit itself, as in Fieller's intervals for a ratio, because
+        the estimate has a small variance where it is too close to 1; or that at the estimate, if
+        it is larger there. 0 and infinity are no limits.
         """
         # (1 - k (V+ + V)) x^2 - 2 (v - k V+) x + v^2 - k (V+ + V') <= 0
         k = deviations**2
@@ -55,7 +56,10 @@ class Match:
         if square <= 0 or discriminant < 0:  # the classes are hardly separated
             return 0.0, math.inf
         root = math.sqrt(discriminant)
-        return max((half - root) / square, 0.0), max((half + root) / square, 0.0)
+        step = deviations * self.spread
+        low = min((half - root) / square, self.value - step)
+        high = max((half + root) / square, self.value + step)
+        return max(low, 0.0), high
 
 
 def match_negatives(tails: ScoreTails, reference: ScoreTails) -> float:
