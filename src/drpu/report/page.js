@@ -169,44 +169,6 @@ function Explorer(data) {
     return sums.map((sum) => sum / possible.length);
   }
 
-  // Each figure as [value, low, high] after answers, from the rates at the limits of the map.
-  function limitsOfMap(prior, cost, row) {
-    const priors = [prior.value, prior.low, prior.high];
-    const points = [];
-    for (let k = 1; k < row.length; k += 2) {
-      points.push(figuresOf(priors[(k - 1) / 2 % 3], row[k], row[k + 1], cost));
-    }
-    const noise = batchNoise(points[0], prior, cost);
-    return points[0].map((value, i) => {
-      const labelNoise = NAMES[i] === "flagged" ? square(data.labelNoise) : 0;
-      const common = (labelNoise + noise[i]) * Z2;
-      const moves = changes(points, i, value);
-      const down = Math.sqrt(square(Math.min(...moves)) + common);
-      const up = Math.sqrt(square(Math.max(...moves)) + common);
-      return [value, clip(value - down), clip(value + up)];
-    });
-  }
-
-  // The mean of precision over the possible training priors and both halves of what the
-  // false-positive rate may be.
-  function meanPrecision(prior, row) {
-    const [, recall, , , , below, above, unlabeled] = row;
-    const priors = data.possiblePriors;
-    const growth = (1 - prior.value) / Math.max(1 - data.unlabeledPrior, 1e-12);
-    const wrongAt = (pi) => pi === 1 ? unlabeled : (unlabeled - pi * recall) / (1 - pi);
-    let sum = 0;
-    for (const pi of priors) {
-      const moved = Math.min(Math.max(1 - growth * (1 - pi), prior.low), prior.high);
-      const q = priors.length > 1 ? moved : prior.value;
-      const change = wrongAt(pi) - wrongAt(data.unlabeledPrior);
-      for (const wrong of [below, above]) {
-        const flagged = q * recall + (1 - q) * clip(wrong + change);
-        sum += flagged > 0 ? q * recall / flagged : NaN;
-      }
-    }
-    return sum / (2 * priors.length);
-  }
-
   // Each figure as [value, low, high]: deviations from all sources are added in squares.
   function withLimits(prior, cost, row) {
     if (data.labelNoise !== null) { return limitsOfMap(prior, cost, row); }
