@@ -50,7 +50,7 @@ from benchmarks._tables import encode, generator
 from drpu import Audit, DRPUClassifier, labelling_weights
 from drpu._samples import is_sparse
 from drpu.audits.evaluation import Answers, Strata, draw_rows
-from drpu.audits.plan import AuditPart
+from drpu.audits.plan import AuditPart, mark_of
 from drpu.classifier.drpu import AdaptedClassifier
 from drpu.state.reference import LogOddsMap, RowLogOdds, bounded_log_odds
 
@@ -120,7 +120,7 @@ class Period:
     def adapted(self) -> AdaptedClassifier:
         """The classifier with the answers, of any design."""
         scores, counts = self.rows.scores[self.at], self.rows.counts
-        part = AuditPart(self.answers, scores, counts, self.clf.fitted_.mark, "auto", self.at)
+        part = AuditPart(self.answers, scores, counts, mark_of(self.clf.fitted_), "auto", self.at)
         return self.clf.adapt(self.rows, audit=Audit((part,)))
 
 

@@ -30,6 +30,7 @@ from drpu.audits.plan import (
     check_of,
     check_positions,
     group_text,
+    mark_of,
     mean_scores,
     warn_of_missing,
 )
@@ -303,7 +304,7 @@ def _checked_rows(fitted: FittedRatio, batch: Batch, lines: list[_Line]) -> IntA
     if any(line.design != design for line in lines):
         raise DataError("the audit file holds rows of several plans: pass one file for each plan.")
     rows = check_positions(ROW, [line.row for line in lines], None)
-    if design.classifier != fitted.mark:
+    if design.classifier != mark_of(fitted):
         raise DataError(
             "the audit file was planned with another classifier: plan it with this one, or use the "
             "one that wrote the file."

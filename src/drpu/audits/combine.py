@@ -30,6 +30,7 @@ from drpu.audits.plan import (
     RandomPart,
     bound_level,
     check_positions,
+    mark_of,
     warn_of_missing,
 )
 from drpu.audits.recalibration import (
@@ -630,7 +631,7 @@ def resolve_audit(
     for part in audit.parts:
         if isinstance(part, RandomPart):
             part = _resolve_random(fitted, part, read_rows, batch)
-        elif part.classifier != fitted.mark:
+        elif part.classifier != mark_of(fitted):
             raise DataError(
                 "the audit was planned with another classifier, whose scores are not comparable: "
                 "plan it with this one, or use Audit.random for rows that were chosen by simple "
@@ -667,7 +668,7 @@ def _resolve_random(
     else:
         counts = batch.counts if isinstance(batch, Batch) else batch
     answers = Answers.random(positive, part.error_rate)
-    return AuditPart(answers, scores, counts, fitted.mark, population)
+    return AuditPart(answers, scores, counts, mark_of(fitted), population)
 
 
 def evaluate_parts(

@@ -860,12 +860,24 @@ def plan_audit(
         scores=batch.scores[chosen],
         counts=batch.counts,
         classes=fitted.classes,
-        classifier=fitted.mark,
+        classifier=mark_of(fitted),
         population=population,
         expected_width=width_of(n),
         without_answers=reading,
         level=request.level,
     )
+
+
+def mark_of(fitted: FittedRatio) -> str:
+    """A short text, equal for two classifiers only if equal scores give equal counts.
+
+    It names the classifier that an audit belongs to; adapting and saving do not change it.
+    """
+    tails = fitted.tails
+    digest = hashlib.sha256(np.ascontiguousarray(tails.levels, dtype="<f8").tobytes())
+    digest.update(np.ascontiguousarray(tails.positive_counts, dtype="<f8").tobytes())
+    digest.update(str(len(fitted.model.functions)).encode())
+    return digest.hexdigest()[:12]
 
 
 def _rows_to_plan(request: PlanRequest, most: int) -> int | None:

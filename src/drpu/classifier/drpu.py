@@ -1398,13 +1398,12 @@ class DRPUClassifier(RatioClassifier):
             calibration=self._calibrated(folds, tails, prior, population),
             tails=tails,
             prior=prior,
-            population=population,
+            population=classifier.with_other_scenario(
+                population, tails, prior, folds.function_error
+            ),
             columns=training.columns,
             labels=training.labels,
             history=self._backtest(training),
-            other_prior=classifier.prior_in_other_scenario(
-                tails, prior, population, folds.function_error
-            ),
         )
 
     def _calibrated(
@@ -1459,10 +1458,9 @@ class DRPUClassifier(RatioClassifier):
             calibration=self._calibrated(frame_fit.folds, frame_fit.tails, prior, population),
             tails=frame_fit.tails,
             prior=prior,
-            population=population,
+            population=classifier.with_other_scenario(population, frame_fit.tails, prior),
             columns=classifier.columns_of_ranges(self, frame_fit.ranges),
             labels=Labels.of(frame_fit.classes),
-            other_prior=classifier.prior_in_other_scenario(frame_fit.tails, prior, population),
         )
         return self._keep(fitted)
 

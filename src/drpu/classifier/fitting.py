@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -186,16 +187,16 @@ def training_prior(
     return prior
 
 
-def prior_in_other_scenario(
+def with_other_scenario(
+    population: Population,
     tails: ScoreTails,
     prior: PriorEstimate,
-    population: Population,
     score_error: float | None = None,
-) -> PriorEstimate | None:
-    """The training prior if labelled rows were part of the sample, or were not; None if unknown."""
+) -> Population:
+    """The population with the training prior in the other scenario, if prior was estimated."""
     n_rows = sum(population.sizes)
     if prior.method in ("given", "audit") or n_rows == 0:
-        return None
+        return population
     share = 0.0
     if population.scenario == "case-control":
         share = population.sizes[0] / n_rows
@@ -204,7 +205,7 @@ def prior_in_other_scenario(
         unlabeled_prior = priors.prior_from_tails(
             tails, labelled_share=share or None, score_error=score_error, warn=False
         )
-    return with_labelled(unlabeled_prior, share)
+    return replace(population, other_scenario_prior=with_labelled(unlabeled_prior, share))
 
 
 def _given_prior(value: Any, tails: ScoreTails, fraction: float) -> PriorEstimate:

@@ -139,9 +139,10 @@ def scenario_text(fitted: Any) -> str:
         text = "case-control: labelled rows are a sample beside the others"
         other_scenario = "single-sample"
         rows = "of all rows, labelled ones included"
-    if fitted.other_prior is None:
+    other_prior = fitted.population.other_scenario_prior
+    if other_prior is None:
         return text
-    return f"{text} ({other_scenario} would give {share(fitted.other_prior.value)} {rows})"
+    return f"{text} ({other_scenario} would give {share(other_prior.value)} {rows})"
 
 
 def backtest_text(past: Backtest) -> str:

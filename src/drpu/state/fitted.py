@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -47,7 +46,6 @@ class FittedRatio:
     columns: TrainingColumns
     labels: Labels
     history: Backtest | None = None  # how well past periods would have been read
-    other_prior: PriorEstimate | None = None  # of the training population in the other scenario
 
     def __post_init__(self) -> None:
         calibration = self.calibration
@@ -69,17 +67,6 @@ class FittedRatio:
     def unlabeled_prior(self) -> PriorEstimate:
         """Prior of the unlabeled training rows, which are counted in the tails."""
         return self.population.unlabeled_prior(self.prior)
-
-    @property
-    def mark(self) -> str:
-        """A short text, equal for two classifiers only if equal scores give equal counts.
-
-        It names the classifier that an audit belongs to; adapting and saving do not change it.
-        """
-        digest = hashlib.sha256(np.ascontiguousarray(self.tails.levels, dtype="<f8").tobytes())
-        digest.update(np.ascontiguousarray(self.tails.positive_counts, dtype="<f8").tobytes())
-        digest.update(str(len(self.model.functions)).encode())
-        return digest.hexdigest()[:12]
 
     def scores(self, X: Rows) -> FloatArray:
         """Score of each row by each model, (rows, models), for labels and counts."""
@@ -153,7 +140,8 @@ class FittedRatio:
             unlabeled = self.population.unlabeled_prior(prior).value
             fraction = self.population.labelled_fraction
             calibration = calibrate(self.tails, unlabeled, labelled_share=fraction)
-        return replace(self, prior=prior, calibration=calibration, other_prior=None)
+        population = replace(self.population, other_scenario_prior=None)
+        return replace(self, prior=prior, calibration=calibration, population=population)
 
 
 def tie_break(train_prior: float) -> float:
