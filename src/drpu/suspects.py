@@ -14,18 +14,18 @@ from drpu._progress import progress_bar
 from drpu._results import TableColumns, TableResult, frame_of
 from drpu._samples import Sample, SamplePair, n_rows
 from drpu.classifier.drpu import RatioClassifier
-from drpu.classifier.fitting import copies_of_labelled, grouped_copies, with_categories
 from drpu.classifier.reading import read_rows
 from drpu.exceptions import DataError, DataTypeError, silent
 from drpu.models.clusters import FrameLearner
 from drpu.models.crossfit import FEW_TO_SPLIT, FEWEST_TO_SPLIT, held_scores
-from drpu.models.learner import RatioLearner, seeded
+from drpu.models.learner import RatioLearner, seeded, with_categories
 from drpu.models.registry import LearntElsewhere, resolve_model
 from drpu.priors.calibration import calibrate
 from drpu.priors.figures import Figure
 from drpu.priors.methods import prior_from_tails
 from drpu.priors.tails import ScoreTails
 from drpu.state.labels import check_same_rows, labelled_flags
+from drpu.tables.copies import copies_of_labelled, grouped_copies
 from drpu.tables.encoder import TableEncoder
 from drpu.tables.frames import FrameRows, read_frame, warn_of_order
 

@@ -10,7 +10,7 @@ from sklearn.model_selection import GridSearchCV
 from drpu import DRPUClassifier, load, make_gaussian_pu, make_pu, ratio_risk_scorer, save
 from drpu.exceptions import DataError, ScenarioWarning
 from drpu.report.texts import scenario_text
-from drpu.tables.notes import reappearing_share
+from drpu.tables.copies import reappearing_share
 from rival_settings import TINY
 
 # Any other warning about these small data is correct; one about the scenario is an error where none is due.

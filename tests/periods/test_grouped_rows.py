@@ -18,9 +18,9 @@ from drpu import (
     make_gaussian_pu,
 )
 from drpu._samples import Sample, SamplePair
-from drpu.classifier.fitting import copied_positives
 from drpu.exceptions import CopiedPositivesWarning, DataError
 from drpu.models.crossfit import draw_splits
+from drpu.tables.copies import copied_positives
 
 pytestmark = pytest.mark.filterwarnings("ignore::drpu.exceptions.DRPUWarning")
 

@@ -3,15 +3,9 @@
 from .drpu import AdaptedClassifier as AdaptedClassifier
 from .drpu import DRPUClassifier as DRPUClassifier
 from .fitting import check_prior_parameter as check_prior_parameter
-from .fitting import grouped_copies as grouped_copies
-from .fitting import negative_part as negative_part
 from .fitting import training_prior as training_prior
 from .fitting import warn_of_alpha as warn_of_alpha
-from .fitting import warn_of_few_known as warn_of_few_known
 from .fitting import warn_of_few_positives as warn_of_few_positives
-from .fitting import warn_of_notes as warn_of_notes
-from .fitting import warn_of_unused_known as warn_of_unused_known
-from .fitting import with_categories as with_categories
 from .fitting import with_other_scenario as with_other_scenario
 from .groups import GroupOptions as GroupOptions
 from .groups import adapt_by_group as adapt_by_group

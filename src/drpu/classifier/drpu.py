@@ -35,7 +35,7 @@ from drpu._progress import inform, part, progress_bar
 from drpu._samples import n_rows, stack_rows
 from drpu.decisions.point import OperatingPoint, operating_point, trained_point
 from drpu.exceptions import DataTypeError, ParameterError
-from drpu.models.learner import Folds, RatioLearner, seeded
+from drpu.models.learner import Folds, RatioLearner, seeded, with_categories
 from drpu.models.registry import resolve_model
 from drpu.priors.calibration import Calibration, calibrate
 from drpu.priors.estimate import PriorEstimate, as_prior, warn_if_not_identified
@@ -55,8 +55,10 @@ from drpu.state.population import Backtest, Columns, LabelCount, Population
 from drpu.state.record import Record, parameters_of
 from drpu.state.reference import LogOddsMap, Reference
 from drpu.state.rows import Batch, RawRows, TrainingSet
+from drpu.tables.copies import grouped_copies
 from drpu.tables.encoder import TableEncoder
 from drpu.tables.frames import collected, is_frame, warn_of_order
+from drpu.tables.notes import warn_of_notes
 
 if TYPE_CHECKING:  # modules that a fit does not need
     from drpu.audits.evaluation import Evaluation, FairnessTest
@@ -1359,18 +1361,17 @@ class DRPUClassifier(RatioClassifier):
         """The steps of a fit after its arguments were read."""
         rng = check_random_state(self.random_state)
         population = training.population
-        classifier.warn_of_notes(training.columns.notes)
-        pair = classifier.grouped_copies(training.pair)
+        warn_of_notes(training.columns.notes)
+        pair = grouped_copies(training.pair)
         n_positive = pair.positive.n_independent
         grouped = pair.positive.groups is not None or pair.unlabeled.groups is not None
         holdout = models.resolve_holdout(
             self.holdout, n_positive, pair.unlabeled.n_independent, grouped=grouped
         )
         classifier.warn_of_few_positives(n_positive, split=holdout != 0)
-        if training.known is not None:
-            classifier.warn_of_few_known(training.known.n_negative, n_positive, split=holdout != 0)
+        models.warn_of_few_known(training.known, n_positive, split=holdout != 0)
 
-        learner = seeded(classifier.with_categories(learner, self.table_), rng)
+        learner = seeded(with_categories(learner, self.table_), rng)
         with part(1 if training.periods is None else 1 - BACKTEST_SHARE):
             folds, held_out = models.cross_fit(
                 learner,
@@ -1383,7 +1384,7 @@ class DRPUClassifier(RatioClassifier):
         folds = models.with_score_error(folds, pair)
         # Answers are not without effect, because they set the prior.
         if training.known is not None and training.prior is None and holdout != 0:
-            classifier.warn_of_unused_known(folds, training.known.n_negative, n_positive)
+            models.warn_of_unused_known(folds, training.known, n_positive)
         tails = models.tails_of(held_out)
         self._inform_of_sizes(population.sizes)
 
@@ -1539,7 +1540,7 @@ class DRPUClassifier(RatioClassifier):
         if not self.__sklearn_is_fitted__():
             return parameters
         text = f"{parameters} with prior {self.prior_}"
-        negative_part = classifier.negative_part(self.fitted_.model)
+        negative_part = models.negative_part(self.fitted_.model)
         if negative_part > 0:
             text += f"; known negatives have {negative_part:.0%} of the score"
         return text

@@ -3,144 +3,32 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from drpu import models, priors
-from drpu._arrays import FloatArray, IntArray, Rows
+from drpu._arrays import FloatArray, Rows
 from drpu._checks import check_choice
-from drpu._samples import Sample, SamplePair, is_sparse
+from drpu._samples import Sample, SamplePair
 from drpu.exceptions import (
     AlphaWarning,
     ContradictionWarning,
-    CopiedPositivesWarning,
-    FewNegativesWarning,
     FewPositivesWarning,
     ParameterError,
     PriorBoundaryWarning,
     PriorError,
     SeenPositivesWarning,
-    TrainingTableWarning,
-    UnusedNegativesWarning,
 )
-from drpu.models.crossfit import FEWEST_KNOWN
-from drpu.models.learner import Folds, RatioLearner
+from drpu.models.learner import Folds
 from drpu.priors.estimate import FEW_POSITIVES, PriorEstimate, as_prior, warn_if_not_identified
 from drpu.priors.tails import ScoreTails
 from drpu.state.population import Population, with_labelled
-from drpu.tables.encoder import TableEncoder
-from drpu.tables.frames import FrameRows
-from drpu.tables.notes import Note, list_of_notes
 
 KERNEL_MEANS = ("km2", "km1")
 SURE = 0.999  # level of the limit that a given prior must exceed to contradict the rows
 EDGE = 0.005  # an estimate closer to 0 or 1 is suspect,
 TINY = 1e-6  # if its limit is as close as this
-_MOST_ROWS = 20_000  # unlabeled rows that are compared with the positives
-# Rows of a coarse table coincide by chance. If chance is the reason, positives coincide with
-# unlabeled rows at least prior times as often as with each other; priors below this are ignored.
-_LEAST_PRIOR = 0.02
-_LEAST_EXCESS = 5  # number of coinciding rows above chance before there is a warning
-
-
-def with_categories(model: RatioLearner, table: TableEncoder | None) -> RatioLearner:
-    """The model with the positions of the encoded columns that hold category codes."""
-    if table is None or not model.accepts_categories or not table.categories:
-        return model
-    if len(model.get_params()["categories"]):
-        raise ParameterError(
-            "categories of the model must be empty for a table, whose own categories are found: "
-            "declare further columns as categories in the table."
-        )
-    model.set_params(categories=table.categories)
-    return model
-
-
-# -- copies ------------------------------------------------------------------------------------
-
-
-def grouped_copies(pair: SamplePair) -> SamplePair:
-    """The pair with copies of a labelled positive in one group, unless the user gave groups."""
-    if pair.positive.groups is not None:
-        return pair
-    groups = copied_positives(pair, np.random.RandomState(0))
-    if groups is None:
-        return pair
-    positive = Sample(pair.positive.rows, pair.positive.weight, groups)
-    CopiedPositivesWarning.issue(
-        f"{len(positive) - positive.n_independent} of the {len(positive)} labelled positives are "
-        "copies of others. Copies stay in one fold and count once in intervals.",
-        advice="If they are different cases with equal values, pass groups with a value for each "
-        "row.",
-        command="",
-    )
-    return SamplePair(positive, pair.unlabeled)
-
-
-def copied_positives(pair: SamplePair, rng: np.random.RandomState) -> IntArray | None:
-    """Group numbers of the positives, in which copies of a row share one; None without copies.
-
-    Rows that coincide only because columns take few values are independent and are not grouped.
-    Let q be the chance that two positives coincide and c the chance that a positive and an
-    unlabeled row do. A fraction of the unlabeled rows, the prior, are positives, so q is at most
-    c / prior. Positives that coincide more often than that have been copied.
-    """
-    n = len(pair.positive)
-    if n < 2:
-        return None
-    keys, groups, counts = np.unique(
-        _keys(pair.positive.rows), return_inverse=True, return_counts=True
-    )
-    if n - len(counts) < _LEAST_EXCESS:
-        return None
-    equal_positives = float((counts.astype(np.float64) * (counts - 1)).sum()) / 2
-    unlabeled = pair.unlabeled.rows
-    if len(pair.unlabeled) > _MOST_ROWS:
-        unlabeled = unlabeled[np.sort(rng.permutation(len(pair.unlabeled))[:_MOST_ROWS])]
-    other_keys, other_counts = np.unique(_keys(unlabeled), return_counts=True)
-    _, place, other_place = np.intersect1d(
-        keys, other_keys, assume_unique=True, return_indices=True
-    )
-    met = int((counts[place].astype(np.int64) * other_counts[other_place]).sum())
-    chance = (met + 1) / (n * unlabeled.shape[0]) / _LEAST_PRIOR
-    by_chance = chance * n * (n - 1) / 2
-    if equal_positives > by_chance + _LEAST_EXCESS:
-        return np.asarray(groups.ravel())
-    return None
-
-
-def copies_of_labelled(pair: SamplePair) -> IntArray:
-    """Positions of unlabeled rows that equal a labelled positive, and of that positive, (n, 2).
-
-    Empty for a coarse table, in which at least half of the unlabeled rows coincide: equal rows are
-    then different cases with equal values.
-    """
-    keys = np.concatenate([_keys(pair.positive.rows), _keys(pair.unlabeled.rows)])
-    _, codes = np.unique(keys, return_inverse=True)
-    labelled, others = np.split(codes.ravel(), [len(pair.positive)])
-    if 2 * len(np.unique(others)) <= len(others):
-        return np.empty((0, 2), dtype=np.int64)
-    known, first = np.unique(labelled, return_index=True)
-    place = np.full(len(keys), -1)
-    place[known] = first
-    copies = np.flatnonzero(place[others] >= 0)
-    return np.column_stack([copies, place[others[copies]]])
-
-
-def _keys(rows: Rows) -> np.ndarray[Any, Any]:
-    """One comparable value for each row, equal where the rows are equal."""
-    if isinstance(rows, FrameRows):
-        return rows.keys()
-    if is_sparse(rows):
-        rows = rows.tocsr()
-        keys = []
-        for start, end in pairwise(rows.indptr):
-            keys.append(hash(rows.indices[start:end].tobytes() + rows.data[start:end].tobytes()))
-        return np.array(keys, dtype=np.int64)
-    flat = np.ascontiguousarray(np.asarray(rows).reshape(rows.shape[0], -1))
-    return flat.view(np.dtype((np.void, flat.dtype.itemsize * flat.shape[1]))).ravel()
 
 
 # -- the training prior ------------------------------------------------------------------------
@@ -259,31 +147,6 @@ def warn_of_alpha(folds: Folds, prior: PriorEstimate) -> None:
         )
 
 
-def warn_of_few_known(negatives: int, positives: int, *, split: bool) -> None:
-    """Warn that known negatives are too few to be used."""
-    if negatives and (min(negatives, positives) < FEWEST_KNOWN or not split):
-        FewNegativesWarning.issue(
-            f"{negatives} known negatives beside {positives} labelled positives: with fewer than "
-            f"{FEWEST_KNOWN} of either kind, the negatives are not used for the score. Label more."
-        )
-
-
-def negative_part(folds: Folds) -> float:
-    """Part of the score that comes from known negatives; 0 if there are none, or none are used."""
-    shares = [getattr(function, "share", 0.0) for function in folds.functions]
-    return float(sum(shares) / len(shares))
-
-
-def warn_of_unused_known(folds: Folds, negatives: int, positives: int) -> None:
-    """Say that known negatives change nothing, although there are enough of them."""
-    if min(negatives, positives) >= FEWEST_KNOWN and negative_part(folds) == 0:
-        UnusedNegativesWarning.issue(
-            f"{negatives} known negatives were given and change no score: a score against them "
-            "ranks held-out labelled positives no higher than one against unlabeled rows. They are "
-            "probably easy to reject, and negatives that look like positives would help more."
-        )
-
-
 def warn_of_few_positives(n: int, *, split: bool) -> None:
     """Warn that the prior is rough because of few positives, or because none were held out."""
     if n < FEW_POSITIVES:
@@ -297,17 +160,6 @@ def warn_of_few_positives(n: int, *, split: bool) -> None:
             "no rows were held out, so the prior is estimated from scores of training rows: it is "
             "too low, and its interval too narrow. Pass at least four positives and four unlabeled "
             "rows."
-        )
-
-
-def warn_of_notes(notes: tuple[Note, ...]) -> None:
-    """Warn once of everything in a training table that there is something to do about."""
-    doubtful = [note for note in notes if note.doubtful]
-    if doubtful:
-        TrainingTableWarning.issue(
-            "look at the training table before this classifier is used:",
-            advice=f"{list_of_notes(doubtful, command_line=False)}.",
-            command=f"{list_of_notes(doubtful, command_line=True)}.",
         )
 
 

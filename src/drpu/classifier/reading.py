@@ -38,6 +38,7 @@ from drpu.state.population import (
     count_labels,
 )
 from drpu.state.rows import Batch, RawRows, TrainingSet
+from drpu.tables.copies import reappearing_share
 from drpu.tables.encoder import TableEncoder, fixed_cells
 from drpu.tables.frames import (
     Frame,
@@ -52,7 +53,7 @@ from drpu.tables.frames import (
     read_frame,
     warn_of_order,
 )
-from drpu.tables.notes import Note, notes_of_gaps, reappearing_share, table_notes
+from drpu.tables.notes import Note, notes_of_gaps, table_notes
 from drpu.tables.values import ColumnProfile, missing, profile_columns
 
 # -- training rows -----------------------------------------------------------------------------

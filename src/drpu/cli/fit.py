@@ -185,7 +185,7 @@ def _lines(
     """What people read about a fit, without the file."""
     counts = f"{values['positives']:,.0f} positives and {values['unlabeled']:,.0f} unlabeled rows"
     if known_negatives:
-        from drpu.classifier.fitting import negative_part
+        from drpu.models.crossfit import negative_part
 
         part = negative_part(classifier.model_)
         counts += f"; {known_negatives:,} known negatives have {part:.0%} of the score"

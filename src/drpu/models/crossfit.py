@@ -25,7 +25,14 @@ from drpu._arrays import BoolArray, FloatArray, IntArray, Rows
 from drpu._checks import check_fraction, check_integer, check_random_state
 from drpu._progress import Step, rest
 from drpu._samples import Sample, SamplePair, n_rows
-from drpu.exceptions import FewPositivesWarning, ParameterError, heard, warn
+from drpu.exceptions import (
+    FewNegativesWarning,
+    FewPositivesWarning,
+    ParameterError,
+    UnusedNegativesWarning,
+    heard,
+    warn,
+)
 from drpu.models.choices import JOBS
 from drpu.models.learner import Blend, Folds, Function, RatioLearner
 from drpu.priors.tails import ScoreTails
@@ -328,6 +335,35 @@ def negative_share(
         area = _lazy.roc_auc_score(labelled, blend, sample_weight=weight)
         gains.append(area - _PULL / math.sqrt(n) * share**2)
     return float(_SHARES[int(np.argmax(gains))])
+
+
+def warn_of_few_known(known: Known | None, positives: int, *, split: bool) -> None:
+    """Warn that known negatives are too few to be used."""
+    if known is None or known.n_negative == 0:
+        return
+    if min(known.n_negative, positives) < FEWEST_KNOWN or not split:
+        FewNegativesWarning.issue(
+            f"{known.n_negative} known negatives beside {positives} labelled positives: with fewer "
+            f"than {FEWEST_KNOWN} of either kind, the negatives are not used for the score. Label "
+            "more."
+        )
+
+
+def negative_part(folds: Folds) -> float:
+    """Part of the score that comes from known negatives; 0 if there are none, or none are used."""
+    shares = [getattr(function, "share", 0.0) for function in folds.functions]
+    return float(sum(shares) / len(shares))
+
+
+def warn_of_unused_known(folds: Folds, known: Known, positives: int) -> None:
+    """Say that known negatives change nothing, although there are enough of them."""
+    if min(known.n_negative, positives) >= FEWEST_KNOWN and negative_part(folds) == 0:
+        UnusedNegativesWarning.issue(
+            f"{known.n_negative} known negatives were given and change no score: a score against "
+            "them ranks held-out labelled positives no higher than one against unlabeled rows. "
+            "They are probably easy to reject, and negatives that look like positives would help "
+            "more."
+        )
 
 
 # -- fits -----------------------------------------------------------------------------------------

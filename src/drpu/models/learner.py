@@ -35,6 +35,7 @@ from drpu.tables.frames import FrameRows, is_frame, read_frame, warn_of_order
 if TYPE_CHECKING:
     from drpu.models.graphs import Graph
     from drpu.models.risks import PUObjective
+    from drpu.tables.encoder import TableEncoder
 
 LOG_LIMIT = 690.0  # its exp is finite, so that ratios of 0 and infinity do not give NaN
 
@@ -564,6 +565,19 @@ def seeded(model: Any, rng: np.random.RandomState) -> Any:
             seeds[name] = int(rng.randint(2**31 - 1))
     model.set_params(**seeds)
     return model
+
+
+def with_categories(learner: RatioLearner, table: TableEncoder | None) -> RatioLearner:
+    """The learner with the positions of the encoded columns that hold category codes."""
+    if table is None or not learner.accepts_categories or not table.categories:
+        return learner
+    if len(learner.get_params()["categories"]):
+        raise ParameterError(
+            "categories of the model must be empty for a table, whose own categories are found: "
+            "declare further columns as categories in the table."
+        )
+    learner.set_params(categories=table.categories)
+    return learner
 
 
 # -- rows -----------------------------------------------------------------------------------------

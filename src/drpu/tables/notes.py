@@ -15,21 +15,18 @@ import scipy
 from drpu._arrays import BoolArray, FloatArray
 from drpu._codec import Kept, Number, Text, kept
 from drpu._samples import is_matrix, is_sparse, row_keys
+from drpu.exceptions import TrainingTableWarning
+from drpu.tables.copies import COPIES, FEWEST_OF_CLASS, equal_pairs, reappearing
 from drpu.tables.encoder import TableEncoder
 from drpu.tables.values import DATE
 
-FEWEST_OF_CLASS = 20  # minimum number of labelled rows, and of unlabeled ones
 FEWEST_OF_LEVEL = 5  # a level with fewer rows counts as an average one
 # AUC of one column that no honest column reaches if a few unlabeled rows are positive.
 GIVES_AWAY = 0.998
 MOST_COMPARED = 20_000  # rows of a class that are ranked or compared in pairs
 MOST_CHECKED = 500  # wider rows, such as pixels, are not checked column by column
-COPIES = 0.01  # minimum share of copies to be noted
 BY_CHANCE = 1000  # equal rows are so much more frequent than by chance: columns are dependent
 MOST_NOTES = 50
-COPIED = 5  # minimum number of positives that are copies of unlabeled rows
-# Quantile of chi-squared at 99 %: more pairs of equal rows between two samples than by chance.
-EXCESS = 6.63
 
 _PERIOD = re.compile(r"(19|20)\d\d[-/. ]?(0[1-9]|1[0-2]|[Qq][1-4]|[Ww]\d\d)")
 _OTHER_DATE = re.compile(r"\d\d?[-/. ](\d\d?|[^\W\d]{3,9}\.?)[-/. ](19|20)?\d\d( .*)?")
@@ -192,6 +189,17 @@ def list_of_notes(notes: Sequence[Note], *, command_line: bool = False, most: in
     return "; ".join(items)
 
 
+def warn_of_notes(notes: Sequence[Note]) -> None:
+    """Warn once of everything in a training table that there is something to do about."""
+    doubtful = [note for note in notes if note.doubtful]
+    if doubtful:
+        TrainingTableWarning.issue(
+            "look at the training table before this classifier is used:",
+            advice=f"{list_of_notes(doubtful, command_line=False)}.",
+            command=f"{list_of_notes(doubtful, command_line=True)}.",
+        )
+
+
 # -- columns --
 
 
@@ -331,79 +339,14 @@ def _row_notes(rows: FloatArray, positive: BoolArray, scenario: str) -> list[Not
     _, positive_counts = np.unique(keys[positive], return_counts=True)
     _, unlabeled_counts = np.unique(keys[~positive], return_counts=True)
     copies = 1 - (len(positive_counts) + len(unlabeled_counts)) / len(keys)
-    pairs = _equal_pairs(positive_counts) + _equal_pairs(unlabeled_counts)
+    pairs = equal_pairs(positive_counts) + equal_pairs(unlabeled_counts)
     if copies >= COPIES and pairs > BY_CHANCE * _pairs_by_chance(rows):
         notes.append(Note("copies", "", copies))
-    reappearing = _reappearing(keys[positive], keys[~positive])
-    if reappearing is not None:
+    share = reappearing(keys[positive], keys[~positive])
+    if share is not None:
         code = "case-control" if scenario == "case-control" else "other-scenario"
-        notes.append(Note(code, "", reappearing))
+        notes.append(Note(code, "", share))
     return notes
-
-
-def reappearing_share(positive: Any, unlabeled: Any) -> float | None:
-    """Share of the labelled rows that are also among the unlabeled ones, if not by chance.
-
-    None if it is not, and if it cannot be told: with few rows, sparse rows and images.
-    """
-    if not is_matrix(positive) or not is_matrix(unlabeled):
-        return None
-    if min(len(positive), len(unlabeled)) < FEWEST_OF_CLASS:
-        return None
-    return _reappearing(row_keys(positive), row_keys(unlabeled))
-
-
-def _reappearing(positive_keys: Any, unlabeled_keys: Any) -> float | None:
-    """The same from the keys of the rows.
-
-    Rows of a coarse table coincide by chance. Then rows of one sample coincide with each other as
-    well: with the probabilities p and u of a value in the two samples, sum(p u) is at most
-    sqrt(sum(p^2) sum(u^2)), so the expected pairs between the samples are at most twice the
-    geometric mean of those within them. This is tested by a likelihood ratio.
-    """
-    copied = np.isin(positive_keys, unlabeled_keys)
-    share = float(copied.mean())
-    twins = max(_twins(positive_keys), _twins(unlabeled_keys))
-    if copied.sum() < COPIED or share <= max(COPIES, COPIED * twins):
-        return None
-    positive_values, positive_counts = np.unique(positive_keys, return_counts=True)
-    unlabeled_values, unlabeled_counts = np.unique(unlabeled_keys, return_counts=True)
-    _, in_positive, in_unlabeled = np.intersect1d(
-        positive_values, unlabeled_values, assume_unique=True, return_indices=True
-    )
-    between = float(positive_counts[in_positive] @ unlabeled_counts[in_unlabeled])
-    within_positive = _equal_pairs(positive_counts)
-    within_unlabeled = _equal_pairs(unlabeled_counts)
-    if _excess_between(within_positive, within_unlabeled, between) < EXCESS:
-        return None
-    return share
-
-
-def _excess_between(within_positive: float, within_unlabeled: float, between: float) -> float:
-    """Likelihood ratio statistic of more pairs between two samples than those within them explain.
-
-    With all pairs divided by the shares s and 1 - s of the samples, at most s^2, (1 - s)^2 and
-    2 s (1 - s) of them are expected within and between, as for genotypes. 0 if there are not more
-    pairs between them.
-    """
-    pairs = np.array([within_positive, within_unlabeled, between])
-    total = pairs.sum()
-    s = (within_positive + between / 2) / total
-    expected = total * np.array([s**2, (1 - s) ** 2, 2 * s * (1 - s)])
-    if between <= expected[2]:
-        return 0.0
-    return float(2 * scipy.special.xlogy(pairs, pairs / expected).sum())
-
-
-def _equal_pairs(counts: Any) -> float:
-    """Pairs of equal rows, from the number of rows of each value."""
-    return float((counts * (counts - 1.0)).sum()) / 2
-
-
-def _twins(keys: Any) -> float:
-    """Share of the rows that equal another one."""
-    _, member, counts = np.unique(keys, return_inverse=True, return_counts=True)
-    return float((counts[member] > 1).mean())
 
 
 def _pairs_by_chance(rows: FloatArray) -> float:
@@ -413,5 +356,5 @@ def _pairs_by_chance(rows: FloatArray) -> float:
     chance = 1.0
     for k in range(rows.shape[1]):
         _, counts = np.unique(compared[:, k], return_counts=True)
-        chance *= max(2 * _equal_pairs(counts), 1.0) / (n * (n - 1))
+        chance *= max(2 * equal_pairs(counts), 1.0) / (n * (n - 1))
     return chance * len(rows) * (len(rows) - 1) / 2

@@ -1,0 +1,178 @@
+"""Equal rows: copies of labelled positives, and labelled rows that reappear as unlabeled ones."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import scipy
+
+from drpu._arrays import IntArray, Rows
+from drpu._samples import Sample, SamplePair, is_matrix, is_sparse, row_keys
+from drpu.exceptions import CopiedPositivesWarning
+from drpu.tables.frames import FrameRows
+
+FEWEST_OF_CLASS = 20  # minimum number of labelled rows, and of unlabeled ones
+COPIES = 0.01  # minimum share of copies to be noted
+_COPIED = 5  # minimum number of positives that are copies of unlabeled rows
+# Quantile of chi-squared at 99 %: more pairs of equal rows between two samples than by chance.
+_EXCESS = 6.63
+_MOST_ROWS = 20_000  # unlabeled rows that are compared with the positives
+# Rows of a coarse table coincide by chance. If chance is the reason, positives coincide with
+# unlabeled rows at least prior times as often as with each other; priors below this are ignored.
+_LEAST_PRIOR = 0.02
+_LEAST_EXCESS = 5  # number of coinciding rows above chance before there is a warning
+
+
+# -- copies of labelled positives --
+
+
+def grouped_copies(pair: SamplePair) -> SamplePair:
+    """The pair with copies of a labelled positive in one group, unless the user gave groups."""
+    if pair.positive.groups is not None:
+        return pair
+    groups = copied_positives(pair, np.random.RandomState(0))
+    if groups is None:
+        return pair
+    positive = Sample(pair.positive.rows, pair.positive.weight, groups)
+    CopiedPositivesWarning.issue(
+        f"{len(positive) - positive.n_independent} of the {len(positive)} labelled positives are "
+        "copies of others. Copies stay in one fold and count once in intervals.",
+        advice="If they are different cases with equal values, pass groups with a value for each "
+        "row.",
+        command="",
+    )
+    return SamplePair(positive, pair.unlabeled)
+
+
+def copied_positives(pair: SamplePair, rng: np.random.RandomState) -> IntArray | None:
+    """Group numbers of the positives, in which copies of a row share one; None without copies.
+
+    Rows that coincide only because columns take few values are independent and are not grouped.
+    Let q be the chance that two positives coincide and c the chance that a positive and an
+    unlabeled row do. A fraction of the unlabeled rows, the prior, are positives, so q is at most
+    c / prior. Positives that coincide more often than that have been copied.
+    """
+    n = len(pair.positive)
+    if n < 2:
+        return None
+    keys, groups, counts = np.unique(
+        _keys(pair.positive.rows), return_inverse=True, return_counts=True
+    )
+    if n - len(counts) < _LEAST_EXCESS:
+        return None
+    unlabeled = pair.unlabeled.rows
+    if len(pair.unlabeled) > _MOST_ROWS:
+        unlabeled = unlabeled[np.sort(rng.permutation(len(pair.unlabeled))[:_MOST_ROWS])]
+    between = _pairs_between(keys, counts, *np.unique(_keys(unlabeled), return_counts=True))
+    chance = (between + 1) / (n * unlabeled.shape[0]) / _LEAST_PRIOR
+    by_chance = chance * n * (n - 1) / 2
+    if equal_pairs(counts) > by_chance + _LEAST_EXCESS:
+        return np.asarray(groups.ravel())
+    return None
+
+
+def copies_of_labelled(pair: SamplePair) -> IntArray:
+    """Positions of unlabeled rows that equal a labelled positive, and of that positive, (n, 2).
+
+    Empty for a coarse table, in which at least half of the unlabeled rows coincide: equal rows are
+    then different cases with equal values.
+    """
+    keys = np.concatenate([_keys(pair.positive.rows), _keys(pair.unlabeled.rows)])
+    _, codes = np.unique(keys, return_inverse=True)
+    labelled, others = np.split(codes.ravel(), [len(pair.positive)])
+    if 2 * len(np.unique(others)) <= len(others):
+        return np.empty((0, 2), dtype=np.int64)
+    known, first = np.unique(labelled, return_index=True)
+    place = np.full(len(keys), -1)
+    place[known] = first
+    copies = np.flatnonzero(place[others] >= 0)
+    return np.column_stack([copies, place[others[copies]]])
+
+
+def _keys(rows: Rows) -> np.ndarray[Any, Any]:
+    """One comparable value for each row, equal where the rows are equal."""
+    if isinstance(rows, FrameRows):
+        return rows.keys()
+    if is_sparse(rows):
+        rows = rows.tocsr()
+        keys = []
+        for start, end in pairwise(rows.indptr):
+            keys.append(hash(rows.indices[start:end].tobytes() + rows.data[start:end].tobytes()))
+        return np.array(keys, dtype=np.int64)
+    flat = np.ascontiguousarray(np.asarray(rows).reshape(rows.shape[0], -1))
+    return flat.view(np.dtype((np.void, flat.dtype.itemsize * flat.shape[1]))).ravel()
+
+
+# -- labelled rows among the unlabeled ones --
+
+
+def reappearing_share(positive: Any, unlabeled: Any) -> float | None:
+    """Share of the labelled rows that are also among the unlabeled ones, if not by chance.
+
+    None if it is not, and if it cannot be told: with few rows, sparse rows and images.
+    """
+    if not is_matrix(positive) or not is_matrix(unlabeled):
+        return None
+    if min(len(positive), len(unlabeled)) < FEWEST_OF_CLASS:
+        return None
+    return reappearing(row_keys(positive), row_keys(unlabeled))
+
+
+def reappearing(positive_keys: Any, unlabeled_keys: Any) -> float | None:
+    """The same from the keys of the rows.
+
+    Rows of a coarse table coincide by chance. Then rows of one sample coincide with each other as
+    well: with the probabilities p and u of a value in the two samples, sum(p u) is at most
+    sqrt(sum(p^2) sum(u^2)), so the expected pairs between the samples are at most twice the
+    geometric mean of those within them. This is tested by a likelihood ratio.
+    """
+    copied = np.isin(positive_keys, unlabeled_keys)
+    share = float(copied.mean())
+    twins = max(_twins(positive_keys), _twins(unlabeled_keys))
+    if copied.sum() < _COPIED or share <= max(COPIES, _COPIED * twins):
+        return None
+    positive_values, positive_counts = np.unique(positive_keys, return_counts=True)
+    unlabeled_values, unlabeled_counts = np.unique(unlabeled_keys, return_counts=True)
+    between = _pairs_between(positive_values, positive_counts, unlabeled_values, unlabeled_counts)
+    within_positive = equal_pairs(positive_counts)
+    within_unlabeled = equal_pairs(unlabeled_counts)
+    if _excess_between(within_positive, within_unlabeled, between) < _EXCESS:
+        return None
+    return share
+
+
+def _excess_between(within_positive: float, within_unlabeled: float, between: float) -> float:
+    """Likelihood ratio statistic of more pairs between two samples than those within them explain.
+
+    With all pairs divided by the shares s and 1 - s of the samples, at most s^2, (1 - s)^2 and
+    2 s (1 - s) of them are expected within and between, as for genotypes. 0 if there are not more
+    pairs between them.
+    """
+    pairs = np.array([within_positive, within_unlabeled, between])
+    total = pairs.sum()
+    s = (within_positive + between / 2) / total
+    expected = total * np.array([s**2, (1 - s) ** 2, 2 * s * (1 - s)])
+    if between <= expected[2]:
+        return 0.0
+    return float(2 * scipy.special.xlogy(pairs, pairs / expected).sum())
+
+
+def equal_pairs(counts: Any) -> float:
+    """Pairs of equal rows, from the number of rows of each value."""
+    return float((counts * (counts - 1.0)).sum()) / 2
+
+
+def _pairs_between(values: Any, counts: Any, other_values: Any, other_counts: Any) -> float:
+    """Pairs of equal rows in two samples, from their different values and the numbers of rows."""
+    _, place, other_place = np.intersect1d(
+        values, other_values, assume_unique=True, return_indices=True
+    )
+    return float(counts[place] @ other_counts[other_place])
+
+
+def _twins(keys: Any) -> float:
+    """Share of the rows that equal another one."""
+    _, member, counts = np.unique(keys, return_inverse=True, return_counts=True)
+    return float((counts[member] > 1).mean())
