@@ -11,6 +11,7 @@ from scipy.special import expit, logit, ndtri
 
 from drpu._arrays import FloatArray, Rows
 from drpu._codec import NotKept
+from drpu.audits.answers_file import read_table
 from drpu.audits.evaluation import (
     MEASURED_FIGURES,
     Answers,
@@ -29,6 +30,7 @@ from drpu.audits.plan import (
     AuditPart,
     RandomPart,
     bound_level,
+    check_audit,
     check_positions,
     mark_of,
     warn_of_missing,
@@ -51,6 +53,7 @@ from drpu.exceptions import (
     LabelledSampleWarning,
     ParameterError,
 )
+from drpu.periods.groups import Groups
 from drpu.periods.read import Reading, read_new_rows, warn_of_other_shift
 from drpu.periods.shift_tests import MixtureTest
 from drpu.priors.calibration import ratio_posterior
@@ -60,10 +63,12 @@ from drpu.priors.matching import Growth, carry_share, negative_growth, settled_g
 from drpu.priors.methods import prior_from_tails
 from drpu.priors.tails import ScoreTails
 from drpu.state.fitted import FittedRatio
-from drpu.state.labels import read_answers
+from drpu.state.labels import labels_of, read_answers
 from drpu.state.population import with_labelled
 from drpu.state.reference import NEAREST, LogOddsMap, Reference, RowLogOdds, bounded_log_odds
 from drpu.state.rows import Batch
+from drpu.tables.frames import is_frame
+from drpu.tables.values import is_missing_cell
 
 UNFAIR = 0.05  # below this p-value the labelled positives differ from the audited ones
 COUNTED_ROWS = 10  # with fewer rows, limits that counts of them give to the training prior fail
@@ -618,17 +623,20 @@ def warn_of_unfair_labels(test: FairnessTest | None) -> None:
 
 def resolve_audit(
     fitted: FittedRatio,
-    audit: Audit,
+    audit: Any,
     read_rows: Callable[[Any], Rows],
     batch: Batch | ScoreTails | None = None,
 ) -> list[AuditPart]:
     """The parts of ``audit`` with scores by ``fitted``, which planned it.
 
     ``read_rows`` checks rows that an audit contains. ``batch`` are the rows that positions in a
-    random sample refer to, or counts of the rows that it was drawn from.
+    random sample, or a table of answers in place of the audit, refer to, or counts of the rows that
+    it was drawn from.
     """
+    if is_frame(audit) and batch is not None:
+        audit = read_table(fitted, batch, audit)
     parts = []
-    for part in audit.parts:
+    for part in check_audit(audit).parts:
         if isinstance(part, RandomPart):
             part = _resolve_random(fitted, part, read_rows, batch)
         elif part.classifier != mark_of(fitted):
@@ -690,3 +698,27 @@ def evaluate_parts(
     n = sum(evaluation.n for evaluation in evaluations)
     n_positive = sum(evaluation.n_positive or 0 for evaluation in evaluations)
     return Evaluation(**figures, n=n, level=level, n_positive=n_positive)
+
+
+def evaluate_groups(
+    fitted: FittedRatio,
+    point: OperatingPoint,
+    batch: Batch,
+    groups: Groups,
+    y: Any,
+    *,
+    level: float,
+) -> dict[Any, Evaluation]:
+    """Performance in each group of rows with answers among the true labels ``y``."""
+    labels = labels_of(y, len(batch))
+    answered = np.array([not is_missing_cell(label) for label in labels.tolist()])
+    evaluations = {}
+    for k, name in enumerate(groups.names):
+        rows = groups.rows(k)
+        rows = rows[answered[rows]]
+        if len(rows) == 0:
+            continue
+        sample = Audit.random(rows, labels[rows].tolist())
+        parts = resolve_audit(fitted, sample, lambda rows: rows, batch)
+        evaluations[name] = evaluate_parts(fitted, point, parts, level=level)
+    return evaluations

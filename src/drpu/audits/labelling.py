@@ -15,7 +15,9 @@ import numpy as np
 from scipy.special import betaincinv, expit, ndtri
 
 from drpu._arrays import BoolArray, FloatArray, IntArray
+from drpu._checks import check_real
 from drpu.priors.figures import Figure
+from drpu.state.fitted import FittedRatio
 
 _LEAST = 1e-3  # rates below it would give single rows weights that no estimate survives
 
@@ -130,6 +132,23 @@ class Sensitivity:
             f"prior {self.prior:.3f} [{self.prior_low:.3f}, {self.prior_high:.3f}], "
             f"flagged rows {self.flagged:.1%} [{self.flagged_low:.1%}, {self.flagged_high:.1%}]"
         )
+
+
+def sensitivity_of(fitted: FittedRatio, *, k: float, cost: float) -> Sensitivity:
+    """The bounds for the training population."""
+    share = fitted.population.labelled_fraction
+    positive = fitted.tails.positive_counts
+    unlabeled = fitted.tails.counts
+    rate = 0.0
+    if fitted.prior.value > 0:
+        rate = min(share / fitted.prior.value, 1.0)
+    return sensitivity(
+        fitted.cell_probability(),
+        k=check_real("k", k, low=1.0, high=1e6),
+        weight=share * positive / positive.sum() + (1 - share) * unlabeled / unlabeled.sum(),
+        rate=rate,
+        cost=cost,
+    )
 
 
 def sensitivity(

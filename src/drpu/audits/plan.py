@@ -32,6 +32,7 @@ from drpu.exceptions import (
     MissingAnswersWarning,
     ParameterError,
 )
+from drpu.periods.groups import Groups
 from drpu.periods.read import matched_prior, read_new_rows
 from drpu.priors.calibration import ratio_posterior
 from drpu.priors.constants import FEW_ANSWERS
@@ -71,6 +72,19 @@ def true_labels(y: Any, classes: Classes, *, blank: str | None = None) -> list[A
             command=f"{finding}: write no for negatives, or --blank no if blank rows are negative.",
         )
     return values
+
+
+def audit_of_labels(X: Any, y: Any, classes: Classes, *, blank: str | None = None) -> Audit:
+    """The audit ``X``, or answers ``y`` about the simple random sample of rows ``X``."""
+    if isinstance(X, (Audit, AuditPlan)):
+        for name, value in {"y": y, "blank": blank}.items():
+            if value is not None:
+                raise ParameterError(f"{name} must be None with an audit: it contains the answers.")
+        return check_audit(X)
+    if y is None:
+        raise ParameterError("y must be given with rows: their true labels.")
+    warn_of_order(X, y=y)
+    return Audit.random(X, true_labels(y, classes, blank=blank))
 
 
 def check_positions(name: str, rows: Any, most: int | None) -> IntArray:
@@ -866,6 +880,28 @@ def plan_audit(
         without_answers=reading,
         level=request.level,
     )
+
+
+def plan_groups(
+    fitted: FittedRatio,
+    reference: Reference,
+    batch: Batch,
+    groups: Groups,
+    request: PlanRequest,
+    rng: np.random.RandomState,
+) -> GroupPlans:
+    """The rows to label in each group; ``request`` is that of each."""
+    if request.n is not None:
+        check_integer("n", request.n, low=1)
+    plans = GroupPlans()
+    for k, name in enumerate(groups.names):
+        rows = groups.rows(k)
+        of_group = request
+        if request.n is not None:  # a small group is answered as a whole
+            of_group = replace(request, n=min(request.n, len(rows)))
+        plan = plan_audit(fitted, reference, batch.part(fitted, rows), of_group, rng)
+        plans[name] = replace(plan, rows=rows[plan.rows])
+    return plans
 
 
 def mark_of(fitted: FittedRatio) -> str:

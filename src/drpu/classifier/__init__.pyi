@@ -9,14 +9,12 @@ from .fitting import warn_of_few_positives as warn_of_few_positives
 from .fitting import with_other_scenario as with_other_scenario
 from .groups import GroupOptions as GroupOptions
 from .groups import adapt_by_group as adapt_by_group
-from .groups import evaluate_by_group as evaluate_by_group
-from .groups import plan_by_group as plan_by_group
 from .reading import FitArguments as FitArguments
-from .reading import check_counts as check_counts
 from .reading import check_rows as check_rows
 from .reading import columns_of_ranges as columns_of_ranges
 from .reading import read_batch as read_batch
 from .reading import read_counts as read_counts
+from .reading import read_members as read_members
 from .reading import read_rows as read_rows
 from .reading import read_samples as read_samples
 from .reading import read_texts as read_texts

@@ -41,7 +41,7 @@ from drpu.priors.calibration import Calibration, calibrate
 from drpu.priors.estimate import PriorEstimate, as_prior, warn_if_not_identified
 from drpu.priors.tails import ScoreTails
 from drpu.state.costs import Costs, check_cost
-from drpu.state.fitted import FittedRatio
+from drpu.state.fitted import FittedRatio, check_counts
 from drpu.state.labels import (
     Classes,
     Labels,
@@ -324,18 +324,7 @@ class RatioClassifier(PUClassifier):
         sensitivity : Sensitivity
             Both figures as estimated, and their bounds over all such rates.
         """
-        fitted = self.fitted_
-        share = fitted.population.labelled_fraction
-        positive = fitted.tails.positive_counts
-        unlabeled = fitted.tails.counts
-        prior = fitted.prior.value
-        return audits.sensitivity(
-            fitted.cell_probability(),
-            k=check_real("k", k, low=1.0, high=1e6),
-            weight=share * positive / positive.sum() + (1 - share) * unlabeled / unlabeled.sum(),
-            rate=min(share / prior, 1.0) if prior > 0 else 0.0,
-            cost=float(self.cost_),
-        )
+        return audits.sensitivity_of(self.fitted_, k=k, cost=float(self.cost_))
 
     # -- operating points: another prior, cost or budget ---------------------------------------
 
@@ -457,7 +446,7 @@ class RatioClassifier(PUClassifier):
 
     def _batch_or_counts(self, X: Any) -> Batch | ScoreTails:
         if isinstance(X, ScoreTails):
-            return classifier.check_counts(self.fitted_, X)
+            return check_counts(self.fitted_, X)
         return classifier.read_batch(self, X)
 
     # -- adaptation ----------------------------------------------------------------------------
@@ -555,9 +544,10 @@ class RatioClassifier(PUClassifier):
         counts = classifier.read_counts(self, X, sample_weight)
         arrived = None
         if y is not None:
-            weight = self._weight_of_labels(counts, sample_weight)
-            n = round(counts.n) if weight is None else len(weight)
-            arrived = periods.arrived_labels(self.fitted_, self.reference_, y, n, weight)
+            weight = None
+            if sample_weight is not None and not isinstance(sample_weight, str):
+                weight = check_numbers("sample_weight", sample_weight)
+            arrived = periods.arrived_labels(self.fitted_, self.reference_, y, counts, weight)
         parts: Sequence[Reading] = ()
         if isinstance(X, Batch) and X.periods is not None and sample_weight is None:
             parts = periods.read_periods(self.fitted_, self.reference_, X)
@@ -572,8 +562,7 @@ class RatioClassifier(PUClassifier):
         )
         periods.warn_about_reading(reading, self.reference_, shift=shift)
         if shift == "none":
-            before = self.reading_
-            reading = replace(reading, prior=before.prior, hypotheses=before.hypotheses)
+            reading = reading.keeping(self.reading_)
         return self._at_reading(reading)
 
     def adapt_predict(
@@ -660,12 +649,8 @@ class RatioClassifier(PUClassifier):
     ) -> AdaptedClassifier:
         """The classifier recalibrated by answers."""
         batch = self._batch_or_counts(X)
-        if is_frame(audit):
-            audit = audits.read_table(self.fitted_, batch, audit)
-        audit = audits.check_audit(audit)
-        parts = audits.resolve_audit(
-            self.fitted_, audits.check_audit(audit), partial(classifier.read_rows, self), batch
-        )
+        read_rows = partial(classifier.read_rows, self)
+        parts = audits.resolve_audit(self.fitted_, audit, read_rows, batch)
         answered = audits.combine_answers(
             self.fitted_, self.reference_, batch, parts, self.point_, level=level
         )
@@ -676,15 +661,6 @@ class RatioClassifier(PUClassifier):
             answered.point,
             answered.evaluation,
         )
-
-    def _weight_of_labels(self, counts: ScoreTails, sample_weight: Any) -> FloatArray | None:
-        if sample_weight is not None and not isinstance(sample_weight, str):
-            return check_numbers("sample_weight", sample_weight)
-        if counts.weighted:
-            raise ParameterError(
-                "y must be None with weighted counts, in which rows are not told apart."
-            )
-        return None
 
     # -- audits --------------------------------------------------------------------------------
 
@@ -767,10 +743,10 @@ class RatioClassifier(PUClassifier):
             ``plans.rows`` are the positions of the rows to label, and ``plans.answer(labels)`` the
             audits that :meth:`adapt_by` accepts.
         """
-        if n is not None:
-            n = check_integer("n", n, low=1)
         request = audits.PlanRequest.of(n, width, "auto", level)
-        return classifier.plan_by_group(self, X, by, request, check_random_state(random_state))
+        rng = check_random_state(random_state)
+        groups, batch = classifier.read_members(self, X, by)
+        return audits.plan_groups(self.fitted_, self.reference_, batch, groups, request, rng)
 
     def evaluate(
         self,
@@ -802,18 +778,7 @@ class RatioClassifier(PUClassifier):
             Figures with limits for the population that the rows were drawn from.
         """
         level = check_fraction("level", level)
-        if isinstance(X, (audits.Audit, audits.AuditPlan)):
-            for name, value in {"y": y, "blank": blank}.items():
-                if value is not None:
-                    raise ParameterError(
-                        f"{name} must be None with an audit: it contains the answers."
-                    )
-            audit = audits.check_audit(X)
-        elif y is None:
-            raise ParameterError("y must be given with rows: their true labels.")
-        else:
-            warn_of_order(X, y=y)
-            audit = audits.Audit.random(X, audits.true_labels(y, self.classes_, blank=blank))
+        audit = audits.audit_of_labels(X, y, self.classes_, blank=blank)
         parts = audits.resolve_audit(self.fitted_, audit, partial(classifier.read_rows, self))
         return audits.evaluate_parts(self.fitted_, self.point_, parts, level=level)
 
@@ -846,7 +811,13 @@ class RatioClassifier(PUClassifier):
         warn_of_order(X, y=y)
         if y is not None:
             y = audits.true_labels(y, self.classes_, blank=blank)
-        return classifier.evaluate_by_group(self, X, y, by, audit, level=level)
+        if (audit is None) == (y is None):
+            raise ParameterError("give y, the true labels of the rows, or audit, one of the two.")
+        groups, batch = classifier.read_members(self, X, by)
+        if audit is not None:
+            groups.check_names(audit)
+            return {name: self.evaluate(audit[name], level=level) for name in audit}
+        return audits.evaluate_groups(self.fitted_, self.point_, batch, groups, y, level=level)
 
     # -- explanations --------------------------------------------------------------------------
 
@@ -1101,7 +1072,9 @@ def _box(classifier: RatioClassifier, priors_of_rows: dict[str, PriorEstimate]) 
         rows |= _expected_html(classifier)
     else:
         rows["budget"] = str(budget)
-    doubts = _doubts_about(classifier)
+    doubts = classifier.reading_.doubts()
+    if not classifier.test_prior_.identified:
+        doubts.insert(0, "The data do not identify the prior.")
     if doubts:
         rows["warnings"] = "<br>".join(map(escape, doubts))
     cells = [f"<tr><th scope=row>{name}</th><td>{text}</td></tr>" for name, text in rows.items()]
@@ -1122,23 +1095,6 @@ def _expected_html(classifier: RatioClassifier) -> dict[str, str]:
                 text = f"{figure.value:.1%} ({text})"
         rows[f"expected {name}"] = text
     return rows
-
-
-def _doubts_about(classifier: RatioClassifier) -> list[str]:
-    reading = classifier.reading_
-    doubts = []
-    if not classifier.test_prior_.identified:
-        doubts.append("The data do not identify the prior.")
-    if reading.untested:
-        doubts.append("Untested: there are too few rows to test if only the prior has changed.")
-    if reading.shift_test is not None and reading.shift_test.p_value < periods.OTHER_SHIFT:
-        doubts.append(
-            "More than the prior has changed: expected figures hold for prior shift only."
-        )
-    if reading.moved_columns:
-        names = ", ".join(repr(shift.name) for shift in reading.moved_columns[:8])
-        doubts.append(f"Columns moved more than a new prior explains: {names}.")
-    return doubts
 
 
 @dataclass(eq=False, repr=False)

@@ -10,19 +10,16 @@ import numpy as np
 
 from drpu._arrays import BoolArray, IntArray, Rows
 from drpu.audits.answers_file import read_audit
-from drpu.audits.combine import evaluate_parts, resolve_audit
-from drpu.audits.evaluation import Evaluation
-from drpu.audits.plan import LABEL, Audit, GroupPlans, PlanRequest, plan_audit
+from drpu.audits.plan import LABEL, Audit
 from drpu.classifier.drpu import AdaptedClassifier, RatioClassifier
-from drpu.classifier.reading import read_batch
+from drpu.classifier.reading import read_batch, read_members
 from drpu.decisions.budget import budget_depth
-from drpu.exceptions import DataError, ParameterError, silent
+from drpu.exceptions import silent
 from drpu.periods.groups import (
     GroupPrior,
     GroupPriors,
     GroupReader,
     Groups,
-    group_values,
     joint_level,
     shrunken_priors,
     warn_by_group,
@@ -30,16 +27,7 @@ from drpu.periods.groups import (
 )
 from drpu.state.labels import labels_of
 from drpu.state.rows import Batch
-from drpu.tables.values import flat_values, is_missing_cell
-
-
-def read_members(classifier: RatioClassifier, X: Any, by: Any) -> tuple[Groups, Batch]:
-    """The groups of rows, and the rows."""
-    values, X = group_values(classifier.fitted_.columns, X, by)
-    batch = read_batch(classifier, X)
-    if len(values) != len(batch):
-        raise DataError(f"by must have one value per row, got {len(values)} for {len(batch)} rows.")
-    return Groups.of(values), batch
+from drpu.tables.values import flat_values
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,60 +91,6 @@ def _decided(
     log_ratio = adapted.fitted_.log_ratio_of(batch.scores)
     flagged = int(adapted.point_.is_positive(log_ratio).sum())
     return replace(prior, classifier=adapted, flagged=flagged)
-
-
-def plan_by_group(
-    classifier: RatioClassifier,
-    X: Rows,
-    by: Any,
-    request: PlanRequest,
-    rng: np.random.RandomState,
-) -> GroupPlans:
-    """Plans of audits in each group; see ``plan_audit_by``."""
-    groups, batch = read_members(classifier, X, by)
-    plans = GroupPlans()
-    for k, name in enumerate(groups.names):
-        rows = groups.rows(k)
-        of_group = request
-        if request.n is not None:  # a small group is answered as a whole
-            of_group = replace(request, n=min(request.n, len(rows)))
-        part = batch.part(classifier.fitted_, rows)
-        plan = plan_audit(classifier.fitted_, classifier.reference_, part, of_group, rng)
-        plans[name] = replace(plan, rows=rows[plan.rows])
-    return plans
-
-
-def evaluate_by_group(
-    classifier: RatioClassifier,
-    X: Rows,
-    y: Any,
-    by: Any,
-    audit: Mapping[Any, Audit] | None,
-    *,
-    level: float,
-) -> dict[Any, Evaluation]:
-    """Measured performance in each group with answers; see ``evaluate_by``."""
-    if (audit is None) == (y is None):
-        raise ParameterError("give y, the true labels of the rows, or audit, one of the two.")
-    groups, batch = read_members(classifier, X, by)
-    groups.check_names(audit)
-    evaluations = {}
-    if audit is not None:
-        for name, answers in audit.items():
-            evaluations[name] = classifier.evaluate(answers, level=level)
-        return evaluations
-    labels = labels_of(y, len(batch))
-    answered = np.array([not is_missing_cell(label) for label in labels.tolist()])
-    for k, name in enumerate(groups.names):
-        rows = np.flatnonzero((groups.member == k) & answered)
-        if len(rows) == 0:
-            continue
-        sample = Audit.random(rows, labels[rows].tolist())
-        parts = resolve_audit(classifier.fitted_, sample, lambda rows: rows, batch)
-        evaluations[name] = evaluate_parts(
-            classifier.fitted_, classifier.point_, parts, level=level
-        )
-    return evaluations
 
 
 @dataclass(frozen=True)

@@ -16,11 +16,11 @@ from drpu import periods as periods_package
 from drpu._arrays import BoolArray, FloatArray, IntArray, Rows, as_numpy
 from drpu._checks import LARGEST, check_numbers, check_weights, unit_weights
 from drpu._samples import Sample, SamplePair, at_rows, is_matrix, n_rows, stack_rows
-from drpu.exceptions import DataError, DataTypeError, LabelError, ParameterError, ScenarioWarning
+from drpu.exceptions import DataError, DataTypeError, LabelError, ParameterError
 from drpu.models.crossfit import Known
 from drpu.models.learner import Accepts, Function, as_rows, check_pixels, check_shape
 from drpu.priors.tails import ScoreTails
-from drpu.state.fitted import FittedRatio
+from drpu.state.fitted import FittedRatio, check_counts
 from drpu.state.labels import (
     Classes,
     Labels,
@@ -34,11 +34,10 @@ from drpu.state.population import (
     LabelCount,
     Population,
     TrainingColumns,
-    TrainingMark,
     count_labels,
+    scenario_of_table,
 )
 from drpu.state.rows import Batch, RawRows, TrainingSet
-from drpu.tables.copies import reappearing_share
 from drpu.tables.encoder import TableEncoder, fixed_cells
 from drpu.tables.frames import (
     Frame,
@@ -122,7 +121,7 @@ def read_training(estimator: Any, model: Accepts, arguments: FitArguments) -> Tr
     return TrainingSet(
         pair=pair,
         known=known,
-        population=_population(pair, scenario, label_count, estimator.label_delay),
+        population=Population.of(pair, label_count, estimator.label_delay),
         columns=_training_columns(estimator, pair, scenario, period_column),
         labels=Labels.of(classes),
         prior=prior,
@@ -162,21 +161,9 @@ def read_samples(
     return TrainingSet(
         pair=pair,
         known=known,
-        population=_population(pair, scenario, label_count, estimator.label_delay),
+        population=Population.of(pair, label_count, estimator.label_delay),
         columns=_training_columns(estimator, pair, scenario, None),
         labels=Labels.of(np.array([0, 1])),
-    )
-
-
-def _population(
-    pair: SamplePair, scenario: str, label_count: LabelCount | None, label_delay: int
-) -> Population:
-    return Population(
-        labelled_fraction=pair.labelled_fraction if scenario == "single-sample" else 0.0,
-        sizes=(len(pair.positive), len(pair.unlabeled)),
-        label_count=label_count,
-        label_delay=label_delay,
-        training=TrainingMark.of(pair.positive.rows, pair.unlabeled.rows),
     )
 
 
@@ -292,39 +279,6 @@ def _forget(estimator: Any) -> None:
     """Make an estimator unfitted: after a failed fit, its old model would read new columns."""
     for name in ("_fitted", "classes_"):
         vars(estimator).pop(name, None)
-
-
-def scenario_of_table(scenario: str, pair: SamplePair, *, periods: bool = False) -> str:
-    """How the rows of one table were collected: as ``scenario`` says, or as "auto" finds.
-
-    A table is a single sample, unless labelled rows reappear among the unlabeled ones, which a
-    sample that was drawn separately explains. ``periods`` says whether the rows have periods, which
-    need a single sample.
-    """
-    if scenario != "auto":
-        return scenario
-    share = reappearing_share(pair.positive.rows, pair.unlabeled.rows)
-    if share is None:
-        return "single-sample"
-    finding = (
-        f"{share:.0%} of the labelled positives are also among the unlabeled rows, more than by "
-        "chance"
-    )
-    if periods:
-        meaning = (
-            f"periods need one sample, but {finding}, as in two samples that were drawn separately:"
-        )
-        raise DataError(
-            f"{meaning} leave these unlabeled rows out, or say scenario='single-sample'.",
-            command=f"{meaning} leave these unlabeled rows out, or give --scenario single-sample.",
-        )
-    ScenarioWarning.issue(
-        f"{finding}: the labelled positives are taken as a sample that was drawn separately, "
-        "scenario case-control, and priors are those of the unlabeled rows.",
-        advice="Say scenario='case-control', or 'single-sample' if the copies are mistakes.",
-        command="Give --scenario case-control, or single-sample if the copies are mistakes.",
-    )
-    return "case-control"
 
 
 def read_groups(name: str, groups: Any, n: int) -> IntArray:
@@ -507,6 +461,15 @@ def read_batch(classifier: Any, X: Any, *, with_periods: bool = False) -> Batch:
     return replace(batch, periods=periods) if with_periods else batch
 
 
+def read_members(classifier: Any, X: Any, by: Any) -> tuple[periods_package.Groups, Batch]:
+    """The groups of rows, and the rows."""
+    values, X = periods_package.group_values(classifier.fitted_.columns, X, by)
+    batch = read_batch(classifier, X)
+    if len(values) != len(batch):
+        raise DataError(f"by must have one value per row, got {len(values)} for {len(batch)} rows.")
+    return periods_package.Groups.of(values), batch
+
+
 def read_texts(fitted: FittedRatio, X: Any) -> dict[str, Any]:
     """The columns of free text of new rows as they are, for reasons that name words."""
     X = as_records(X)
@@ -544,18 +507,3 @@ def read_counts(classifier: Any, X: Any, sample_weight: Any = None) -> ScoreTail
     if isinstance(X, Batch):
         return fitted.count_scores(X.scores, weight)
     return fitted.count(rows, weight)
-
-
-def check_counts(fitted: FittedRatio, counts: ScoreTails, sample_weight: Any = None) -> ScoreTails:
-    """``counts``, if they are counts of some rows by ``fitted``."""
-    if sample_weight is not None:
-        raise ParameterError(
-            "sample_weight must be None with counts: rows are weighted when counted."
-        )
-    if not fitted.no_counts().same_cells(counts):
-        raise DataError(
-            "these counts were not made by this classifier: make them with its count method."
-        )
-    if not counts.counts.any():
-        raise DataError("these counts are empty: count at least one row before adapting to them.")
-    return counts

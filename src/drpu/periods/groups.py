@@ -423,7 +423,7 @@ class GroupReader:
 
         ``parts`` are readings of all parts of the rows, which the whole must agree with.
         """
-        arrived = arrived_labels(self.fitted, self.reference, y, len(batch))
+        arrived = arrived_labels(self.fitted, self.reference, y, batch.counts)
         reading = read_new_rows(
             self.fitted,
             self.reference,
@@ -458,7 +458,7 @@ class GroupReader:
         """The reading, or with ``shift="none"`` that which stays, with the tests of the rows."""
         if self.unmoved is None or self.shift != "none":
             return reading
-        return replace(reading, prior=self.unmoved.prior, hypotheses=self.unmoved.hypotheses)
+        return reading.keeping(self.unmoved)
 
 
 def shrunken_priors(

@@ -90,6 +90,24 @@ class Reading:
         """Whether there were too few rows to test what moved, so that nothing was rejected."""
         return self.tested is not None and self.shift == "prior" and not self.tested.anything
 
+    def doubts(self) -> list[str]:
+        """What makes the prior and expected figures doubtful, as sentences."""
+        doubts = []
+        if self.untested:
+            doubts.append("Untested: there are too few rows to test if only the prior has changed.")
+        if self.shift_test is not None and self.shift_test.p_value < OTHER_SHIFT:
+            doubts.append(
+                "More than the prior has changed: expected figures hold for prior shift only."
+            )
+        if self.moved_columns:
+            names = ", ".join(repr(column.name) for column in self.moved_columns[:8])
+            doubts.append(f"Columns moved more than a new prior explains: {names}.")
+        return doubts
+
+    def keeping(self, before: Reading) -> Reading:
+        """The reading with the prior of ``before``, as with ``shift="none"``."""
+        return replace(self, prior=before.prior, hypotheses=before.hypotheses)
+
     def with_prior(self, prior: PriorEstimate) -> Reading:
         """The reading with another prior of the rows, which labels follow if only it moved."""
         if self.shift != "prior" or prior.value == self.prior.value or not self.hypotheses:
@@ -325,11 +343,23 @@ def sampling_error(
 
 
 def arrived_labels(
-    fitted: FittedRatio, reference: Reference, y: Any, n: int, weight: FloatArray | None = None
+    fitted: FittedRatio,
+    reference: Reference,
+    y: Any,
+    counts: ScoreTails,
+    weight: FloatArray | None = None,
 ) -> Arrived | None:
-    """Labels of ``n`` new rows that have arrived, and those of training; None without labels."""
+    """Labels of counted rows that have arrived, and those of training; None without labels."""
     if y is None:
         return None
+    if weight is not None:
+        n = len(weight)
+    elif counts.weighted:
+        raise ParameterError(
+            "y must be None with weighted counts, in which rows are not told apart."
+        )
+    else:
+        n = round(counts.n)
     check_single_sample(fitted, "y")
     positive = labelled_flags(labels_of(y, n), fitted.classes)
     return beside_training(fitted, reference, count_labels(positive, weight))

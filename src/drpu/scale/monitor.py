@@ -19,7 +19,6 @@ from drpu._codec import POSITIVE, Array, Number, Whole, decode, encode, kept
 from drpu._output import output_file
 from drpu._process import ObjectLock, default_errors_in
 from drpu.classifier.drpu import AdaptedClassifier, RatioClassifier
-from drpu.classifier.reading import check_counts
 from drpu.decisions.point import Hypothesis
 from drpu.exceptions import ArtifactError, DataError, ParameterError
 from drpu.files.archive import open_archive, read_bytes, write_archive
@@ -30,7 +29,7 @@ from drpu.priors.estimate import PriorEstimate
 from drpu.priors.figures import exact_limits
 from drpu.priors.tails import KeptTails, ScoreTails
 from drpu.scale.batches import check_classifier
-from drpu.state.fitted import FittedRatio
+from drpu.state.fitted import FittedRatio, check_counts
 from drpu.state.population import LabelCount
 from drpu.state.reference import Reference
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from drpu._arrays import FloatArray, IntArray, Rows
 from drpu._codec import kept
 from drpu._samples import at_rows, is_matrix, n_rows
-from drpu.exceptions import DataError
+from drpu.exceptions import DataError, ParameterError
 from drpu.models.learner import LOG_LIMIT, Folds
 from drpu.priors.calibration import Calibration, calibrate, population_ratio
 from drpu.priors.estimate import PriorEstimate
@@ -142,6 +143,21 @@ class FittedRatio:
             calibration = calibrate(self.tails, unlabeled, labelled_share=fraction)
         population = replace(self.population, other_scenario_prior=None)
         return replace(self, prior=prior, calibration=calibration, population=population)
+
+
+def check_counts(fitted: FittedRatio, counts: ScoreTails, sample_weight: Any = None) -> ScoreTails:
+    """``counts``, if they are counts of some rows by ``fitted``."""
+    if sample_weight is not None:
+        raise ParameterError(
+            "sample_weight must be None with counts: rows are weighted when counted."
+        )
+    if not fitted.no_counts().same_cells(counts):
+        raise DataError(
+            "these counts were not made by this classifier: make them with its count method."
+        )
+    if not counts.counts.any():
+        raise DataError("these counts are empty: count at least one row before adapting to them.")
+    return counts
 
 
 def tie_break(train_prior: float) -> float:

@@ -11,11 +11,12 @@ import numpy as np
 from drpu._arrays import BoolArray, FloatArray, Rows
 from drpu._codec import Array, Items, Kept, NotKept, Number, Text, Whole, kept
 from drpu._results import TableColumns, TableResult
-from drpu._samples import is_sparse, mixed_bits, n_rows, row_keys
-from drpu.exceptions import DataError
+from drpu._samples import SamplePair, is_sparse, mixed_bits, n_rows, row_keys
+from drpu.exceptions import DataError, ScenarioWarning
 from drpu.models.learner import Function
 from drpu.priors.estimate import PriorEstimate
 from drpu.priors.tails import effective_size
+from drpu.tables.copies import reappearing_share
 from drpu.tables.encoder import TableEncoder
 from drpu.tables.frames import FrameRows
 from drpu.tables.notes import MOST_NOTES, Note
@@ -138,6 +139,20 @@ class Population:
         if self.label_count is not None and self.labelled_fraction == 0:
             raise DataError("labels are counted only if they are a part of the population.")
 
+    @classmethod
+    def of(cls, pair: SamplePair, label_count: LabelCount | None, label_delay: int) -> Population:
+        """The population of two samples; ``label_count`` is None in a case-control study."""
+        fraction = 0.0
+        if label_count is not None:
+            fraction = pair.labelled_fraction
+        return cls(
+            labelled_fraction=fraction,
+            sizes=(len(pair.positive), len(pair.unlabeled)),
+            label_count=label_count,
+            label_delay=label_delay,
+            training=TrainingMark.of(pair.positive.rows, pair.unlabeled.rows),
+        )
+
     @property
     def scenario(self) -> str:
         """How the labelled rows were collected: "single-sample" or "case-control"."""
@@ -147,6 +162,39 @@ class Population:
         """Prior of the unlabeled rows, from that of the population."""
         fraction = self.labelled_fraction
         return _affine(prior, -fraction / (1 - fraction), 1 / (1 - fraction))
+
+
+def scenario_of_table(scenario: str, pair: SamplePair, *, periods: bool = False) -> str:
+    """How the rows of one table were collected: as ``scenario`` says, or as "auto" finds.
+
+    A table is a single sample, unless labelled rows reappear among the unlabeled ones, which a
+    sample that was drawn separately explains. ``periods`` says whether the rows have periods, which
+    need a single sample.
+    """
+    if scenario != "auto":
+        return scenario
+    share = reappearing_share(pair.positive.rows, pair.unlabeled.rows)
+    if share is None:
+        return "single-sample"
+    finding = (
+        f"{share:.0%} of the labelled positives are also among the unlabeled rows, more than by "
+        "chance"
+    )
+    if periods:
+        meaning = (
+            f"periods need one sample, but {finding}, as in two samples that were drawn separately:"
+        )
+        raise DataError(
+            f"{meaning} leave these unlabeled rows out, or say scenario='single-sample'.",
+            command=f"{meaning} leave these unlabeled rows out, or give --scenario single-sample.",
+        )
+    ScenarioWarning.issue(
+        f"{finding}: the labelled positives are taken as a sample that was drawn separately, "
+        "scenario case-control, and priors are those of the unlabeled rows.",
+        advice="Say scenario='case-control', or 'single-sample' if the copies are mistakes.",
+        command="Give --scenario case-control, or single-sample if the copies are mistakes.",
+    )
+    return "case-control"
 
 
 def with_labelled(prior: PriorEstimate, fraction: float) -> PriorEstimate:
