@@ -5,7 +5,6 @@ from .drpu import DRPUClassifier as DRPUClassifier
 from .fitting import check_prior_parameter as check_prior_parameter
 from .fitting import training_prior as training_prior
 from .fitting import warn_of_alpha as warn_of_alpha
-from .fitting import warn_of_few_positives as warn_of_few_positives
 from .fitting import with_other_scenario as with_other_scenario
 from .groups import GroupOptions as GroupOptions
 from .groups import adapt_by_group as adapt_by_group

@@ -1324,7 +1324,7 @@ class DRPUClassifier(RatioClassifier):
         holdout = models.resolve_holdout(
             self.holdout, n_positive, pair.unlabeled.n_independent, grouped=grouped
         )
-        classifier.warn_of_few_positives(n_positive, split=holdout != 0)
+        models.warn_of_few_positives(n_positive, split=holdout != 0)
         models.warn_of_few_known(training.known, n_positive, split=holdout != 0)
 
         learner = seeded(with_categories(learner, self.table_), rng)
@@ -1386,7 +1386,9 @@ class DRPUClassifier(RatioClassifier):
 
     def _fit_frame(self, learner: models.FrameLearner, arguments: FitArguments) -> Self:
         """Fit on a cluster, where the rows are."""
-        self._refuse_on_cluster(learner, arguments)
+        learner.refuse_arguments(
+            negative_label=self.negative_label, audits=arguments.audits, groups=arguments.groups
+        )
         learner = seeded(learner, check_random_state(self.random_state))
         read = partial(read_labels, pos_label=self.pos_label, warn=False)
         with progress_bar("fit", show=self.verbose):
@@ -1397,7 +1399,7 @@ class DRPUClassifier(RatioClassifier):
         if self.pos_label is None:
             warn_of_guess(frame_fit.classes, *sizes)
         warn_of_more_positives(*sizes)
-        classifier.warn_of_few_positives(frame_fit.n_positive, split=True)
+        models.warn_of_few_positives(frame_fit.n_positive, split=True)
         names = tuple(plan.name for plan in frame_fit.table.columns)
         Columns(len(names), names, frame_fit.table).set_on(self)
         self._inform_of_sizes(sizes)
@@ -1457,19 +1459,6 @@ class DRPUClassifier(RatioClassifier):
             classifier.check_prior_parameter("prior", self.prior)
         check_flag("calibrate", self.calibrate)
         check_jobs(self.n_jobs)
-
-    def _refuse_on_cluster(self, learner: models.FrameLearner, arguments: FitArguments) -> None:
-        in_memory = {"negative_label": self.negative_label, "audits": arguments.audits}
-        for name, value in in_memory.items():
-            if value is not None:
-                raise ParameterError(
-                    f"{name} must be None on a cluster: it needs the rows in memory."
-                )
-        if arguments.groups is not None:
-            raise ParameterError(
-                f"groups must be None with {type(learner).__name__}: give it key, the name of a "
-                "column whose equal values share a fold."
-            )
 
     @property
     def reading_(self) -> Reading:

@@ -14,14 +14,12 @@ from drpu._samples import Sample, SamplePair
 from drpu.exceptions import (
     AlphaWarning,
     ContradictionWarning,
-    FewPositivesWarning,
     ParameterError,
     PriorBoundaryWarning,
     PriorError,
-    SeenPositivesWarning,
 )
 from drpu.models.learner import Folds
-from drpu.priors.estimate import FEW_POSITIVES, PriorEstimate, as_prior, warn_if_not_identified
+from drpu.priors.estimate import PriorEstimate, as_prior, warn_if_not_identified
 from drpu.priors.tails import ScoreTails
 from drpu.state.population import Population, with_labelled
 
@@ -144,22 +142,6 @@ def warn_of_alpha(folds: Folds, prior: PriorEstimate) -> None:
         AlphaWarning.issue(
             f"the model was corrected with alpha = {alpha:.3g}, above the prior of the unlabeled "
             f"rows ({prior}): its ratios are too small. Use a smaller alpha, or 'auto'."
-        )
-
-
-def warn_of_few_positives(n: int, *, split: bool) -> None:
-    """Warn that the prior is rough because of few positives, or because none were held out."""
-    if n < FEW_POSITIVES:
-        positives = "1 labelled positive" if n == 1 else f"{n} labelled positives"
-        FewPositivesWarning.issue(
-            f"{positives}: the prior and its interval are rough. Label more, or give the prior if "
-            "you know it."
-        )
-    if not split:
-        SeenPositivesWarning.issue(
-            "no rows were held out, so the prior is estimated from scores of training rows: it is "
-            "too low, and its interval too narrow. Pass at least four positives and four unlabeled "
-            "rows."
         )
 
 

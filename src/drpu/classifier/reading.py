@@ -8,17 +8,17 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import column_or_1d, validate_data
+from sklearn.utils.validation import validate_data
 
 from drpu import audits as audits_package
 from drpu import models
 from drpu import periods as periods_package
-from drpu._arrays import BoolArray, FloatArray, IntArray, Rows, as_numpy
+from drpu._arrays import BoolArray, FloatArray, Rows, as_numpy
 from drpu._checks import LARGEST, check_numbers, check_weights, unit_weights
 from drpu._samples import Sample, SamplePair, at_rows, is_matrix, n_rows, stack_rows
 from drpu.exceptions import DataError, DataTypeError, LabelError, ParameterError
 from drpu.models.crossfit import Known
-from drpu.models.learner import Accepts, Function, as_rows, check_pixels, check_shape
+from drpu.models.learner import Accepts, Function, as_rows, check_image_shape, check_pixels
 from drpu.priors.tails import ScoreTails
 from drpu.state.fitted import FittedRatio, check_counts
 from drpu.state.labels import (
@@ -53,7 +53,7 @@ from drpu.tables.frames import (
     warn_of_order,
 )
 from drpu.tables.notes import Note, notes_of_gaps, table_notes
-from drpu.tables.values import ColumnProfile, missing, profile_columns
+from drpu.tables.values import ColumnProfile, group_codes, profile_columns
 
 # -- training rows -----------------------------------------------------------------------------
 
@@ -223,7 +223,7 @@ def _read_table(
         weight = _mean_one_weights("sample_weight", sample_weight, n_rows(X))
     codes = None
     if groups is not None:
-        codes = read_groups("groups", groups, n_rows(X))
+        codes = group_codes("groups", groups, n_rows(X))
     return Sample(X, weight, codes), positive, classes
 
 
@@ -281,28 +281,6 @@ def _forget(estimator: Any) -> None:
         vars(estimator).pop(name, None)
 
 
-def read_groups(name: str, groups: Any, n: int) -> IntArray:
-    """Group numbers from values of any type, one per row."""
-    try:
-        values = column_or_1d(as_numpy(groups))
-    except ValueError as error:
-        value = repr(groups) if isinstance(groups, str) else f"shape {np.shape(groups)}"
-        raise DataError(
-            f"{name} must have one value per row, as X['customer'] has, got {value}."
-        ) from error
-    if len(values) != n:
-        raise DataError(f"{name} must have one value per row, {n}, got {len(values)}.")
-    if missing(values).any():
-        raise DataError(
-            f"{name} must not hold missing values: give a row without a group its own value."
-        )
-    try:
-        _, codes = np.unique(values, return_inverse=True)
-    except TypeError:  # values of several types cannot be sorted
-        _, codes = np.unique(values.astype(str), return_inverse=True)
-    return np.asarray(codes, dtype=np.int64)
-
-
 # -- rows of any kind --------------------------------------------------------------------------
 
 
@@ -340,24 +318,17 @@ def check_rows(
     compared = table is None and not reset
     shape = getattr(model, "row_shape", None) if like is None else like.shape[1:]
     if compared:
-        _check_image_shape(name, X, shape)  # scikit-learn compares the second dimension only
+        check_image_shape(name, X, shape)  # scikit-learn compares the second dimension only
     check = partial(validate_data, estimator)
     advice = f"An array must hold numbers: pass {name} as a data frame (pandas, polars or Arrow)."
     rows = as_rows(model, name, X, check=check, reset=reset, advice=advice)
     if compared:
-        _check_image_shape(name, rows, shape)
+        check_image_shape(name, rows, shape)
         if like is not None:
             check_pixels(name, rows, like)
         elif isinstance(model, Function):
             model.check_scale(name, rows)
     return rows if table is None else table.transform_array(rows)
-
-
-def _check_image_shape(name: str, X: Any, shape: tuple[int, ...] | None) -> None:
-    """Raise if rows or those of training are images, and their shapes differ."""
-    n_dimensions = len(getattr(X, "shape", ()))
-    if shape is not None and n_dimensions > 1 and max(len(shape), n_dimensions - 1) > 1:
-        check_shape(name, X, shape)
 
 
 # The largest value by type; infinite numbers are larger.
@@ -421,17 +392,10 @@ def _encoded_rows(estimator: Any, matrix: FloatArray, model: Accepts) -> Rows:
             refused = np.abs(matrix) > LARGEST
         else:
             refused = ~(np.abs(matrix) <= LARGEST)
-        names = []
-        in_column = np.asarray(refused.any(axis=0))
-        for column, is_refused in zip(estimator.table_.sources, in_column, strict=True):
-            if is_refused and repr(column.name) not in names:
-                names.append(repr(column.name))
+        names = estimator.table_.source_names(refused.any(axis=0))
         if not names:
             raise
-        name_list = ", ".join(names[:12])
-        if len(names) > 12:
-            name_list += ", ..."
-        raise type(error)(f"{error} Columns with such values: {name_list}.") from error
+        raise type(error)(f"{error} Columns with such values: {columns_named(names)}.") from error
 
 
 # -- new rows ----------------------------------------------------------------------------------
@@ -473,15 +437,9 @@ def read_members(classifier: Any, X: Any, by: Any) -> tuple[periods_package.Grou
 def read_texts(fitted: FittedRatio, X: Any) -> dict[str, Any]:
     """The columns of free text of new rows as they are, for reasons that name words."""
     X = as_records(X)
-    table = fitted.columns.table
-    if table is None or not table.free_texts or not is_frame(X):
+    if fitted.columns.table is None or not is_frame(X):
         return {}
-    frame = read_frame(X)
-    texts = {}
-    for name in table.free_texts:
-        position = frame.positions[name] if table.named else table.names.index(name)
-        texts[name] = np.array(frame.column(position).to_list(), dtype=object)
-    return texts
+    return fitted.columns.table.texts_of(X)
 
 
 def read_counts(classifier: Any, X: Any, sample_weight: Any = None) -> ScoreTails:

@@ -10,6 +10,7 @@ from .crossfit import negative_part as negative_part
 from .crossfit import resolve_holdout as resolve_holdout
 from .crossfit import tails_of as tails_of
 from .crossfit import warn_of_few_known as warn_of_few_known
+from .crossfit import warn_of_few_positives as warn_of_few_positives
 from .crossfit import warn_of_unused_known as warn_of_unused_known
 from .crossfit import with_score_error as with_score_error
 from .features import Scaling as Scaling

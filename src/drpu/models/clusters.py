@@ -220,6 +220,22 @@ class FrameLearner(DefaultErrors, Parameters, Accepts, ABC):
             ranges=ranges,
         )
 
+    def refuse_arguments(self, *, groups: Any, **in_memory: Any) -> None:
+        """Raise if an argument of ``fit`` was given that has no meaning on a cluster.
+
+        ``in_memory`` are those that need the rows in memory.
+        """
+        for name, value in in_memory.items():
+            if value is not None:
+                raise ParameterError(
+                    f"{name} must be None on a cluster: it needs the rows in memory."
+                )
+        if groups is not None:
+            raise ParameterError(
+                f"groups must be None with {type(self).__name__}: give it key, the name of a "
+                "column whose equal values share a fold."
+            )
+
     def _check_parameters(self) -> None:
         for name, low in (("n_rounds", 1), ("leaves", 2)):
             check_integer(name, getattr(self, name), low=low)

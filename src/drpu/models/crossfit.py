@@ -29,12 +29,14 @@ from drpu.exceptions import (
     FewNegativesWarning,
     FewPositivesWarning,
     ParameterError,
+    SeenPositivesWarning,
     UnusedNegativesWarning,
     heard,
     warn,
 )
 from drpu.models.choices import JOBS
 from drpu.models.learner import Blend, Folds, Function, RatioLearner
+from drpu.priors.estimate import FEW_POSITIVES
 from drpu.priors.tails import ScoreTails
 
 FEWEST_TO_SPLIT = 4  # with fewer positives, a fold would leave at most two for training
@@ -273,6 +275,22 @@ def _warn_of_few_rows(share: float, n_positive: int, n_unlabeled: int) -> None:
         FewPositivesWarning.issue(
             f"{setting} holds out {held_positive} and {held_unlabeled}: {few}, the prior and the "
             "calibration are rough. Raise it, or use 'auto'."
+        )
+
+
+def warn_of_few_positives(n: int, *, split: bool) -> None:
+    """Warn that the prior is rough because of few positives, or because none were held out."""
+    if n < FEW_POSITIVES:
+        positives = "1 labelled positive" if n == 1 else f"{n} labelled positives"
+        FewPositivesWarning.issue(
+            f"{positives}: the prior and its interval are rough. Label more, or give the prior if "
+            "you know it."
+        )
+    if not split:
+        SeenPositivesWarning.issue(
+            "no rows were held out, so the prior is estimated from scores of training rows: it is "
+            "too low, and its interval too narrow. Pass at least four positives and four unlabeled "
+            "rows."
         )
 
 

@@ -601,6 +601,13 @@ def check_shape(name: str, X: Rows, shape: tuple[int, ...]) -> None:
     raise DataError(f"{text}.")
 
 
+def check_image_shape(name: str, X: Any, shape: tuple[int, ...] | None) -> None:
+    """Raise if rows or those of training are images, and their shapes differ."""
+    n_dimensions = len(getattr(X, "shape", ()))
+    if shape is not None and n_dimensions > 1 and max(len(shape), n_dimensions - 1) > 1:
+        check_shape(name, X, shape)
+
+
 def _can_be_reshaped(row_shape: tuple[int, ...], shape: tuple[int, ...]) -> bool:
     """Whether rows are those of the other shape, flattened or with other sides of length 1."""
     if 1 in (len(row_shape), len(shape)) and math.prod(row_shape) == math.prod(shape):

@@ -22,7 +22,7 @@ from drpu.tables.columns import (
     LeftOutColumn,
     NumberColumn,
 )
-from drpu.tables.frames import Frame, aligned, columns_named
+from drpu.tables.frames import Frame, aligned, columns_named, read_frame
 from drpu.tables.summaries import ColumnSummary, TableSummary
 from drpu.tables.text import TextColumn
 from drpu.tables.values import Cells
@@ -234,6 +234,17 @@ class TableEncoder(Kept):
             return ()
         return tuple(column.name for column in self.used if isinstance(column, TextColumn))
 
+    def texts_of(self, X: Any) -> dict[str, Any]:
+        """The columns of free text of a data frame as they are."""
+        if not self.free_texts:
+            return {}
+        frame = read_frame(X)
+        texts = {}
+        for name in self.free_texts:
+            position = frame.positions[name] if self.named else self.names.index(name)
+            texts[name] = np.array(frame.column(position).to_list(), dtype=object)
+        return texts
+
     def text_place(self, name: str) -> tuple[slice, TextColumn]:
         """Where a column of free text is in encoded rows, and the column."""
         start = 0
@@ -273,6 +284,14 @@ class TableEncoder(Kept):
         if self.indicators is None:
             return list(self.encoded)
         return [self.encoded[j] for j in self.indicators.sources]
+
+    def source_names(self, chosen: Any) -> list[str]:
+        """Names of the columns of the table that the ``chosen`` encoded columns come from."""
+        names = []
+        for column, is_chosen in zip(self.sources, chosen, strict=True):
+            if is_chosen and column.name not in names:
+                names.append(column.name)
+        return names
 
     @property
     def width(self) -> int:

@@ -21,6 +21,7 @@ from typing import Annotated, Any
 import narwhals as nw
 import numpy as np
 
+from drpu import _lazy
 from drpu._arrays import BoolArray, FloatArray, IntArray, as_numpy
 from drpu._codec import Array, NotKept, kept
 from drpu.exceptions import DataError, DataTypeError
@@ -101,6 +102,28 @@ def flat_values(name: str, values: Any) -> np.ndarray[Any, Any]:
             f"{name} must have one dimension, one value per row, got shape {flat.shape}."
         )
     return flat
+
+
+def group_codes(name: str, groups: Any, n: int) -> IntArray:
+    """Group numbers from values of any type, one per row."""
+    try:
+        values = _lazy.column_or_1d(as_numpy(groups))
+    except ValueError as error:
+        value = repr(groups) if isinstance(groups, str) else f"shape {np.shape(groups)}"
+        raise DataError(
+            f"{name} must have one value per row, as X['customer'] has, got {value}."
+        ) from error
+    if len(values) != n:
+        raise DataError(f"{name} must have one value per row, {n}, got {len(values)}.")
+    if missing(values).any():
+        raise DataError(
+            f"{name} must not hold missing values: give a row without a group its own value."
+        )
+    try:
+        _, codes = np.unique(values, return_inverse=True)
+    except TypeError:  # values of several types cannot be sorted
+        _, codes = np.unique(values.astype(str), return_inverse=True)
+    return np.asarray(codes, dtype=np.int64)
 
 
 def by_month(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
