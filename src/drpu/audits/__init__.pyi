@@ -16,6 +16,7 @@ from .plan import PlanRequest as PlanRequest
 from .plan import audit_of_labels as audit_of_labels
 from .plan import plan_audit as plan_audit
 from .plan import plan_groups as plan_groups
+from .plan import refuse_beside_audit as refuse_beside_audit
 from .plan import true_labels as true_labels
 from .training import beside as beside
 from .training import known_rows as known_rows

@@ -87,6 +87,17 @@ def audit_of_labels(X: Any, y: Any, classes: Classes, *, blank: str | None = Non
     return Audit.random(X, true_labels(y, classes, blank=blank))
 
 
+def refuse_beside_audit(*, shift: str, **arguments: Any) -> None:
+    """Raise if ``adapt`` was called with an audit and with other readings of the prior."""
+    if shift != "auto":
+        arguments["shift"] = shift
+    for name, value in arguments.items():
+        if value is not None:
+            raise ParameterError(
+                f"{name} must be left out with an audit: its answers are used instead."
+            )
+
+
 def check_positions(name: str, rows: Any, most: int | None) -> IntArray:
     """``rows`` as different positions from 0 on, below ``most`` if it is given."""
     array = np.asarray(as_numpy(rows))

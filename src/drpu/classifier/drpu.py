@@ -25,7 +25,6 @@ from drpu._checks import (
     check_fraction,
     check_integer,
     check_jobs,
-    check_numbers,
     check_random_state,
     check_real,
     check_weights,
@@ -520,47 +519,26 @@ class RatioClassifier(PUClassifier):
         adapted : AdaptedClassifier
             Frozen, with the cost of this classifier: later changes of this classifier do not affect
             it.
-
-        See Also
-        --------
-        at_cost : The same classifier at another cost.
         """
         check_fraction("level", level)
         if audit is not None:
-            beside = {"sample_weight": sample_weight, "y": y}
-            if shift != "auto":
-                beside["shift"] = shift
-            for name, value in beside.items():
-                if value is not None:
-                    raise ParameterError(
-                        f"{name} must be left out with an audit: its answers are used instead."
-                    )
+            audits.refuse_beside_audit(sample_weight=sample_weight, y=y, shift=shift)
             return self._adapted_to_answers(X, audit, level=level)
         check_choice("shift", shift, periods.SHIFTS)
         warn_of_order(X, y=y, sample_weight=sample_weight)
-        counted = isinstance(X, (Batch, ScoreTails)) or models.engine_of(X) is not None
-        if sample_weight is None and not counted and self.fitted_.columns.period is not None:
-            X = classifier.read_batch(self, X, with_periods=True)
+        fitted = self.fitted_
+        reference = self.reference_
+        if sample_weight is None:
+            X = classifier.with_periods(self, X)
         counts = classifier.read_counts(self, X, sample_weight)
-        arrived = None
-        if y is not None:
-            weight = None
-            if sample_weight is not None and not isinstance(sample_weight, str):
-                weight = check_numbers("sample_weight", sample_weight)
-            arrived = periods.arrived_labels(self.fitted_, self.reference_, y, counts, weight)
+        arrived = periods.arrived_labels(fitted, reference, y, counts, sample_weight)
         parts: Sequence[Reading] = ()
         if isinstance(X, Batch) and X.periods is not None and sample_weight is None:
-            parts = periods.read_periods(self.fitted_, self.reference_, X)
+            parts = periods.read_periods(fitted, reference, X)
         reading = periods.read_new_rows(
-            self.fitted_,
-            self.reference_,
-            counts,
-            shift=shift,
-            level=level,
-            arrived=arrived,
-            parts=parts,
+            fitted, reference, counts, shift=shift, level=level, arrived=arrived, parts=parts
         )
-        periods.warn_about_reading(reading, self.reference_, shift=shift)
+        periods.warn_about_reading(reading, reference, shift=shift)
         if shift == "none":
             reading = reading.keeping(self.reading_)
         return self._at_reading(reading)
@@ -705,15 +683,10 @@ class RatioClassifier(PUClassifier):
         Returns
         -------
         plan : AuditPlan
-            ``plan.rows`` are the positions of the rows to label.
-
-        See Also
-        --------
-        adapt : Accepts ``audit=plan.answer(labels)``.
+            ``plan.rows`` are the positions of the rows to label, and ``plan.answer(labels)`` is the
+            audit that :meth:`adapt` accepts.
         """
         request = audits.PlanRequest.of(n, width, population, level)
-        if isinstance(X, ScoreTails):
-            raise ParameterError("X must be rows: rows cannot be chosen from counts.")
         batch = classifier.read_batch(self, X)
         rng = check_random_state(random_state)
         return audits.plan_audit(self.fitted_, self.reference_, batch, request, rng)
@@ -865,14 +838,6 @@ class RatioClassifier(PUClassifier):
         ------
         ParameterError
             If the model has no trees: use ``model="boosted"`` or the default.
-
-        Examples
-        --------
-        >>> from drpu import DRPUClassifier, make_gaussian_pu
-        >>> X, y = make_gaussian_pu(200, 600, prior=0.4, separation=3, random_state=0).X_y()
-        >>> clf = DRPUClassifier("boosted", scenario="case-control", random_state=0).fit(X, y)
-        >>> clf.contributions(X[:3]).shape
-        (3, 2)
         """
         if is_frame(X):
             X = collected(X)
@@ -1165,10 +1130,6 @@ class DRPUClassifier(RatioClassifier):
         How the columns of a data frame are read; None for arrays, and for a pipeline that reads
         them itself.
 
-    See Also
-    --------
-    AdaptedClassifier : What :meth:`adapt`, :meth:`at_prior` and :meth:`at_cost` return.
-
     Notes
     -----
     Parameters are read by ``fit``: changing one afterwards has no effect until the next
@@ -1445,10 +1406,8 @@ class DRPUClassifier(RatioClassifier):
     def _check_parameters(self) -> None:
         check_cost("cost", self.cost)
         check_choice("scenario", self.scenario, SCENARIO_CHOICES)
-        if (
-            check_integer("label_delay", self.label_delay, low=0)
-            and self.scenario == "case-control"
-        ):
+        check_integer("label_delay", self.label_delay, low=0)
+        if self.label_delay > 0 and self.scenario == "case-control":
             raise ParameterError(
                 f"label_delay must be 0 with scenario='case-control', got {self.label_delay}: "
                 "labels of later rows are used with scenario='single-sample' only.",

@@ -21,7 +21,6 @@ from drpu.periods.groups import (
     GroupReader,
     Groups,
     joint_level,
-    shrunken_priors,
     warn_by_group,
     with_answers,
 )
@@ -51,30 +50,27 @@ def adapt_by_group(
     reader = GroupReader(
         classifier.fitted_, classifier.reference_, options.shift, classifier.reading_
     )
-    read_groups = reader.read_all(batch, groups, y, level=options.level)
-    parts = [group.reading for group in read_groups]
-    whole, _ = reader.read(batch, y, level=options.level, parts=parts)
-    priors = shrunken_priors(read_groups, reader.final(whole).prior, options.level)
+    priors, read_groups = reader.shrunken(batch, groups, y, level=options.level)
 
-    audits = options.audit or {}
-    answered: dict[Any, AdaptedClassifier] = {}
-    warnings = {}
+    answered = {}
+    warnings = {group.name: group.warnings for group in read_groups}
     each_level = joint_level(options.level, len(groups.names))
     for group in read_groups:
-        warnings[group.name] = group.warnings
-        if group.name in audits:
-            warnings[group.name] = []
+        if options.audit is not None and group.name in options.audit:
+            audit = options.audit[group.name]
             with silent():
-                answered[group.name] = classifier._adapted_to_answers(
-                    group.batch, audits[group.name], level=each_level
-                )
+                adapted = classifier._adapted_to_answers(group.batch, audit, level=each_level)
+            answered[group.name] = adapted
+            warnings[group.name] = []
     answered_priors = {name: adapted.test_prior_ for name, adapted in answered.items()}
     priors = with_answers(priors, answered_priors)
     warn_by_group(warnings)
+
     decided = []
     for prior, group in zip(priors, read_groups, strict=True):
-        adapted = answered.get(group.name)
-        if adapted is None:  # at the prior that all groups together gave
+        if group.name in answered:
+            adapted = answered[group.name]
+        else:  # at the prior that all groups together gave
             adapted = classifier._at_reading(group.reading.with_prior(prior.prior))
         codes = tuple(warning.code for warning in warnings[group.name])
         decided.append(replace(_decided(prior, adapted, group.batch, options), warnings=codes))
@@ -106,7 +102,9 @@ class GroupOutputs:
     def of(cls, priors: GroupPriors, batch: Batch, by: Any) -> GroupOutputs:
         """The outputs of rows that :meth:`adapt_by` has adapted a classifier to, group by group."""
         groups = Groups.of(flat_values("by", by))
-        parts = [(group.classifier, groups.rows(k)) for k, group in enumerate(priors)]
+        parts = []
+        for k, group in enumerate(priors):
+            parts.append((group.classifier, groups.rows(k)))
         return cls._joined(parts, batch)
 
     @classmethod

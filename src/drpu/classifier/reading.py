@@ -409,10 +409,22 @@ def read_rows(classifier: Any, X: Any) -> Rows:
     return check_rows(classifier, X, model=fitted.model)
 
 
+def with_periods(classifier: Any, X: Any) -> Any:
+    """``X``, as scored rows with their periods if training had a column of periods."""
+    in_training = classifier.fitted_.columns.period is not None
+    if not in_training or isinstance(X, ScoreTails) or models.engine_of(X) is not None:
+        return X
+    return read_batch(classifier, X, with_periods=True)
+
+
 def read_batch(classifier: Any, X: Any, *, with_periods: bool = False) -> Batch:
     """New rows, scored once; with ``with_periods`` they keep their periods, for ``adapt``."""
     if isinstance(X, Batch):
         return X
+    if isinstance(X, ScoreTails):
+        raise ParameterError(
+            "X must be rows, got counts, from which rows cannot be chosen or labelled."
+        )
     fitted: FittedRatio = classifier.fitted_
     periods = None
     if fitted.columns.period is not None:

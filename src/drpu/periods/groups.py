@@ -454,18 +454,21 @@ class GroupReader:
             read_groups.append(ReadGroup(name, part, self.final(reading), error, warnings))
         return read_groups
 
+    def shrunken(
+        self, batch: Batch, groups: Groups, y: Any = None, *, level: float
+    ) -> tuple[GroupPriors, list[ReadGroup]]:
+        """The priors of the groups, shrunk towards that of all rows, and the groups as read."""
+        read_groups = self.read_all(batch, groups, y, level=level)
+        parts = [group.reading for group in read_groups]
+        whole, _ = self.read(batch, y, level=level, parts=parts)
+        for_shrinkage = [group.for_shrinkage() for group in read_groups]
+        return shrink(for_shrinkage, self.final(whole).prior, level), read_groups
+
     def final(self, reading: Reading) -> Reading:
         """The reading, or with ``shift="none"`` that which stays, with the tests of the rows."""
         if self.unmoved is None or self.shift != "none":
             return reading
         return reading.keeping(self.unmoved)
-
-
-def shrunken_priors(
-    read_groups: Sequence[ReadGroup], whole: PriorEstimate, level: float
-) -> GroupPriors:
-    """Priors of the groups, shrunk towards that of all rows."""
-    return shrink([group.for_shrinkage() for group in read_groups], whole, level)
 
 
 def read_periods(fitted: FittedRatio, reference: Reference, batch: Batch) -> list[Reading]:
@@ -477,13 +480,10 @@ def read_periods(fitted: FittedRatio, reference: Reference, batch: Batch) -> lis
     if not 1 < len(set(by_month(batch.periods).tolist())) <= MOST_GROUPS:
         return []
     reader = GroupReader(fitted, reference)
-    read_groups = reader.read_all(batch, Groups.of(batch.periods), level=0.95)
-    parts = [group.reading for group in read_groups]
-    whole, _ = reader.read(batch, level=0.95, parts=parts)
-    priors = shrunken_priors(read_groups, whole.prior, 0.95)
+    priors, read_groups = reader.shrunken(batch, Groups.of(batch.periods), level=0.95)
     if priors.differ:
         _warn_of_mixed_periods(priors, fitted)
-    return parts
+    return [group.reading for group in read_groups]
 
 
 def _warn_of_mixed_periods(priors: GroupPriors, fitted: FittedRatio) -> None:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 import numpy as np
 
-from drpu._arrays import FloatArray
+from drpu._checks import check_numbers
 from drpu._codec import POSITIVE, Items, NotKept, Number, kept
 from drpu.decisions.point import Hypothesis
 from drpu.exceptions import (
@@ -347,12 +347,17 @@ def arrived_labels(
     reference: Reference,
     y: Any,
     counts: ScoreTails,
-    weight: FloatArray | None = None,
+    sample_weight: Any = None,
 ) -> Arrived | None:
-    """Labels of counted rows that have arrived, and those of training; None without labels."""
+    """Labels of counted rows that have arrived, and those of training; None without labels.
+
+    ``sample_weight`` are the weights of the counted rows, or the name of their column on a cluster.
+    """
     if y is None:
         return None
-    if weight is not None:
+    weight = None
+    if sample_weight is not None and not isinstance(sample_weight, str):
+        weight = check_numbers("sample_weight", sample_weight)
         n = len(weight)
     elif counts.weighted:
         raise ParameterError(
