@@ -4,13 +4,11 @@ from .drpu import AdaptedClassifier as AdaptedClassifier
 from .drpu import DRPUClassifier as DRPUClassifier
 from .fitting import check_prior_parameter as check_prior_parameter
 from .fitting import training_prior as training_prior
-from .fitting import warn_of_alpha as warn_of_alpha
 from .fitting import with_other_scenario as with_other_scenario
 from .groups import GroupOptions as GroupOptions
 from .groups import adapt_by_group as adapt_by_group
 from .reading import FitArguments as FitArguments
 from .reading import check_rows as check_rows
-from .reading import columns_of_ranges as columns_of_ranges
 from .reading import read_batch as read_batch
 from .reading import read_counts as read_counts
 from .reading import read_members as read_members

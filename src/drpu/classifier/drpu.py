@@ -50,7 +50,7 @@ from drpu.state.labels import (
     warn_of_guess,
     warn_of_more_positives,
 )
-from drpu.state.population import Backtest, Columns, LabelCount, Population
+from drpu.state.population import Backtest, Columns, LabelCount, Population, TrainingColumns
 from drpu.state.record import Record, parameters_of
 from drpu.state.reference import LogOddsMap, Reference
 from drpu.state.rows import Batch, RawRows, TrainingSet
@@ -1329,7 +1329,7 @@ class DRPUClassifier(RatioClassifier):
     ) -> Calibration | None:
         """The calibration from held-out rows, if it is asked for."""
         unlabeled = population.unlabeled_prior(prior)
-        classifier.warn_of_alpha(folds, unlabeled)
+        models.warn_of_alpha(folds, unlabeled)
         if self.verbose:
             inform(f"{folds.describe()}; training prior {prior} ({prior.method})")
         if not self.calibrate:
@@ -1379,7 +1379,7 @@ class DRPUClassifier(RatioClassifier):
             tails=frame_fit.tails,
             prior=prior,
             population=classifier.with_other_scenario(population, frame_fit.tails, prior),
-            columns=classifier.columns_of_ranges(self, frame_fit.ranges),
+            columns=TrainingColumns.of_ranges(self, frame_fit.ranges),
             labels=Labels.of(frame_fit.classes),
         )
         return self._keep(fitted)

@@ -1,4 +1,4 @@
-"""Steps of a fit: copies among the rows, the training prior, and warnings about both."""
+"""The training prior of a fit: given, estimated, and in the other scenario."""
 
 from __future__ import annotations
 
@@ -12,13 +12,11 @@ from drpu._arrays import FloatArray, Rows
 from drpu._checks import check_choice
 from drpu._samples import Sample, SamplePair
 from drpu.exceptions import (
-    AlphaWarning,
     ContradictionWarning,
     ParameterError,
     PriorBoundaryWarning,
     PriorError,
 )
-from drpu.models.learner import Folds
 from drpu.priors.estimate import PriorEstimate, as_prior, warn_if_not_identified
 from drpu.priors.tails import ScoreTails
 from drpu.state.population import Population, with_labelled
@@ -27,9 +25,6 @@ KERNEL_MEANS = ("km2", "km1")
 SURE = 0.999  # level of the limit that a given prior must exceed to contradict the rows
 EDGE = 0.005  # an estimate closer to 0 or 1 is suspect,
 TINY = 1e-6  # if its limit is as close as this
-
-
-# -- the training prior ------------------------------------------------------------------------
 
 
 def check_prior_parameter(name: str, prior: Any) -> None:
@@ -132,17 +127,7 @@ def _warn_of_boundary(prior: PriorEstimate) -> None:
         )
 
 
-# -- warnings ----------------------------------------------------------------------------------
-
-
-def warn_of_alpha(folds: Folds, prior: PriorEstimate) -> None:
-    """Warn if alpha exceeds the prior of the unlabeled rows: the correction is then wrong."""
-    alpha = max(getattr(model, "alpha", None) or 0.0 for model in folds.functions)
-    if alpha > prior.high:
-        AlphaWarning.issue(
-            f"the model was corrected with alpha = {alpha:.3g}, above the prior of the unlabeled "
-            f"rows ({prior}): its ratios are too small. Use a smaller alpha, or 'auto'."
-        )
+# -- kernel means ------------------------------------------------------------------------------
 
 
 def kernel_mean_prior(

@@ -15,7 +15,7 @@ from drpu import models
 from drpu import periods as periods_package
 from drpu._arrays import BoolArray, FloatArray, Rows, as_numpy
 from drpu._checks import LARGEST, check_numbers, check_weights, unit_weights
-from drpu._samples import Sample, SamplePair, at_rows, is_matrix, n_rows, stack_rows
+from drpu._samples import Sample, SamplePair, at_rows, n_rows, stack_rows
 from drpu.exceptions import DataError, DataTypeError, LabelError, ParameterError
 from drpu.models.crossfit import Known
 from drpu.models.learner import Accepts, Function, as_rows, check_image_shape, check_pixels
@@ -30,7 +30,6 @@ from drpu.state.labels import (
     warn_of_more_positives,
 )
 from drpu.state.population import (
-    Columns,
     LabelCount,
     Population,
     TrainingColumns,
@@ -38,7 +37,7 @@ from drpu.state.population import (
     scenario_of_table,
 )
 from drpu.state.rows import Batch, RawRows, TrainingSet
-from drpu.tables.encoder import TableEncoder, fixed_cells
+from drpu.tables.encoder import TableEncoder
 from drpu.tables.frames import (
     Frame,
     FrameRows,
@@ -52,8 +51,7 @@ from drpu.tables.frames import (
     read_frame,
     warn_of_order,
 )
-from drpu.tables.notes import Note, notes_of_gaps, table_notes
-from drpu.tables.values import ColumnProfile, group_codes, profile_columns
+from drpu.tables.values import group_codes
 
 # -- training rows -----------------------------------------------------------------------------
 
@@ -122,7 +120,7 @@ def read_training(estimator: Any, model: Accepts, arguments: FitArguments) -> Tr
         pair=pair,
         known=known,
         population=Population.of(pair, label_count, estimator.label_delay),
-        columns=_training_columns(estimator, pair, scenario, period_column),
+        columns=TrainingColumns.of_pair(estimator, pair, scenario, period_column),
         labels=Labels.of(classes),
         prior=prior,
         raw=raw,
@@ -162,42 +160,9 @@ def read_samples(
         pair=pair,
         known=known,
         population=Population.of(pair, label_count, estimator.label_delay),
-        columns=_training_columns(estimator, pair, scenario, None),
+        columns=TrainingColumns.of_pair(estimator, pair, scenario),
         labels=Labels.of(np.array([0, 1])),
     )
-
-
-def _training_columns(
-    estimator: Any, pair: SamplePair, scenario: str, period: str | None
-) -> TrainingColumns:
-    """The columns with profiles; none for sparse rows, images and tables that the model reads."""
-    positive = pair.positive.rows
-    unlabeled = pair.unlabeled.rows
-    notes: tuple[Note, ...] = ()
-    if estimator.table_ is not None:
-        notes = table_notes(positive, unlabeled, estimator.table_, scenario=scenario)
-    notes += notes_of_gaps(positive, unlabeled)
-    profiles: tuple[ColumnProfile, ...] = ()
-    if is_matrix(positive) and is_matrix(unlabeled):
-        n = positive.shape[1]
-        names = Columns.of(estimator).encoded_names(n)
-        cells = fixed_cells(estimator.table_, n)
-        profiles = profile_columns(positive, unlabeled, names, cells)
-    return TrainingColumns.of(estimator, profiles=profiles, notes=notes, period=period)
-
-
-def columns_of_ranges(estimator: Any, ranges: models.Ranges | None) -> TrainingColumns:
-    """The columns of rows that were counted on a cluster."""
-    if ranges is None:
-        return TrainingColumns.of(estimator)
-    ends = np.cumsum([cells.of_training.n for cells in ranges.cells])[:-1]
-    positive = np.split(ranges.positive, ends)
-    unlabeled = np.split(ranges.unlabeled, ends)
-    names = Columns.of(estimator).encoded_names(len(ranges.cells))
-    profiles = []
-    for column in zip(names, ranges.cells, positive, unlabeled, strict=True):
-        profiles.append(ColumnProfile.of(*column))
-    return TrainingColumns.of(estimator, profiles=tuple(profiles))
 
 
 def _read_table(

@@ -26,6 +26,7 @@ from drpu._checks import check_fraction, check_integer, check_random_state
 from drpu._progress import Step, rest
 from drpu._samples import Sample, SamplePair, n_rows
 from drpu.exceptions import (
+    AlphaWarning,
     FewNegativesWarning,
     FewPositivesWarning,
     ParameterError,
@@ -36,7 +37,7 @@ from drpu.exceptions import (
 )
 from drpu.models.choices import JOBS
 from drpu.models.learner import Blend, Folds, Function, RatioLearner
-from drpu.priors.estimate import FEW_POSITIVES
+from drpu.priors.estimate import FEW_POSITIVES, PriorEstimate
 from drpu.priors.tails import ScoreTails
 
 FEWEST_TO_SPLIT = 4  # with fewer positives, a fold would leave at most two for training
@@ -291,6 +292,16 @@ def warn_of_few_positives(n: int, *, split: bool) -> None:
             "no rows were held out, so the prior is estimated from scores of training rows: it is "
             "too low, and its interval too narrow. Pass at least four positives and four unlabeled "
             "rows."
+        )
+
+
+def warn_of_alpha(folds: Folds, prior: PriorEstimate) -> None:
+    """Warn if alpha exceeds the prior of the unlabeled rows: the correction is then wrong."""
+    alpha = max(getattr(model, "alpha", None) or 0.0 for model in folds.functions)
+    if alpha > prior.high:
+        AlphaWarning.issue(
+            f"the model was corrected with alpha = {alpha:.3g}, above the prior of the unlabeled "
+            f"rows ({prior}): its ratios are too small. Use a smaller alpha, or 'auto'."
         )
 
 

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeAlias
 
 import numpy as np
 
 from drpu._arrays import BoolArray, FloatArray, Rows
 from drpu._codec import Array, Items, Kept, NotKept, Number, Text, Whole, kept
 from drpu._results import TableColumns, TableResult
-from drpu._samples import SamplePair, is_sparse, mixed_bits, n_rows, row_keys
+from drpu._samples import SamplePair, is_matrix, is_sparse, mixed_bits, n_rows, row_keys
 from drpu.exceptions import DataError, ScenarioWarning
 from drpu.models.learner import Function
 from drpu.priors.estimate import PriorEstimate
 from drpu.priors.tails import effective_size
 from drpu.tables.copies import reappearing_share
-from drpu.tables.encoder import TableEncoder
+from drpu.tables.encoder import TableEncoder, fixed_cells
 from drpu.tables.frames import FrameRows
-from drpu.tables.notes import MOST_NOTES, Note
-from drpu.tables.values import ColumnProfile
+from drpu.tables.notes import MOST_NOTES, Note, notes_of_gaps, table_notes
+from drpu.tables.values import ColumnProfile, profile_columns
+
+if TYPE_CHECKING:
+    from drpu.models.clusters import Ranges
 
 _ALL_BITS = 2**64 - 1
 
@@ -319,6 +322,39 @@ class TrainingColumns(Columns):
     importances: Annotated[FloatArray, Array("d", low=0)] | None = field(
         default=None, compare=False
     )
+
+    @classmethod
+    def of_pair(
+        cls, classifier: Any, pair: SamplePair, scenario: str, period: str | None = None
+    ) -> TrainingColumns:
+        """The columns of encoded training rows, which a classifier has read."""
+        positive = pair.positive.rows
+        unlabeled = pair.unlabeled.rows
+        table = classifier.table_
+        notes: tuple[Note, ...] = ()
+        if table is not None:
+            notes = table_notes(positive, unlabeled, table, scenario=scenario)
+        notes += notes_of_gaps(positive, unlabeled)
+        profiles: tuple[ColumnProfile, ...] = ()
+        if is_matrix(positive) and is_matrix(unlabeled):
+            n = positive.shape[1]
+            names = Columns.of(classifier).encoded_names(n)
+            profiles = profile_columns(positive, unlabeled, names, fixed_cells(table, n))
+        return cls.of(classifier, profiles=profiles, notes=notes, period=period)
+
+    @classmethod
+    def of_ranges(cls, classifier: Any, ranges: Ranges | None) -> TrainingColumns:
+        """The columns of rows that were counted on a cluster, which a classifier has read."""
+        if ranges is None:
+            return cls.of(classifier)
+        ends = np.cumsum([cells.of_training.n for cells in ranges.cells])[:-1]
+        positive = np.split(ranges.positive, ends)
+        unlabeled = np.split(ranges.unlabeled, ends)
+        names = Columns.of(classifier).encoded_names(len(ranges.cells))
+        profiles = []
+        for column in zip(names, ranges.cells, positive, unlabeled, strict=True):
+            profiles.append(ColumnProfile.of(*column))
+        return cls.of(classifier, profiles=tuple(profiles))
 
 
 @kept("past-period")
