@@ -118,11 +118,10 @@ def onnx_indicators(graph: Graph, indicators: Indicators, X: str) -> str:
     parts = []
     if indicators.numbers:
         parts.append(columns(indicators.numbers))
-    categories = zip(indicators.categories, indicators.codes, indicators.rest, strict=True)
-    for position, codes, has_rest in categories:
-        code_row = np.array([codes], dtype=np.float64)
-        is_code = graph.double(op("Equal", columns([position]), code_row))
+    for block in indicators.blocks:
+        code_row = np.array([block.codes], dtype=np.float64)
+        is_code = graph.double(op("Equal", columns([block.category]), code_row))
         parts.append(is_code)
-        if has_rest:
+        if block.rest:
             parts.append(op("Sub", 1.0, graph.total(is_code)))
     return op("Concat", *parts, axis=1)

@@ -39,6 +39,7 @@ from drpu.tables.values import (
     is_missing_cell,
     is_whole,
     level_name,
+    most_frequent,
     numeric,
     read_rows,
     unusable,
@@ -291,14 +292,13 @@ class CategoryColumn(Column):
             counts = Counter()
             for level, n in summary.levels.items():
                 counts[common_name(level)] += n
-        frequent = [level for level, n in counts.items() if n >= LEVEL_ROWS]
-        frequent.sort(key=lambda level: (-counts[level], level))
-        levels = tuple(frequent[:MOST_LEVELS])
-        rows = tuple(counts[level] for level in levels)
+        levels = most_frequent(counts, MOST_LEVELS, least=LEVEL_ROWS)
+        rows = [counts[level] for level in levels]
         rare = 0.0
         if summary.present:
-            rare = 1 - sum(n for n in rows if n > LEVEL_ROWS) / summary.present
-        return cls(name, levels, rows, rare)
+            frequent_without_one = [n for n in rows if n > LEVEL_ROWS]
+            rare = 1 - sum(frequent_without_one) / summary.present
+        return cls(name, tuple(levels), tuple(rows), rare)
 
     @property
     def note(self) -> str:  # noqa: D102

@@ -25,7 +25,7 @@ from drpu.tables.columns import (
 from drpu.tables.frames import Frame, aligned, columns_named, read_frame
 from drpu.tables.summaries import ColumnSummary, TableSummary
 from drpu.tables.text import TextColumn
-from drpu.tables.values import Cells
+from drpu.tables.values import Cells, most_frequent
 
 # A column is of the first type that recognises it.
 COLUMN_TYPES: tuple[type[Column], ...] = (
@@ -41,6 +41,21 @@ ENOUGH_ROWS = 50  # minimum number of rows for the warning of unseen levels
 # Up to this number of rows, columns of these types are read together, which takes less time.
 ROWS_READ_TOGETHER = 1000
 PLAIN_TYPES = (nw.Float64, nw.Float32, nw.Int64, nw.Int32, nw.Int16, nw.Int8)
+
+
+@dataclass(frozen=True, slots=True)
+class IndicatorBlock:
+    """The indicators of one category, which are next to each other."""
+
+    category: int  # position of the category among the columns with codes
+    codes: tuple[int, ...]
+    rest: bool
+    start: int  # position of the first indicator
+
+    @property
+    def width(self) -> int:
+        """Number of indicators."""
+        return len(self.codes) + self.rest
 
 
 @kept("indicators")
@@ -72,7 +87,7 @@ class Indicators:
         counts = {}
         for j in categories:
             codes, n_rows = np.unique(rows[:, j], return_counts=True)
-            counts[j] = {int(code): int(n) for code, n in zip(codes, n_rows, strict=True)}
+            counts[j] = dict(zip(codes.astype(int).tolist(), n_rows.tolist(), strict=True))
         return cls.of_counts(rows.shape[1], counts, most)
 
     @classmethod
@@ -83,9 +98,8 @@ class Indicators:
         frequent = []
         rest = []
         for rows_of_codes in counts.values():
-            codes = sorted(rows_of_codes, key=lambda code: (-rows_of_codes[code], code))
-            frequent.append(tuple(sorted(codes[:most])))
-            rest.append(len(codes) > most)
+            frequent.append(tuple(sorted(most_frequent(rows_of_codes, most))))
+            rest.append(len(rows_of_codes) > most)
         return cls(n_columns, tuple(counts), tuple(frequent), tuple(rest))
 
     def __call__(self, rows: FloatArray) -> FloatArray:
@@ -93,27 +107,36 @@ class Indicators:
         numbers = self.numbers
         out = np.zeros((len(rows), self.n_out), dtype=rows.dtype)
         out[:, : len(numbers)] = rows[:, numbers]
-        start = len(numbers)
-        for j, codes, rest in zip(self.categories, self.codes, self.rest, strict=True):
-            known = np.array(codes, dtype=rows.dtype)
-            place = np.minimum(np.searchsorted(known, rows[:, j]), len(known) - 1)
-            has_column = known[place] == rows[:, j]
-            out[np.flatnonzero(has_column), start + place[has_column]] = 1
-            if rest:
-                out[~has_column, start + len(known)] = 1
-            start += len(known) + rest
+        for block in self.blocks:
+            codes = rows[:, block.category]
+            known = np.array(block.codes, dtype=rows.dtype)
+            place = np.minimum(np.searchsorted(known, codes), len(known) - 1)
+            has_column = known[place] == codes
+            out[np.flatnonzero(has_column), block.start + place[has_column]] = 1
+            if block.rest:
+                out[~has_column, block.start + len(known)] = 1
         return out
 
     def codes_in(self, rows: FloatArray) -> FloatArray:
         """The rows with codes again; a code without a column becomes that of rare levels."""
         out = np.full((len(rows), self.n_columns), float(OTHER))
-        start = self.n_columns - len(self.categories)
-        out[:, self.numbers] = rows[:, :start]
-        for j, codes, rest in zip(self.categories, self.codes, self.rest, strict=True):
-            flags = rows[:, start : start + len(codes)]
-            out[:, j] = np.where(flags.any(axis=1), np.array(codes)[flags.argmax(axis=1)], OTHER)
-            start += len(codes) + rest
+        out[:, self.numbers] = rows[:, : len(self.numbers)]
+        for block in self.blocks:
+            flags = rows[:, block.start : block.start + len(block.codes)]
+            codes = np.array(block.codes)[flags.argmax(axis=1)]
+            out[:, block.category] = np.where(flags.any(axis=1), codes, OTHER)
         return out
+
+    @cached_property
+    def blocks(self) -> list[IndicatorBlock]:
+        """The indicators of each category, which follow the numbers."""
+        blocks = []
+        start = self.n_columns - len(self.categories)
+        for category, codes, rest in zip(self.categories, self.codes, self.rest, strict=True):
+            block = IndicatorBlock(category, codes, rest, start)
+            blocks.append(block)
+            start += block.width
+        return blocks
 
     @property
     def numbers(self) -> list[int]:
@@ -129,8 +152,8 @@ class Indicators:
     def sources(self) -> list[int]:
         """The column that each column of the result comes from."""
         sources = self.numbers
-        for j, codes, rest in zip(self.categories, self.codes, self.rest, strict=True):
-            sources += [j] * (len(codes) + rest)
+        for block in self.blocks:
+            sources += [block.category] * block.width
         return sources
 
 
@@ -314,15 +337,16 @@ class TableEncoder(Kept):
             frame = frame.without(self.ignored)
         frame = aligned(frame, self.names, named=self.named, optional=frozenset(self.left_out))
         if self.named:  # columns that are not used may be absent, which moves the others
-            frame = frame.select([frame.positions[column.name] for column in self.used])
+            frame = frame.select_names([column.name for column in self.used])
         else:
             frame = frame.select(self.used_positions)
         types = frame.types
         values = self._encode_columns(frame, types)
         if warn:
             self._warn_of_unseen(values)
-        single = all(dtype == nw.Float32 for dtype in types)  # single precision if all have it
-        precision = np.float32 if single else np.float64
+        precision: Any = np.float64
+        if all(dtype == nw.Float32 for dtype in types):
+            precision = np.float32
         matrix = np.empty((len(frame), len(self.encoded)), dtype=precision)
         start = 0
         for column, encoded in zip(self.used, values, strict=True):
@@ -333,11 +357,14 @@ class TableEncoder(Kept):
         return self.indicators(matrix)
 
     def _encode_columns(self, frame: Frame, types: Sequence[Any]) -> list[FloatArray]:
-        encoded = self._plain_numbers(frame, types)
+        plain_numbers = self._plain_numbers(frame, types)
+        encoded = []
         for k, column in enumerate(self.used):
-            if k not in encoded:
-                encoded[k] = column.encode(frame.column(k))
-        return [encoded[k] for k in range(len(self.used))]
+            if k in plain_numbers:
+                encoded.append(plain_numbers[k])
+            else:
+                encoded.append(column.encode(frame.column(k)))
+        return encoded
 
     def _plain_numbers(self, frame: Frame, types: Sequence[Any]) -> dict[int, FloatArray]:
         """Used columns of plain numbers by position, if they can be read together."""
@@ -427,11 +454,13 @@ def fixed_cells(table: TableEncoder | None, columns: int) -> list[Cells | None]:
             fixed += column.cells()
     if indicators is None:
         return fixed
-    for j, codes, rest in zip(
-        indicators.categories, indicators.codes, indicators.rest, strict=True
-    ):
-        compared = {MISSING, *table.encoded[j].compared_codes}
-        fixed += [zero_and_one if code in compared else not_compared for code in codes]
-        if rest:
+    for block in indicators.blocks:
+        compared_codes = {MISSING, *table.encoded[block.category].compared_codes}
+        for code in block.codes:
+            if code in compared_codes:
+                fixed.append(zero_and_one)
+            else:
+                fixed.append(not_compared)
+        if block.rest:
             fixed.append(not_compared)
     return fixed

@@ -70,6 +70,10 @@ class Frame:
         left = [position for position, name in enumerate(self.names) if name not in names]
         return self.select(left)
 
+    def select_names(self, names: Sequence[str]) -> Frame:
+        """The columns with the names, in that order."""
+        return self.select([self.positions[name] for name in names])
+
     def select(self, positions: Sequence[int]) -> Frame:
         """The columns at the positions, in that order."""
         if list(positions) == list(range(len(self.names))):
@@ -91,6 +95,10 @@ class RecordColumn:
     def to_list(self) -> list[Any]:
         """The values."""
         return self.values
+
+    def take(self, rows: Sequence[int]) -> RecordColumn:
+        """The values of some rows."""
+        return RecordColumn(self.name, [self.values[row] for row in rows])
 
 
 @dataclass(frozen=True)
@@ -123,7 +131,7 @@ class RecordFrame(Frame):
         rows = np.arange(len(self))[index].tolist()
         columns = {}
         for name, column in self.columns.items():
-            columns[name] = RecordColumn(name, [column.values[row] for row in rows])
+            columns[name] = column.take(rows)
         return RecordFrame(columns)
 
     def column(self, position: int) -> Any:
@@ -132,8 +140,11 @@ class RecordFrame(Frame):
 
     def select(self, positions: Sequence[int]) -> RecordFrame:
         """The columns at the positions, in that order."""
-        names = [self.names[position] for position in positions]
-        return RecordFrame({name: self.columns[name] for name in names})
+        columns = {}
+        for position in positions:
+            name = self.names[position]
+            columns[name] = self.columns[name]
+        return RecordFrame(columns)
 
     def native(self) -> Any:
         """The rows as a frame of pandas."""
@@ -157,7 +168,9 @@ def as_records(X: Any) -> Any:
 
 
 def _record_frame(rows: Sequence[Mapping[Any, Any]]) -> RecordFrame:
-    names = dict.fromkeys(name for row in rows for name in row)
+    names: dict[Any, None] = {}  # an ordered set
+    for row in rows:
+        names |= dict.fromkeys(row)
     columns = {}
     for name in names:
         if not isinstance(name, str):
@@ -358,9 +371,15 @@ def aligned(
             f"{rows} has {_features(len(frame.names), frame.named)}, "
             f"but {of} had {_features(len(names), named)}."
         )
-    absent = [name for name in names if name not in frame.positions and name not in optional]
-    known = set(names)
-    extra = [name for name in frame.names if name not in known]
+    others = dict(frame.positions)
+    positions = []
+    absent = []
+    for name in names:
+        if name in others:
+            positions.append(others.pop(name))
+        elif name not in optional:
+            absent.append(name)
+    extra = list(others)
     if absent:
         hint = ""
         similar = difflib.get_close_matches(absent[0], extra, 1)
@@ -371,7 +390,7 @@ def aligned(
             f"{rows} has {columns_named(frame.names)}."
         )
     warn_of_extra(extra, rows=rows, of=of)
-    return frame.select([frame.positions[name] for name in names if name in frame.positions])
+    return frame.select(positions)
 
 
 def _features(n: int, named: bool) -> str:

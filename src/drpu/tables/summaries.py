@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
@@ -150,18 +150,22 @@ class ColumnSummary:
     @property
     def spaced(self) -> float:
         """Share of the different values that have several words."""
-        return self._share_of_values(lambda text: len(text.split()) > 1)
+        texts = self._known_values()
+        with_spaces = [text for text in texts if len(text.split()) > 1]
+        return len(with_spaces) / max(1, len(texts))
 
     @property
     def exact(self) -> float:
         """Share of the different values with so few letters that they are exact as a float."""
-        return self._share_of_values(lambda text: len(text) <= EXACT_DIGITS)
+        texts = self._known_values()
+        short = [text for text in texts if len(text) <= EXACT_DIGITS]
+        return len(short) / max(1, len(texts))
 
-    def _share_of_values(self, holds: Callable[[str], bool]) -> float:
-        texts = list(self.levels)
-        if self.sample is not None:
-            texts = list(self.sample.values())
-        return sum(map(holds, texts)) / max(1, len(texts))
+    def _known_values(self) -> list[str]:
+        """Different values as text: all of them, or the sample."""
+        if self.sample is None:
+            return list(self.levels)
+        return list(self.sample.values())
 
     def sampled_values(self) -> list[str]:
         """At most 16,384 different values as text, by hash: a random sample if there are more."""
@@ -211,8 +215,7 @@ class TableSummary:
         summaries = {}
         for j, name in enumerate(frames[0].names):
             parts = [frame.column(j) for frame in frames]
-            sources = {declared_kind(part.dtype) for part in parts}
-            source = sources.pop() if len(sources) == 1 else VALUES
+            source = _common_kind(parts)
             total = ColumnSummary(frozenset())
             for sample, part in enumerate(parts):
                 total += summarize(name, part, (sample,), source=source, most=math.inf)
@@ -220,9 +223,18 @@ class TableSummary:
         return cls(summaries)
 
     def __add__(self, other: TableSummary) -> TableSummary:
-        return TableSummary(
-            {name: self.columns[name] + other.columns[name] for name in self.columns}
-        )
+        summaries = {}
+        for name, summary in self.columns.items():
+            summaries[name] = summary + other.columns[name]
+        return TableSummary(summaries)
+
+
+def _common_kind(parts: Sequence[nw.Series[Any]]) -> str:
+    """The kind of a column by the types of its parts; if they differ, the values determine it."""
+    kinds = {declared_kind(part.dtype) for part in parts}
+    if len(kinds) == 1:
+        return kinds.pop()
+    return VALUES
 
 
 def summarize(

@@ -19,7 +19,14 @@ from drpu._codec import POSITIVE, Array, kept
 from drpu.exceptions import ArtifactError, DataError
 from drpu.tables.columns import Column
 from drpu.tables.summaries import ColumnSummary
-from drpu.tables.values import Cells, distinct_values, hash_of, is_missing_cell, level_name
+from drpu.tables.values import (
+    Cells,
+    distinct_values,
+    hash_of,
+    is_missing_cell,
+    level_name,
+    most_frequent,
+)
 
 TEXT = "text"
 SHARE = 0.5  # minimum number of different strings per row; with fewer they are levels
@@ -70,8 +77,7 @@ class TextColumn(Column):
             return None
         texts = summary.sampled_values()
         counts = _text_counts(texts)
-        frequent = sorted(counts, key=lambda word: (-counts[word], word))[:MOST_WORDS]
-        words = sorted(word for word in frequent if counts[word] >= FEWEST_TEXTS)
+        words = sorted(most_frequent(counts, MOST_WORDS, least=FEWEST_TEXTS))
         n_texts = np.array([counts[word] for word in words], dtype=np.float64)
         weights = 1 + np.log((1 + len(texts)) / (1 + n_texts))
         hashes = np.array(words, dtype=np.int64)

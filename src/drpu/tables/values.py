@@ -13,10 +13,10 @@ import math
 import re
 import sys
 import unicodedata
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import narwhals as nw
 import numpy as np
@@ -25,6 +25,8 @@ from drpu import _lazy
 from drpu._arrays import BoolArray, FloatArray, IntArray, as_numpy
 from drpu._codec import Array, NotKept, kept
 from drpu.exceptions import DataError, DataTypeError
+
+T = TypeVar("T", int, str)
 
 NUMBER = "number"
 DATE = "date"
@@ -124,6 +126,18 @@ def group_codes(name: str, groups: Any, n: int) -> IntArray:
     except TypeError:  # values of several types cannot be sorted
         _, codes = np.unique(values.astype(str), return_inverse=True)
     return np.asarray(codes, dtype=np.int64)
+
+
+def most_frequent(counts: Mapping[T, int], most: int, *, least: int = 1) -> list[T]:
+    """The names with at least so many rows, the most frequent first, at most ``most`` of them."""
+    ordered = sorted(counts, key=lambda name: (-counts[name], name))
+    return [name for name in ordered[:most] if counts[name] >= least]
+
+
+def positions_in(names: Sequence[Any], values: Iterable[Any]) -> IntArray:
+    """The position of each value among different names."""
+    position = {name: k for k, name in enumerate(names)}
+    return np.array([position[value] for value in values], dtype=np.int64)
 
 
 def by_month(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
