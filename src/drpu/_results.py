@@ -49,8 +49,21 @@ class TableResult(ABC):
 
 def figure_columns(figures: Iterable[Any]) -> TableColumns:
     """The columns ``value``, ``low`` and ``high`` of figures or priors."""
-    listed = list(figures)
-    return {name: [getattr(figure, name) for figure in listed] for name in ("value", "low", "high")}
+    columns: TableColumns = {"value": [], "low": [], "high": []}
+    for figure in figures:
+        columns["value"].append(figure.value)
+        columns["low"].append(figure.low)
+        columns["high"].append(figure.high)
+    return columns
+
+
+def columns_of(rows: Iterable[dict[str, Any]]) -> TableColumns:
+    """Columns by name, from rows with the same names; there must be at least one row."""
+    columns: TableColumns = {}
+    for row in rows:
+        for name, value in row.items():
+            columns.setdefault(name, []).append(value)
+    return columns
 
 
 def frame_of(columns: TableColumns) -> Any:

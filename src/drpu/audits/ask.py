@@ -329,9 +329,16 @@ def ask_in_text(
 ) -> Audit:
     """The answers that somebody types; see ``AuditPlan.ask``."""
     _check_rows(plan, X)
-    conversation = Conversation(plan, Goal(plan.n if n is None else n))
-    converse(conversation, ShownRows.of(X, plan.rows, keep=keep), _Prompt(), lambda _: None)
+    if n is None:
+        n = plan.n
+    conversation = Conversation(plan, Goal(n))
+    rows = ShownRows.of(X, plan.rows, keep=keep)
+    converse(conversation, rows, _Prompt(), save=_save_nothing)
     return conversation.audit()
+
+
+def _save_nothing(conversation: Conversation) -> None:
+    """What a conversation without a file does after each reply."""
 
 
 def _check_rows(plan: AuditPlan, X: Any) -> None:

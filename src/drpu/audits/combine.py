@@ -693,11 +693,21 @@ def evaluate_parts(
     figures = {}
     for name in MEASURED_FIGURES:
         of_parts = [getattr(evaluation, name) for evaluation in evaluations]
-        known = [figure for figure in of_parts if np.isfinite(figure.value)]
-        figures[name] = combine_figures(known) if known else of_parts[0]
-    n = sum(evaluation.n for evaluation in evaluations)
-    n_positive = sum(evaluation.n_positive or 0 for evaluation in evaluations)
+        figures[name] = _mean_of_measured(of_parts)
+    n = 0
+    n_positive = 0
+    for part in parts:
+        n += len(part.answers.positive)
+        n_positive += int(part.answers.positive.sum())
     return Evaluation(**figures, n=n, level=level, n_positive=n_positive)
+
+
+def _mean_of_measured(figures: list[Figure]) -> Figure:
+    """The mean of the figures that answers could measure; one without a value if there are none."""
+    measured = [figure for figure in figures if np.isfinite(figure.value)]
+    if not measured:
+        return figures[0]
+    return combine_figures(measured)
 
 
 def evaluate_groups(

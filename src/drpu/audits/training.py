@@ -12,7 +12,7 @@ import numpy as np
 from drpu._arrays import BoolArray, FloatArray, IntArray, Rows
 from drpu._checks import check_numbers, one_line
 from drpu._process import default_errors
-from drpu._results import TableColumns, TableResult, figure_columns
+from drpu._results import TableColumns, TableResult, columns_of
 from drpu._samples import Sample, SamplePair, indexable, is_sparse
 from drpu.audits.combine import off_the_ends
 from drpu.audits.evaluation import Answers, combine_figures
@@ -34,7 +34,7 @@ from drpu.priors.figures import Figure
 from drpu.state.labels import Classes, check_same_rows, read_answers, read_labels, split_negatives
 from drpu.state.population import with_labelled
 from drpu.tables.frames import collected, is_frame, warn_of_order
-from drpu.tables.values import is_missing
+from drpu.tables.values import is_missing, positions_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,17 +253,20 @@ class LabellingWeights(TableResult):
 
     def to_columns(self) -> TableColumns:
         """One row per value of the columns, with its rate and its number of labelled rows."""
-        levels = list(self.rates)
-        if len(self.by) > 1:
-            levels = [", ".join(map(str, level)) for level in levels]
-        figures = figure_columns(self.rates.values())
-        return {
-            "level": levels,
-            "rate": figures["value"],
-            "low": figures["low"],
-            "high": figures["high"],
-            "labelled": [self.n_labelled[level] for level in self.rates],
-        }
+        rows = []
+        for level, rate in self.rates.items():
+            name = level
+            if len(self.by) > 1:
+                name = ", ".join(map(str, level))
+            row = {
+                "level": name,
+                "rate": rate.value,
+                "low": rate.low,
+                "high": rate.high,
+                "labelled": self.n_labelled[level],
+            }
+            rows.append(row)
+        return columns_of(rows)
 
     def _title(self) -> str:
         names = ", ".join(map(str, self.by))
@@ -435,9 +438,7 @@ class _Cells:
         if len(columns) > 1:
             level_of_row = list(zip(*filled, strict=True))
         levels = sorted(set(level_of_row), key=str)
-        number = {level: k for k, level in enumerate(levels)}
-        cell = np.array([number[level] for level in level_of_row], dtype=np.int64)
-        return cls(levels, cell)
+        return cls(levels, positions_in(levels, level_of_row))
 
     def count(self, rows: BoolArray) -> IntArray:
         """How many of these rows are in each cell."""

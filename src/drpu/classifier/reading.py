@@ -316,17 +316,18 @@ def _is_plain(estimator: Any, X: Any, model: Accepts) -> bool:
 
 def read_tables(estimator: Any, parts: Sequence[Any], *, model: Accepts, reset: bool) -> list[Rows]:
     """The rows of data frames as ``model`` accepts them, with the columns of training."""
-    frames = list(map(read_frame, parts))
+    frames = [read_frame(part) for part in parts]
     if model.accepts_frames:  # a pipeline that encodes them: the tables, with columns in order
         if reset:
             _remember(estimator, frames[0], None)
         return [_aligned(estimator, frame) for frame in frames]
-    if not reset:
-        matrices = [estimator.table_.transform(frame) for frame in frames]
-    else:
+    if reset:
         encoder, matrix = TableEncoder.fit(frames, expand=not model.accepts_categories)
         _remember(estimator, frames[0], encoder)
-        matrices = np.split(matrix, np.cumsum(list(map(len, frames)))[:-1])
+        sizes = [len(frame) for frame in frames]
+        matrices = np.split(matrix, np.cumsum(sizes)[:-1])
+    else:
+        matrices = [estimator.table_.transform(frame) for frame in frames]
     return [_encoded_rows(estimator, matrix, model) for matrix in matrices]
 
 

@@ -22,7 +22,7 @@ from scipy.special import chdtrc, ndtri
 
 from drpu._arrays import FloatArray, IntArray
 from drpu._checks import check_fraction
-from drpu._results import TableColumns, TableResult, figure_columns
+from drpu._results import TableColumns, TableResult, columns_of
 from drpu.exceptions import (
     DataError,
     DataTypeError,
@@ -56,7 +56,7 @@ from drpu.tables.frames import (
     read_frame,
     warn_of_order,
 )
-from drpu.tables.values import by_month, flat_values, is_missing
+from drpu.tables.values import by_month, flat_values, is_missing, positions_in
 
 DIFFERENT = 0.001  # below this p-value groups have different priors
 
@@ -146,18 +146,21 @@ class GroupPriors(TableResult):
 
     def to_columns(self) -> TableColumns:
         """One row per group: its prior with limits, what moved, flagged rows and warnings."""
-        figures = figure_columns(group.prior for group in self.groups)
-        return {
-            "group": self.names,
-            "rows": [group.n for group in self.groups],
-            "prior": figures["value"],
-            "low": figures["low"],
-            "high": figures["high"],
-            "p_value": [group.p_value for group in self.groups],
-            "shift": [group.shift for group in self.groups],
-            "flagged": [group.flagged for group in self.groups],
-            "warnings": [", ".join(group.warnings) for group in self.groups],
-        }
+        rows = []
+        for group in self.groups:
+            row = {
+                "group": group.name,
+                "rows": group.n,
+                "prior": group.prior.value,
+                "low": group.prior.low,
+                "high": group.prior.high,
+                "p_value": group.p_value,
+                "shift": group.shift,
+                "flagged": group.flagged,
+                "warnings": ", ".join(group.warnings),
+            }
+            rows.append(row)
+        return columns_of(rows)
 
     def _title(self) -> str:
         limits = f"limits for all together at {self.level:.0%}"
@@ -318,12 +321,9 @@ class Groups:
     @classmethod
     def _of_objects(cls, values: list[Any]) -> Groups:
         """Values of several types are sorted by type; missing ones are the last group."""
-        filled = []
-        for value in values:
-            filled.append(_MISSING if is_missing(value) else value)
-        names = sorted(set(filled), key=_order_of_name)
-        number = {name: k for k, name in enumerate(names)}
-        return cls(names, np.array([number[value] for value in filled]))
+        name_of_row = [_group_name(value) for value in values]
+        names = sorted(set(name_of_row), key=_order_of_name)
+        return cls(names, positions_in(names, name_of_row))
 
     def rows(self, k: int) -> IntArray:
         """Positions of the rows of group ``k``."""
@@ -342,6 +342,12 @@ class Groups:
                 raise DataError(
                     f"audit must have names of groups, {self.names[:8]}, as keys, got {name!r}."
                 )
+
+
+def _group_name(value: Any) -> Any:
+    if is_missing(value):
+        return _MISSING
+    return value
 
 
 def _order_of_name(name: Any) -> tuple[bool, str, Any]:
