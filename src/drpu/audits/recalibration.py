@@ -418,21 +418,13 @@ def join_samples(samples: Sequence[DesignedSample]) -> DesignedSample:
         return samples[0]
     sizes = np.array([sample.size for sample in samples])
     shares = sizes / sizes.sum()
-    at_random = all(sample.n_strata == 1 and sample.unseen == 0 for sample in samples)
-    strata = []
     weights = []
-    first_stratum = 0
     for sample, share in zip(samples, shares, strict=True):
         weights.append(share * sample.weight)
-        if at_random:
-            strata.append(np.zeros_like(sample.stratum))
-        else:
-            strata.append(sample.stratum + first_stratum)
-            first_stratum += int(sample.stratum.max()) + 1
     return DesignedSample(
         z=np.concatenate([sample.z for sample in samples]),
         positive=np.concatenate([sample.positive for sample in samples]),
-        stratum=np.concatenate(strata),
+        stratum=_joined_strata(samples),
         weight=np.concatenate(weights),
         unseen=float(shares @ [sample.unseen for sample in samples]),
         disputed=_joined_disputes(samples),
@@ -440,13 +432,30 @@ def join_samples(samples: Sequence[DesignedSample]) -> DesignedSample:
     )
 
 
+def _joined_strata(samples: Sequence[DesignedSample]) -> IntArray:
+    """The stratum of each row; there is only one if all samples are simple random ones."""
+    strata = []
+    n_strata = 0
+    at_random = True
+    for sample in samples:
+        strata.append(sample.stratum + n_strata)
+        n_strata += int(sample.stratum.max()) + 1
+        at_random = at_random and sample.n_strata == 1 and sample.unseen == 0
+    joined = np.concatenate(strata)
+    if at_random:
+        return np.zeros_like(joined)
+    return joined
+
+
 def _joined_disputes(samples: Sequence[DesignedSample]) -> BoolArray | None:
     if all(sample.disputed is None for sample in samples):
         return None
     disputed = []
     for sample in samples:
-        none = np.zeros(len(sample.z), dtype=bool)
-        disputed.append(none if sample.disputed is None else sample.disputed)
+        if sample.disputed is None:
+            disputed.append(np.zeros(len(sample.z), dtype=bool))
+        else:
+            disputed.append(sample.disputed)
     return np.concatenate(disputed)
 
 

@@ -16,7 +16,7 @@ from .reading import read_rows as read_rows
 from .reading import read_samples as read_samples
 from .reading import read_texts as read_texts
 from .reading import read_training as read_training
-from .reading import with_periods as with_periods
+from .reading import rows_with_periods as rows_with_periods
 from .records import AdaptedRecord as AdaptedRecord
 from .records import DRPURecord as DRPURecord
 

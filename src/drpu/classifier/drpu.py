@@ -529,7 +529,7 @@ class RatioClassifier(PUClassifier):
         fitted = self.fitted_
         reference = self.reference_
         if sample_weight is None:
-            X = classifier.with_periods(self, X)
+            X = classifier.rows_with_periods(self, X)
         counts = classifier.read_counts(self, X, sample_weight)
         arrived = periods.arrived_labels(fitted, reference, y, counts, sample_weight)
         parts: Sequence[Reading] = ()

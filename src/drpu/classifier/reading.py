@@ -375,7 +375,7 @@ def read_rows(classifier: Any, X: Any) -> Rows:
     return check_rows(classifier, X, model=fitted.model)
 
 
-def with_periods(classifier: Any, X: Any) -> Any:
+def rows_with_periods(classifier: Any, X: Any) -> Any:
     """``X``, as scored rows with their periods if training had a column of periods."""
     in_training = classifier.fitted_.columns.period is not None
     if not in_training or isinstance(X, ScoreTails) or models.engine_of(X) is not None:
