@@ -526,6 +526,7 @@ class RatioClassifier(PUClassifier):
             return self._adapted_to_answers(X, audit, level=level)
         check_choice("shift", shift, periods.SHIFTS)
         warn_of_order(X, y=y, sample_weight=sample_weight)
+
         fitted = self.fitted_
         reference = self.reference_
         if sample_weight is None:
@@ -535,6 +536,7 @@ class RatioClassifier(PUClassifier):
         parts: Sequence[Reading] = ()
         if isinstance(X, Batch) and X.periods is not None and sample_weight is None:
             parts = periods.read_periods(fitted, reference, X)
+
         reading = periods.read_new_rows(
             fitted, reference, counts, shift=shift, level=level, arrived=arrived, parts=parts
         )
@@ -1277,7 +1279,6 @@ class DRPUClassifier(RatioClassifier):
     def _fit_ratio(self, learner: RatioLearner, training: TrainingSet) -> FittedRatio:
         """The steps of a fit after its arguments were read."""
         rng = check_random_state(self.random_state)
-        population = training.population
         warn_of_notes(training.columns.notes)
         pair = grouped_copies(training.pair)
         n_positive = pair.positive.n_independent
@@ -1303,8 +1304,9 @@ class DRPUClassifier(RatioClassifier):
         if training.known is not None and training.prior is None and holdout != 0:
             models.warn_of_unused_known(folds, training.known, n_positive)
         tails = models.tails_of(held_out)
-        self._inform_of_sizes(population.sizes)
 
+        population = training.population
+        self._inform_of_sizes(population.sizes)
         prior = training.prior
         if prior is None or self.prior != "auto":
             fraction = population.labelled_fraction

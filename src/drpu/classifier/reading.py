@@ -80,6 +80,7 @@ def read_training(estimator: Any, model: Accepts, arguments: FitArguments) -> Tr
     groups = arguments.groups
     periods = arguments.periods
     warn_of_order(X, y=arguments.y, sample_weight=weight, groups=groups, periods=periods)
+
     period_column = None
     if isinstance(periods, str):
         period_column = composed(periods)
@@ -92,6 +93,7 @@ def read_training(estimator: Any, model: Accepts, arguments: FitArguments) -> Tr
     if classes is None:
         classes = read_classes
     scenario = scenario_of_table(estimator.scenario, pair, periods=periods is not None)
+
     if weight is not None:
         weight = check_numbers("sample_weight", weight)
     plan = None
@@ -100,7 +102,9 @@ def read_training(estimator: Any, model: Accepts, arguments: FitArguments) -> Tr
     if periods is not None:
         plan = periods_package.plan_periods(period_of_rows, labelled, estimator.label_delay)
         complete = plan.complete
-        raw = RawRows(X, labelled, weight, None if groups is None else np.asarray(as_numpy(groups)))
+        if groups is not None:
+            groups = np.asarray(as_numpy(groups))
+        raw = RawRows(X, labelled, weight, groups)
     label_count = None
     if scenario == "single-sample":
         label_count = count_labels(labelled[complete], at_rows(weight, complete))
@@ -108,7 +112,9 @@ def read_training(estimator: Any, model: Accepts, arguments: FitArguments) -> Tr
     answers = []
     if arguments.audits is not None:
         answers = audits_package.training_answers(arguments.audits, classes, labelled)
-    fraction = pair.labelled_fraction if scenario == "single-sample" else 0.0
+    fraction = 0.0
+    if scenario == "single-sample":
+        fraction = pair.labelled_fraction
     prior = audits_package.prior_from_answers(
         answers, len(pair.positive), len(pair.unlabeled), fraction
     )
@@ -116,6 +122,7 @@ def read_training(estimator: Any, model: Accepts, arguments: FitArguments) -> Tr
     known = audits_package.known_rows(pair, labelled, answers, negative, check)
     if known is not None and negative is not None and scenario == "case-control":
         pair, known = audits_package.beside(pair, known, negative[~labelled])
+
     return TrainingSet(
         pair=pair,
         known=known,
@@ -399,8 +406,9 @@ def read_batch(classifier: Any, X: Any, *, with_periods: bool = False) -> Batch:
     if is_frame(X):
         X = collected(X)
     batch = Batch.of(fitted, check_rows(classifier, X, model=fitted.model))
-    batch = replace(batch, texts=read_texts(fitted, X))
-    return replace(batch, periods=periods) if with_periods else batch
+    if not with_periods:
+        periods = None
+    return replace(batch, texts=read_texts(fitted, X), periods=periods)
 
 
 def read_members(classifier: Any, X: Any, by: Any) -> tuple[periods_package.Groups, Batch]:
