@@ -9,25 +9,16 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy.special import xlogy
 
-from drpu import ScoreTails
-from drpu.audits.evaluation import (
-    Answers,
-    combine_figures,
-    draw_rows,
-    evaluate_answers,
-    expected_width,
-    fairness_test,
-    likeliest_shares,
-    make_strata,
-    positive_ranks,
-    stratified_share,
-    stratum_order,
-)
+from drpu import Audit, ScoreTails
+from drpu.audits.evaluation import fairness_test, likeliest_shares, positive_ranks, stratified_share
 from drpu.priors import Figure
 from drpu.priors.figures import exact_limit
 from drpu.priors.matching import Growth, carried_prior, carry_share, negative_growth, settled_growth
 
 TAILS = (0.025, 0.025)
+# Limits of plans also hold if answering stops when they are narrow: the error probability is .75 of the
+# usual one, which limits of an evaluation have at this level.
+STOPPED = 1 - 0.75 * 0.05
 
 
 def scores_of(rng: np.random.Generator, n: int, prior: float, separation: float = 2.0):
@@ -43,16 +34,16 @@ def posterior_of(scores, prior: float, separation: float = 2.0):
 # -- design --------------------------------------------------------------------------------
 
 
-@given(sizes=st.lists(st.integers(1, 300), min_size=1, max_size=12), seed=st.integers(0, 10**6))
-def test_every_beginning_of_an_order_of_strata_is_in_proportion(sizes, seed):
-    rows = np.array(sizes)
-    spread = np.random.default_rng(seed).uniform(0.01, 0.5, len(rows))
-    order = stratum_order(rows, spread, int(rows.sum()))
+@given(n=st.integers(1, 300), levels=st.integers(1, 50), seed=st.integers(0, 10**6))
+def test_every_beginning_of_a_plan_is_in_proportion(audit_clf, n, levels, seed):
+    scores = np.random.default_rng(seed).integers(0, levels, n) * 4 / levels  # with ties
+    plan = audit_clf.plan_audit(scores[:, None], n=n, random_state=seed)
+    order, rows = plan.stratum, plan.strata.rows
     assert (np.bincount(order) == rows).all()
     assert len(set(order[: len(rows)])) == len(rows)  # one of each stratum first
-    part = rows * spread / (rows @ spread)
-    for n in range(len(rows), len(order)):
-        labelled = np.bincount(order[:n], minlength=len(rows))
+    part = rows * plan.strata.spread / (rows @ plan.strata.spread)
+    for n_first in range(len(rows), n):
+        labelled = np.bincount(order[:n_first], minlength=len(rows))
         open_strata = labelled < rows
         # no open stratum waits while another one has had its turn twice: Webster's rule
         waiting = (labelled + 0.5)[open_strata] / part[open_strata]
@@ -63,49 +54,53 @@ def test_every_beginning_of_an_order_of_strata_is_in_proportion(sizes, seed):
 
 
 @given(n=st.integers(1, 200), levels=st.integers(1, 50), seed=st.integers(0, 10**6))
-@settings(max_examples=50, deadline=None)
-def test_a_plan_draws_the_planned_number_of_different_rows_from_each_stratum(n, levels, seed):
-    rng = np.random.default_rng(seed)
-    scores = rng.integers(0, levels, 200).astype(float)  # with ties
-    strata = make_strata(scores, rng.random(200), n, 1.0)
-    rows = draw_rows(strata, scores, np.random.RandomState(seed))
-    assert len(set(rows)) == n == strata.planned.sum()
-    counts = np.bincount(strata.of(scores[rows]), minlength=len(strata.rows))
-    assert (counts == strata.planned).all()
-    assert (np.bincount(strata.of(scores), minlength=len(strata.rows)) == strata.rows).all()
+def test_a_plan_draws_the_planned_number_of_different_rows_from_each_stratum(audit_clf, n, levels, seed):
+    scores = np.random.default_rng(seed).integers(0, levels, 200) * 4 / levels  # with ties
+    plan = audit_clf.plan_audit(scores[:, None], n=n, random_state=seed)
+    assert len(set(plan.rows)) == n == plan.strata.planned.sum()
+    assert (np.bincount(plan.stratum, minlength=len(plan.strata.rows)) == plan.strata.planned).all()
+    assert plan.strata.rows.sum() == 200
+    for level in np.unique(scores):  # rows with equal scores share a stratum
+        assert len(set(plan.stratum[scores[plan.rows] == level])) <= 1
 
 
-def test_rows_are_drawn_with_their_known_chances():
-    rng = np.random.default_rng(0)
-    scores, _ = scores_of(rng, 60, 0.3)
-    strata = make_strata(scores, posterior_of(scores, 0.3), 12, 0.5)
-    chance = (strata.planned / strata.rows)[strata.of(scores)]
-    draws = 2000
+def test_rows_are_drawn_with_their_known_chances(audit_clf, audit_data):
+    X = audit_data.test[:60]
+    draws = 100
+    hits, chance = np.zeros(60), np.zeros(60)
     random = np.random.RandomState(1)
-    hits = np.zeros(60)
     for _ in range(draws):
-        hits[draw_rows(strata, scores, random)] += 1
+        plan = audit_clf.plan_audit(X, n=12, random_state=random)
+        hits[plan.rows] += 1
+        chance[plan.rows] = plan.chance
     # Five standard errors of a binomial share, for 60 rows.
+    assert (chance > 0).all()
     assert (np.abs(hits / draws - chance) < 5 * np.sqrt(chance * (1 - chance) / draws) + 1e-9).all()
 
 
-def test_uncertain_rows_are_looked_at_more_often():
-    rng = np.random.default_rng(0)
-    scores, _ = scores_of(rng, 4000, 0.3, 3.0)
-    posterior = posterior_of(scores, 0.3, 3.0)
-    strata = make_strata(scores, posterior, 100, 0.4)
-    chance = strata.planned / strata.rows
-    doubtful = np.argmax(strata.posterior * (1 - strata.posterior))
+def test_uncertain_rows_are_looked_at_more_often(plan):
+    chance = plan.strata.planned / plan.strata.rows
+    doubtful = np.argmax(plan.strata.posterior * (1 - plan.strata.posterior))
     assert chance[doubtful] > 2 * chance[0]
+
+
+def test_the_expected_width_is_about_the_width_that_comes_out(audit_clf, audit_data):
+    widths = []
+    for seed in range(20):
+        plan = audit_clf.plan_audit(audit_data.test, n=80, random_state=seed)
+        audit = plan.answer(audit_data.test_labels[plan.rows])
+        prior = audit_clf.evaluate(audit, level=STOPPED).prior
+        widths.append(prior.high - prior.low)
+    assert_allclose(np.mean(widths), plan.expected_width, rtol=0.15)
 
 
 # -- limits --------------------------------------------------------------------------------
 
 
 @given(n=st.integers(1, 200), data=st.data())
-def test_one_stratum_gives_the_limits_of_clopper_and_pearson(n, data):
+def test_one_stratum_gives_the_limits_of_clopper_and_pearson(audit_clf, audit_data, n, data):
     hits = data.draw(st.integers(0, n))
-    share = stratified_share(np.array([1.0]), np.array([hits]), np.array([n]), tails=TAILS)
+    share = audit_clf.evaluate(audit_data.test[:n], np.arange(n) < hits).prior
     assert_allclose(share.value, hits / n)
     assert_allclose(share.low, exact_limit(hits, n, 0.025, upper=False), atol=1e-9)
     assert_allclose(share.high, exact_limit(hits, n, 0.025, upper=True), atol=1e-9)
@@ -174,20 +169,6 @@ def test_limits_hold_where_strata_are_small_and_nearly_pure(p):
     held = [share.low <= truth <= share.high for share in (stratified_share(weight, x, sizes) for x in hits)]
     # At 95 %, three standard errors of 100 runs are .065.
     assert np.mean(held) > 0.95 - 0.065
-
-
-def test_the_expected_width_is_about_the_width_that_comes_out():
-    rng = np.random.default_rng(5)
-    scores, y = scores_of(rng, 3000, 0.3)
-    strata = make_strata(scores, posterior_of(scores, 0.3), 80, 0.4)
-    random = np.random.RandomState(0)
-    widths = []
-    for _ in range(20):
-        rows = draw_rows(strata, scores, random)
-        hits = np.bincount(strata.of(scores)[rows], weights=y[rows], minlength=len(strata.rows))
-        share = stratified_share(strata.weight, hits, strata.planned, rows=3000)
-        widths.append(share.high - share.low)
-    assert_allclose(np.mean(widths), expected_width(strata, 0.95, 1.0), rtol=0.15)
 
 
 # -- from one population to the other ---------------------------------------------------------
@@ -266,10 +247,12 @@ def test_wider_levels_nest():
     assert limits[0].high < limits[1].high < limits[2].high
 
 
-def test_two_equal_figures_halve_the_variance():
-    one = Figure(0.3, 0.2, 0.4, 0.01)
-    both = combine_figures([one, one])
-    assert_allclose([both.value, both.low, both.variance], [0.3, 0.3 - 0.1 / math.sqrt(2), 0.005], rtol=1e-9)
+@given(st.floats(0.3, 2.0), st.floats(0.001, 0.3))
+def test_growth_leans_to_what_did_not_move_only_when_it_is_near(value, spread):
+    settled = settled_growth(Growth(value, spread), (1.0,))
+    assert min(value, 1.0) - 1e-12 <= settled <= max(value, 1.0) + 1e-12
+    if abs(value - 1) > 6 * spread:
+        assert abs(settled - value) < 1e-4
 
 
 # -- fairness of the labelled sample --------------------------------------------------------------
@@ -280,58 +263,56 @@ def test_ranks_of_positives_among_themselves_are_a_half_on_average():
     assert_allclose(positive_ranks(ScoreTails(scores), scores[:, None]).mean(), 0.5)
 
 
-def audit_once(seed: int, shift: float, n: int = 60):
+def audit_once(clf, seed: int, shift: float, n: int = 90):
     """The test on one audit; labelled positives score ``shift`` higher than all positives."""
     rng = np.random.default_rng(seed)
     tails = ScoreTails(rng.normal(2.0 + shift, 1, 400))
     scores, y = scores_of(rng, 2000, 0.3)
-    posterior = posterior_of(scores, 0.3)
-    strata = make_strata(scores, posterior, n, 0.4)
-    rows = draw_rows(strata, scores, np.random.RandomState(seed))
-    stratum = strata.of(scores[rows])
+    plan = clf.plan_audit(scores[:, None], n=n, random_state=seed)
     return fairness_test(
-        positive_ranks(tails, scores[rows, None]),
-        y[rows],
-        stratum,
-        (strata.rows / strata.planned)[stratum],
-        posterior[rows],
+        positive_ranks(tails, scores[plan.rows, None]),
+        y[plan.rows],
+        plan.stratum,
+        1 / plan.chance,
+        posterior_of(scores, 0.3)[plan.rows],
         tails.n_positive,
     )
 
 
-def test_fair_labels_are_rejected_about_as_often_as_the_level_says():
-    p = np.array([audit_once(seed, 0.0).p_value for seed in range(120)])
+def test_fair_labels_are_rejected_about_as_often_as_the_level_says(audit_clf):
+    p = np.array([audit_once(audit_clf, seed, 0.0).p_value for seed in range(120)])
     # About 20 audited positives; three standard errors of 120 runs.
     assert (p < 0.05).mean() < 0.05 + 3 * math.sqrt(0.05 * 0.95 / 120)
     assert (p < 0.5).mean() > 0.5 - 3 * math.sqrt(0.25 / 120)
 
 
-def test_labels_picked_among_the_clearest_positives_are_noticed():
-    tests = [audit_once(seed, 1.2) for seed in range(20)]
+def test_labels_picked_among_the_clearest_positives_are_noticed(audit_clf):
+    tests = [audit_once(audit_clf, seed, 1.2) for seed in range(20)]
     assert np.mean([test.p_value < 0.05 for test in tests]) > 0.6
     assert all(test.labelled_score_higher for test in tests)
 
 
-def test_too_few_positives_test_nothing():
-    test = fairness_test(
-        np.full(9, 0.1), np.arange(9) < 4, np.zeros(9, int), np.ones(9), np.full(9, 0.4), 100
-    )
-    assert test.p_value == 1.0
-    assert test.n_positive == 4
+def test_too_few_positives_test_nothing(audit_clf, audit_data):
+    plan = audit_clf.plan_audit(audit_data.test, n=30, random_state=0)
+    found = audit_clf.adapt(audit_data.test, audit=plan.answer(np.arange(30) < 4)).fairness_test_
+    assert (found.p_value, found.n_positive) == (1.0, 4)
 
 
 # -- performance -------------------------------------------------------------------------------
 
 
-def answers_of(y, stratum=None, rows=None):
-    stratum = np.zeros(len(y), int) if stratum is None else stratum
-    return Answers(np.asarray(y, bool), stratum, np.array([1000]) if rows is None else rows)
+def called(clf, X, flagged):
+    """Rows of ``X`` that the classifier calls positive or negative, as ``flagged`` says."""
+    is_positive = clf.predict(X) == 1
+    positive, negative = iter(X[is_positive]), iter(X[~is_positive])
+    return np.array([next(positive if flag else negative) for flag in flagged])
 
 
-def test_figures_of_plain_sampling_are_the_usual_ones():
-    y = np.array([1, 1, 1, 0, 0, 0, 0, 0, 0, 0], bool)
-    flagged = np.array([1, 1, 0, 1, 0, 0, 0, 0, 0, 0], bool)
-    found = evaluate_answers(answers_of(y), flagged, cost=0.8, level=0.95)
+def test_figures_of_plain_sampling_are_the_usual_ones(audit_clf, audit_data):
+    y = np.array([1, 1, 1, 0, 0, 0, 0, 0, 0, 0])
+    clf = audit_clf.at_cost(0.8)
+    rows = called(clf, audit_data.test, [1, 1, 0, 1, 0, 0, 0, 0, 0, 0])
+    found = clf.evaluate(rows, y)
     assert_allclose([found.accuracy.value, found.precision.value, found.recall.value], [0.8, 2 / 3, 2 / 3])
     assert_allclose(found.cost.value, 0.2 * 0.1 + 0.8 * 0.1)
     assert_allclose([found.accuracy.low, found.accuracy.high], [0.4439, 0.9748], atol=1e-4)  # exact binomial
@@ -340,15 +321,15 @@ def test_figures_of_plain_sampling_are_the_usual_ones():
         assert figure.low <= figure.value <= figure.high
 
 
-def test_precision_of_a_sample_that_is_all_flagged_has_exact_limits():
-    y = np.arange(20) < 15
-    found = evaluate_answers(answers_of(y), np.ones(20, bool), cost=0.5, level=0.95)
+def test_precision_of_a_sample_that_is_all_flagged_has_exact_limits(audit_clf, audit_data):
+    rows = called(audit_clf, audit_data.test, [1] * 20)
+    found = audit_clf.evaluate(rows, np.arange(20) < 15)
     assert_allclose(found.precision.low, exact_limit(15, 20, 0.025, upper=False), atol=1e-6)
     assert_allclose(found.precision.high, exact_limit(15, 20, 0.025, upper=True), atol=1e-6)
 
 
-def test_quantities_without_rows_have_no_limits():
-    found = evaluate_answers(answers_of([False] * 5), np.zeros(5, bool), cost=0.5, level=0.95)
+def test_quantities_without_rows_have_no_limits(audit_clf, audit_data):
+    found = audit_clf.evaluate(called(audit_clf, audit_data.test, [0] * 5), [0] * 5)
     assert math.isnan(found.precision.value)
     assert (found.precision.low, found.precision.high) == (0, 1)
     assert math.isnan(found.recall.value)
@@ -357,10 +338,21 @@ def test_quantities_without_rows_have_no_limits():
     assert found.accuracy.low < 1
 
 
-def test_limits_of_performance_hold_for_planned_rows():
+def test_two_equal_audits_halve_the_variance(audit_clf, audit_data):
+    y = np.arange(50) < 15
+    audits = [Audit.random(audit_data.test[rows], y) for rows in (slice(50), slice(50, 100))]
+    one, both = (audit_clf.evaluate(audit).prior for audit in (audits[0], audits[0] + audits[1]))
+    half = 1 / math.sqrt(2)
+    assert_allclose(
+        [both.value, both.value - both.low, both.high - both.value, both.variance],
+        [one.value, half * (one.value - one.low), half * (one.high - one.value), one.variance / 2],
+    )
+
+
+def test_limits_of_performance_hold_for_planned_rows(audit_clf):
     rng = np.random.default_rng(11)
     scores, y = scores_of(rng, 200_000, 0.3)
-    flagged = scores > 1.4
+    flagged = audit_clf.predict(scores[:, None]) == 1
     truth = {
         "accuracy": (flagged == y).mean(),
         "precision": y[flagged].mean(),
@@ -370,20 +362,9 @@ def test_limits_of_performance_hold_for_planned_rows():
     random, runs, held = np.random.RandomState(0), 40, dict.fromkeys(truth, 0)
     for _ in range(runs):
         part = random.choice(len(y), 2000, replace=False)
-        strata = make_strata(scores[part], posterior_of(scores[part], 0.3), 80, 0.4)
-        rows = part[draw_rows(strata, scores[part], random)]
-        found = evaluate_answers(
-            answers_of(y[rows], strata.of(scores[rows]), strata.rows), flagged[rows], cost=0.5, level=0.95
-        )
+        plan = audit_clf.plan_audit(scores[part, None], n=80, random_state=random)
+        found = audit_clf.evaluate(plan.answer(y[part[plan.rows]]))
         for name, value in truth.items():
             held[name] += getattr(found, name).low <= value <= getattr(found, name).high
     # Of 40 runs at 95 % fewer than 34 have probability .01.
     assert min(held.values()) >= 34, held
-
-
-@given(st.floats(0.3, 2.0), st.floats(0.001, 0.3))
-def test_growth_leans_to_what_did_not_move_only_when_it_is_near(value, spread):
-    settled = settled_growth(Growth(value, spread), (1.0,))
-    assert min(value, 1.0) - 1e-12 <= settled <= max(value, 1.0) + 1e-12
-    if abs(value - 1) > 6 * spread:
-        assert abs(settled - value) < 1e-4
