@@ -8,7 +8,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from drpu import Audit, AuditPlan, DRPUClassifier
 from drpu.audits import true_labels
-from drpu.audits.plan import DESIGN, GROUP, LABEL, ROW
 from drpu.classifier.groups import audit_from_columns
 from drpu.exceptions import (
     DataError,
@@ -20,6 +19,8 @@ from drpu.exceptions import (
     ParameterError,
 )
 from drpu.state.labels import read_answers
+
+ROW, GROUP, DESIGN, LABEL = "drpu_row", "drpu_group", "drpu_design", "drpu_label"
 
 # -- labels -------------------------------------------------------------------------------------
 

@@ -9,17 +9,15 @@ from scipy.special import betaincinv
 
 from drpu import Audit, DRPUClassifier, PriorEstimate, make_gaussian_pu
 from drpu.audits import combine
-from drpu.audits.combine import AnswerDoubts, audited_priors, leaning_to, off_the_ends
-from drpu.audits.evaluation import Answers, draw_rows, make_strata, stopped_tails, with_reading
-from drpu.audits.recalibration import DesignedSample
+from drpu.audits.combine import audited_priors
+from drpu.audits.evaluation import stopped_tails
 from drpu.exceptions import (
     ContradictionWarning,
     DRPUWarning,
     LabelledSampleWarning,
     UnusedNegativesWarning,
+    heard,
 )
-from drpu.priors import Figure
-from drpu.state.reference import LogOddsMap
 
 COSTS = (0.2, 0.5, 0.8)
 
@@ -89,15 +87,6 @@ def test_an_interval_with_answers_is_not_wider_where_both_agree():
                 assert prior.high - prior.low <= without.high - without.low + 1e-9
 
 
-def test_a_reading_that_answers_exclude_does_not_limit_them():
-    share = Figure(0.4, 0.3, 0.5)
-    far = PriorEstimate(0.1, 0.05, 0.45, 0.95, "efficient")
-    near = PriorEstimate(0.35, 0.32, 0.6, 0.95, "efficient")
-    assert with_reading(share, far) == share
-    joined = with_reading(share, near)
-    assert (joined.low, joined.high) == (0.32, 0.5)
-
-
 def stopped_coverage(width: float, priors: np.ndarray, most: int = 400) -> np.ndarray:
     """Exact probability that limits hold if answers at random stop as soon as they are narrow."""
     tail = stopped_tails(0.95)[0]
@@ -123,21 +112,18 @@ def test_limits_hold_when_answering_stops_by_width(width):
     assert stopped_coverage(width, np.linspace(0.005, 0.5, 40)).min() > 0.949
 
 
-def test_limits_hold_when_a_plan_stops_by_width():
+def test_limits_hold_when_a_plan_stops_by_width(audit_clf):
     held, runs = 0, 60
     for seed in range(runs):
         rng = np.random.default_rng(seed)
         y = rng.random(600) < 0.3
         scores = rng.normal(size=600) + 1.5 * y
-        odds = 3 / 7 * np.exp(1.5 * (scores - 0.75))
-        strata = make_strata(scores, odds / (1 + odds), 120, 0.5)
-        rows = draw_rows(strata, scores, np.random.RandomState(seed))
+        plan = audit_clf.plan_audit(scores[:, None], n=120, random_state=seed)
         for n in range(10, 121, 5):
-            answers = Answers(y[rows[:n]], strata.of(scores[rows[:n]]), strata.rows)
-            share = answers.share(answers.positive, stopped_tails(0.95))
-            if share.high - share.low <= 0.25:
+            progress = plan.progress(y[plan.rows[:n]])
+            if progress.width <= 0.25:
                 break
-        held += share.low <= 0.3 <= share.high
+        held += progress.prior.low <= 0.3 <= progress.prior.high
     # three standard errors of a share of 0.95 in 60 runs
     assert held / runs > 0.95 - 3 * np.sqrt(0.95 * 0.05 / runs)
 
@@ -164,20 +150,14 @@ def test_reversed_answers_are_named():
 
 
 def test_answers_at_another_share_than_the_labels_are_reversed_only_if_their_order_is():
-    z = np.linspace(-2, 2, 20)
-    centre = LogOddsMap(intercept=3.0)  # without answers nearly all rows are positive
-    vague = PriorEstimate(0.7, 0.0, 1.0, 0.95, "audit")
-    few_yes = sample_of(z, z > 1.8)  # only the row with the highest score
-    share = few_yes.plain_share(stopped_tails(0.95), 1000)
-    assert not AnswerDoubts.of(few_yes, share, vague, centre).unsupported
-    in_reverse = sample_of(z, z < 0)
-    share = in_reverse.plain_share(stopped_tails(0.95), 1000)
-    assert AnswerDoubts.of(in_reverse, share, vague, centre).exchanged
-
-
-def sample_of(z, positive) -> DesignedSample:
-    """Answers at random about rows with these trained log-odds."""
-    return DesignedSample(z, positive, np.zeros(len(z), dtype=np.int64), np.full(len(z), 1 / len(z)))
+    clf, X, _ = drawn(0, 0.5, 1.5)
+    ranked = np.argsort(clf.decision_function(X))
+    few_yes = Audit.random(ranked[610::20], np.arange(20) > 16)  # of rows that nearly all look positive
+    in_reverse = Audit.random(ranked[::50], np.arange(20) < 10)
+    for audit, is_exchanged in ((few_yes, False), (in_reverse, True)):
+        with heard() as said:
+            clf.adapt(X, audit=audit)
+        assert any("yes and no were exchanged" in str(warning) for warning in said) == is_exchanged
 
 
 def test_answers_that_are_all_no_are_accepted_where_positives_are_rare():
@@ -216,12 +196,12 @@ def test_a_training_prior_that_answers_set_moves_no_label(train_prior, monkeypat
     assert np.mean(moved.predict(X) == june.predict(X)) > 0.99
 
 
-@pytest.mark.parametrize("low", [0.40, 0.43, 0.50])
-def test_one_answer_moves_a_precise_training_prior_little(low):
-    precise = PriorEstimate(0.426, 0.28, 0.53, 0.99, "central")  # whether or not the limits exclude its value
-    of_one_answer = Figure(0.99, low, 1.0, 0.0226)
-    assert low <= leaning_to(of_one_answer, precise).value < 0.53
-    assert leaning_to(Figure(0.99, 0.6, 1.0, 0.0226), precise).value == 0.99
+@pytest.mark.parametrize("is_positive", [True, False])
+def test_one_answer_moves_the_training_prior_little(is_positive):
+    clf, X, _ = drawn(4, 0.3)
+    june = adapted(clf, X, clf.plan_audit(X, n=1, random_state=0).answer([is_positive]))
+    print(clf.train_prior_, june.train_prior_, june.test_prior_)
+    assert abs(june.train_prior_.value - clf.train_prior_.value) < 0.02
 
 
 def test_answers_about_very_few_rows_do_not_move_the_training_prior():
@@ -230,13 +210,6 @@ def test_answers_about_very_few_rows_do_not_move_the_training_prior():
     plan = clf.plan_audit(data.test, random_state=0)
     answered = clf.adapt(data.test, audit=plan.answer(data.test_labels[plan.rows]))
     assert answered.train_prior_ == clf.train_prior_
-
-
-def test_a_prior_by_answers_is_never_0_or_1():
-    for value, low, high in ((0.0, 0.0, 0.2), (1.0, 0.7, 1.0)):
-        prior = off_the_ends(Figure(value, low, high), 1.0, 0.95, 50)
-        assert 0 < prior.value < 1
-    assert off_the_ends(Figure(1e-4, 0.0, 0.2), 1.0, 0.95, 50).value == 1e-4
 
 
 def test_a_stated_error_rate_lowers_a_prior_of_rare_positives():

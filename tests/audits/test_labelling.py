@@ -14,7 +14,6 @@ from sklearn.metrics import roc_auc_score
 
 from drpu import Audit, DRPUClassifier, labelling_weights
 from drpu.audits import sensitivity
-from drpu.audits.labelling import inverse_weights, labelling_rates
 from drpu.exceptions import DataError, DataTypeError, DRPUError, LabelledSampleWarning, ParameterError, heard
 
 pytestmark = pytest.mark.filterwarnings("ignore::drpu.exceptions.DRPUWarning")
@@ -30,13 +29,14 @@ def town(seed: int, rates: tuple[float, ...], n: int = 4000, prior: float = 0.3)
     return rng, cell, y, label
 
 
-def audited(seed: int, rates: tuple[float, ...], n: int = 200, weighted: bool = False):
+def audited(seed: int, rates: tuple[float, ...], n: int = 200):
     rng, cell, y, label = town(seed, rates)
-    chance = np.where(y, 2.0, 1.0) if weighted else np.ones(len(y))
-    chance = np.where(label, 0.0, chance)
-    at = rng.choice(len(y), n, replace=False, p=chance / chance.sum())
-    counts = [np.bincount(cell[kept], minlength=len(rates)) for kept in (label, ~label)]
-    return labelling_rates(*counts, cell[at], y[at], weight=1 / chance[at])
+    at = rng.choice(np.flatnonzero(~label), n, replace=False)
+    return rates_of(cell, label, Audit.random(at, y[at]))
+
+
+def rates_of(cell, label, audit):
+    return list(labelling_weights(cell[:, None], label, by=0, audits=audit).rates.values())
 
 
 def values(rates):
@@ -46,20 +46,13 @@ def values(rates):
 # -- weights ---------------------------------------------------------------------------------------
 
 
-@given(st.lists(st.floats(0.01, 1), min_size=1, max_size=20).map(np.array), st.floats(0.1, 1))
-def test_weights_have_mean_1_and_no_scale(propensity, factor):
-    weight = inverse_weights(propensity)
-    assert_allclose(weight.mean(), 1.0)
-    assert_allclose(inverse_weights(factor * propensity), weight, rtol=1e-9)
-    assert_allclose(weight * propensity, weight[0] * propensity[0], rtol=1e-9)
-
-
 def test_weighted_labelled_rows_represent_all_positives():
     rates = (0.5, 0.1)
     gaps = []
     for seed in range(200):
         _, cell, y, label = town(seed, rates)
-        weight = inverse_weights(np.array(rates)[cell[label]])
+        found = labelling_weights(cell[:, None], label, by=0, rates=dict(enumerate(rates)))
+        weight = found.weights[label]
         gaps.append(weight @ cell[label] / weight.sum() - cell[y].mean())
     assert abs(np.mean(gaps)) < 4 * np.std(gaps) / math.sqrt(200)
 
@@ -67,16 +60,23 @@ def test_weighted_labelled_rows_represent_all_positives():
 # -- rates -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-def test_rates_of_cells_are_found_with_limits_that_hold(weighted):
+def planned(clf, seed: int, rates: tuple[float, ...]):
+    """The same with rows that a classifier planned: positives have a larger chance to be among them."""
+    rng, cell, y, label = town(seed, rates)
+    plan = clf.plan_audit((rng.normal(size=len(y)) + 1.6 * y)[~label, None], n=200, random_state=seed)
+    return rates_of(cell, label, plan.answer(y[~label][plan.rows]))
+
+
+@pytest.mark.parametrize(("is_planned", "runs"), [(False, 200), (True, 60)])
+def test_rates_of_cells_are_found_with_limits_that_hold(audit_clf, is_planned, runs):
     rates = (0.5, 0.1, 0.3)
     held, errors = [], []
-    for seed in range(200):
-        found = audited(seed, rates, weighted=weighted)
+    for seed in range(runs):
+        found = planned(audit_clf, seed, rates) if is_planned else audited(seed, rates)
         held.append([f.low <= rate <= f.high for f, rate in zip(found, rates, strict=True)])
         errors.append(values(found) - rates)
-    # Three standard errors of a share of 0.95 in 200 runs, and of the mean over runs.
-    assert (np.mean(held, axis=0) > 0.95 - 3 * math.sqrt(0.95 * 0.05 / 200)).all()
+    # Three standard errors of a share of 0.95, and of the mean over runs.
+    assert (np.mean(held, axis=0) > 0.95 - 3 * math.sqrt(0.95 * 0.05 / runs)).all()
     assert (np.abs(np.mean(errors, axis=0)) < 0.03).all()
 
 
@@ -100,14 +100,15 @@ def test_different_rates_are_shrunk_less_with_more_answers():
 
 
 @given(
-    st.lists(st.tuples(st.integers(0, 50), st.integers(0, 500)), min_size=1, max_size=6),
-    st.lists(st.booleans(), max_size=20),
+    st.lists(st.tuples(st.integers(1, 50), st.integers(1, 500)), min_size=1, max_size=6),
+    st.lists(st.booleans(), min_size=1, max_size=20),
+    st.integers(0, 10**6),
 )
-def test_any_counts_give_rates_inside_their_limits(counts, answers):
-    labelled, unlabeled = (np.array(part) for part in zip(*counts, strict=True))
-    cell = np.arange(len(answers)) % len(counts)
-    found = labelling_rates(labelled, unlabeled, cell, np.array(answers, dtype=bool))
-    for rate in found:
+def test_any_counts_give_rates_inside_their_limits(counts, answers, seed):
+    label = np.concatenate([np.arange(sum(pair)) < pair[0] for pair in counts])
+    cell = np.repeat(np.arange(len(counts)), [sum(pair) for pair in counts])
+    at = np.random.default_rng(seed).permutation(len(label))[: len(answers)]
+    for rate in rates_of(cell, label, Audit.random(at, answers[: len(at)])):
         assert 0 <= rate.low <= rate.value <= rate.high <= 1
         assert rate.low < rate.high
 

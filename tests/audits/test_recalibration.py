@@ -11,12 +11,11 @@ from scipy.optimize import minimize
 from scipy.special import expit, log_expit, logit
 
 from drpu import PriorEstimate
-from drpu.audits.evaluation import Answers, draw_rows, make_strata
+from drpu.audits.evaluation import Answers
 from drpu.audits.recalibration import (
     DesignedSample,
     MapBelief,
     PossibleMaps,
-    assisted_share,
     averaged_map,
     join_samples,
     keeping_recall,
@@ -63,9 +62,18 @@ def at_random(z, y, n: int, seed: int) -> DesignedSample:
 
 
 def by_score(z, y, n: int, seed: int) -> DesignedSample:
-    strata = make_strata(z, expit(z), n, 0.5)
-    at = draw_rows(strata, z, np.random.RandomState(seed))
-    return DesignedSample.of(z[at], Answers(y[at], strata.of(z[at]), strata.rows))
+    """Answers about ``n / 5`` rows of each of five strata, which grow with the score."""
+    ranks = np.argsort(np.argsort(z)) / len(z)
+    stratum = np.searchsorted([0.4, 0.6, 0.75, 0.9], ranks, side="right")
+    random = np.random.RandomState(seed)
+    drawn = [random.choice(np.flatnonzero(stratum == h), n // 5, replace=False) for h in range(5)]
+    at = np.concatenate(drawn)
+    return DesignedSample.of(z[at], Answers(y[at], stratum[at], np.bincount(stratum)))
+
+
+def share_of(sample, z, centre: LogOddsMap = TRAINED):
+    """The share of positives in the population of rows with the trained log-odds ``z``."""
+    return recalibrate(RowLogOdds.of(z), [sample], belief=MapBelief(centre))[1]
 
 
 # -- the map -------------------------------------------------------------------------------------
@@ -268,8 +276,7 @@ def test_limits_hold_for_good_wrong_and_useless_scores(design, intercept, slope,
     for seed in range(runs):
         z, y = period(seed, 800, intercept, slope)
         sample = design(z, y, n, seed)
-        found = fit_map(sample.z, sample.positive)
-        share = assisted_share(found, RowLogOdds.of(z), sample, tails=TAILS)
+        share = share_of(sample, z)
         held += share.low <= truth <= share.high
     # Three standard errors of a share of 0.95 in 60 runs.
     assert held / runs > 0.95 - 3 * math.sqrt(0.95 * 0.05 / runs)
@@ -277,11 +284,11 @@ def test_limits_hold_for_good_wrong_and_useless_scores(design, intercept, slope,
 
 @given(answers, centres, st.integers(1, 4))
 @settings(max_examples=60, deadline=None)
-def test_limits_differ_and_contain_a_value_inside_0_and_1(parts, found, strata):
+def test_limits_differ_and_contain_a_value_inside_0_and_1(parts, centre, strata):
     z, y = split(parts)
     stratum = np.arange(len(z)) % strata
     sample = DesignedSample.of(z, Answers(y, stratum, np.full(strata, 100)))
-    share = assisted_share(found, RowLogOdds.of(np.linspace(-5, 5, 100 * strata)), sample)
+    share = share_of(sample, np.linspace(-5, 5, 100 * strata), centre)
     assert 0 <= share.low <= share.value <= share.high <= 1
     assert share.high - share.low > 1e-3
     assert share.variance > 0
@@ -292,11 +299,9 @@ def test_limits_differ_and_contain_a_value_inside_0_and_1(parts, found, strata):
 def test_answers_of_one_kind_give_a_limit_and_leave_a_finite_map(kind, n):
     z, _ = period(0, 2000)
     sample = at_random(z, np.full(2000, kind), n, 0)
-    population = RowLogOdds.of(z)
-    found = fit_map(sample.z, sample.positive)
-    share = assisted_share(found, population, sample)
+    found, share = recalibrate(RowLogOdds.of(z), [sample])
     assert (share.high == 1.0) if kind else (share.low == 0.0)
-    assert np.isfinite(found.with_share(share.value, population).intercept)
+    assert np.isfinite(found.intercept)
 
 
 @given(st.integers(1, 60), st.data())
@@ -305,7 +310,7 @@ def test_a_score_without_information_gives_the_limits_of_clopper_and_pearson(n, 
     hits = data.draw(st.integers(0, n))
     y = np.arange(n) < hits
     sample = DesignedSample.of(np.zeros(n), Answers(y, np.zeros(n, dtype=np.int64), np.array([n])))
-    share = assisted_share(fit_map(sample.z, y), RowLogOdds.of(np.zeros(500)), sample)
+    share = share_of(sample, np.zeros(500))
     ends = [exact_limit(hits, n, 0.025, upper=upper) for upper in (False, True)]
     assert_allclose([share.low, share.high], ends, atol=1e-3)
 
@@ -315,7 +320,7 @@ def test_a_good_score_makes_limits_narrower_and_estimates_better():
     for seed in range(60):
         z, y = period(seed, 1500, 0.0, 1.0, 4.0)
         sample = at_random(z, y, 50, seed)
-        share = assisted_share(fit_map(sample.z, sample.positive), RowLogOdds.of(z), sample)
+        share = share_of(sample, z)
         plain = sample.plain_share(TAILS, 1500)
         widths.append((share.high - share.low, plain.high - plain.low))
         errors.append((abs(share.value - y.mean()), abs(plain.value - y.mean())))
@@ -330,12 +335,11 @@ def test_two_random_audits_of_the_same_rows_are_one():
         DesignedSample.of(z[at], Answers(y[at], np.zeros(len(z[at]), dtype=np.int64), np.array([1000])))
         for at in parts
     ]
-    both = join_samples(samples)
     zeros = np.zeros(50, dtype=np.int64)
     whole = DesignedSample.of(z[:50], Answers(y[:50], zeros, np.array([1000])))
-    assert_allclose(both.weight, whole.weight)
-    assert (both.stratum == whole.stratum).all()
-    assert both.unseen == 0
+    (one_map, one), (two_map, two) = (recalibrate(RowLogOdds.of(z), of) for of in ([whole], samples))
+    assert_allclose([two_map.intercept, two_map.slope], [one_map.intercept, one_map.slope])
+    assert_allclose([two.value, two.low, two.high], [one.value, one.low, one.high])
 
 
 @pytest.mark.parametrize("designs", [(by_score, at_random), (by_score, by_score)])
@@ -353,21 +357,11 @@ def test_strata_without_answers_may_have_any_share():
     z = np.linspace(-2, 2, 100)
     stratum = np.zeros(10, dtype=np.int64)
     sample = DesignedSample.of(z[:10], Answers(np.zeros(10, dtype=bool), stratum, np.array([60, 40])))
-    share = assisted_share(TRAINED, RowLogOdds.of(z), sample)
+    share = share_of(sample, z)
     assert sample.unseen == pytest.approx(0.4)
     assert share.low == 0
     assert share.high > 0.4
     assert share.high < 1
-
-
-@pytest.mark.parametrize("design", [at_random, by_score])
-def test_ranges_of_rows_give_the_same_as_rows(design):
-    z, y = period(4, 1000, -1.0, 0.5)
-    samples = [design(z, y, 40, 0), design(z, y, 20, 1)]
-    averaged, share = recalibrate(RowLogOdds.of(z), samples)
-    ranges = RowLogOdds.of(np.unique(z), np.unique(z, return_counts=True)[1].astype(float))
-    again, same = recalibrate(ranges, samples)
-    assert_allclose([again.intercept, same.low, same.high], [averaged.intercept, share.low, share.high])
 
 
 @pytest.mark.parametrize("error_rate", [0.05, 0.2])
