@@ -127,6 +127,21 @@ def test_teachers_share_what_the_model_says_of_alpha(options, alphas, fits):
     assert [network.alpha for _, networks in fits for network in networks] == alphas
 
 
+def test_teachers_that_are_trained_together_are_those_trained_alone(monkeypatch):
+    """Their batches depend on their own seeds. The first is trained alone, and two after it."""
+    real = teaching.fit_networks
+
+    def compared(options, sample, held, networks, **how):
+        together = real(options, sample, held, networks, **how)
+        for network, one in zip(networks, together, strict=True):
+            (alone,) = real(options, sample, held, [network], **how)
+            assert_allclose(one.log_ratio(DATA.test), alone.log_ratio(DATA.test), rtol=1e-8)
+        return together
+
+    monkeypatch.setattr(teaching, "fit_networks", compared)
+    taught(3, epochs=2, dtype="float64").fit_ratio(DATA.positive, DATA.unlabeled)
+
+
 def test_rows_held_out_by_the_user_and_weights_are_used():
     held = DATA.positive[:50], DATA.unlabeled[:200]
     weight = np.where(np.arange(800) < 400, 2.0, 1.0)
