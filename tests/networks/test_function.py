@@ -18,16 +18,8 @@ from drpu._samples import Sample, SamplePair
 from drpu.exceptions import ArtifactError, DataError
 from drpu.models.graphs import Graph
 from drpu.models.learner import LOG_LIMIT, Function
-from drpu.networks.adversarial import RowGenerator
-from drpu.networks.function import (
-    IMAGE,
-    ClassGenerators,
-    Game,
-    NetworkFunction,
-    generator_shapes,
-    weight_shapes,
-)
-from drpu.networks.modules import Ensemble, ResNet9, make_network
+from drpu.networks import modules
+from drpu.networks.function import ClassGenerators, Game
 
 RNG = np.random.default_rng(0)
 POSITIVE, UNLABELED = RNG.normal(1, 1, (60, 3)), RNG.normal(0, 1, (200, 3))
@@ -35,11 +27,11 @@ IMAGES = RNG.random((60, 16, 16)).astype(np.float32)
 SMALL = {"alpha": 0.3, "epochs": 2, "batch_size": 50, "random_state": 0, "device": "cpu"}
 
 
-def fitted(**changes) -> NetworkFunction:
+def fitted(**changes) -> Function:
     return NetworkRatio(**SMALL | {"hidden": (8, 4)} | changes).fit_ratio(POSITIVE, UNLABELED)
 
 
-def of_images(**changes) -> NetworkFunction:
+def of_images(**changes) -> Function:
     return NetworkRatio(**SMALL | {"hidden": (2,)} | changes).fit_ratio(IMAGES[:20], IMAGES)
 
 
@@ -50,6 +42,7 @@ def user_net() -> nn.Module:
 CASES = {
     "perceptron": fitted,
     "float64": lambda: fitted(dtype="float64"),
+    "linear": lambda: fitted(hidden=()),
     "students": lambda: fitted(teachers=1, students=2),
     "images": lambda: of_images(augment="flip", average_views=True),
     "students of images": lambda: of_images(teachers=1, students=2),
@@ -61,7 +54,7 @@ def function(request):
     return CASES[request.param]()
 
 
-def rows_of(function: NetworkFunction) -> np.ndarray:
+def rows_of(function: Function) -> np.ndarray:
     return IMAGES if len(function.input_shape) > 1 else UNLABELED
 
 
@@ -101,30 +94,6 @@ def test_fast_scores_are_scores_up_to_rounding(function):
     assert_allclose(
         function.fast_score(rows_of(function)), function.score(rows_of(function)), rtol=1e-4, atol=1e-5
     )
-
-
-@pytest.mark.parametrize(
-    ("network", "shape", "widths"),
-    [
-        ("perceptron", (5,), (7, 3)),
-        ("perceptron", (2, 4, 4), (6,)),
-        ("perceptron", (5,), ()),
-        ("resnet9", (16, 16), (2,)),
-        ("resnet9", (3, 16, 18), (3,)),
-    ],
-)
-@pytest.mark.parametrize("members", [1, 3])
-def test_shapes_are_those_of_the_module(network, shape, widths, members):
-    made = [make_network(network, shape, widths) for _ in range(members)]
-    state = (made[0] if members == 1 else Ensemble(made)).state_dict()
-    expected = {k: tuple(v.shape) for k, v in state.items() if not k.endswith("num_batches_tracked")}
-    assert dict(weight_shapes(network, shape, widths, members)) == expected
-
-
-@pytest.mark.parametrize("shape", [IMAGE, (3,), (2, 5)])
-def test_shapes_of_generators_are_those_of_the_module(shape):
-    state = RowGenerator(shape, 6, (5, 4)).state_dict()
-    assert dict(generator_shapes(shape, 6, (5, 4))) == {k: tuple(v.shape) for k, v in state.items()}
 
 
 @pytest.mark.parametrize(
@@ -190,14 +159,24 @@ def test_a_network_of_the_user_is_needed_after_reading(students):
     assert named.with_module(user_net) is named
 
 
-def test_generators_keep_their_rows(tmp_path):
+def generators(shape):
     game = Game(4, 16, 2e-3, 5, (6,), (1.0, 1.0, 0.1), "cpu", 0)
-    pair = SamplePair(Sample(POSITIVE), Sample(UNLABELED))
-    made = ClassGenerators.learn(pair, prior=0.4, game=game, seed=0)
+    rows = RNG.random((60, *shape))
+    pair = SamplePair(Sample(rows[:20]), Sample(rows))
+    return ClassGenerators.learn(pair, prior=0.4, game=game, seed=0)
+
+
+@pytest.mark.parametrize("shape", [(3,), (2, 5), (28, 28)])
+def test_generators_keep_their_rows(shape):
+    made = generators(shape)
     tree, arrays, _ = encode(made)
     again = decode(tree, arrays, {}, ClassGenerators)
     for kind in (True, False):
         assert_array_equal(again.sample(30, positive=kind, seed=1), made.sample(30, positive=kind, seed=1))
+
+
+def test_parts_of_generators_that_do_not_fit_are_refused():
+    made = generators((3,))
     with pytest.raises(DataError, match="must be floats of shape"):
         replace(made, hidden=(7,))
     with pytest.raises(DataError, match="shape of a row"):
@@ -286,7 +265,7 @@ def test_a_network_of_usual_size_keeps_the_precision(runtime):
     rows = pictures(20, True, 0, shape), pictures(40, False, 1, shape)
     small = NetworkRatio(**NETWORK).fit_ratio(*rows)
     torch.manual_seed(0)
-    state = ResNet9(shape).state_dict()
+    state = modules.ResNet9(shape).state_dict()
     weights = {k: v.numpy() for k, v in state.items() if not k.endswith("num_batches_tracked")}
     function = replace(small, widths=(64,), weights=weights)
     test = pictures(3, False, 0, shape)
@@ -309,7 +288,7 @@ def test_networks_of_other_kinds_are_refused_with_the_way_out(runtime, tmp_path)
     def convolution():
         return nn.Sequential(nn.Conv2d(1, 2, 3), nn.Flatten(), nn.Linear(2 * 14 * 16, 1))
 
-    for module in (convolution, lambda: Ensemble([convolution()])):
+    for module in (convolution, lambda: modules.Ensemble([convolution()])):
         clf = classifier_of_images((1, 16, 18), module=module, hidden=None)
         with pytest.raises(ArtifactError, match=r"with torch\.onnx"):
             export_onnx(clf, tmp_path / "x.onnx")

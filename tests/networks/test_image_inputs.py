@@ -10,9 +10,8 @@ from torch import nn
 
 from drpu import DRPUClassifier, NetworkRatio, NNPUClassifier, PUaClassifier, labelling_weights, load, save
 from drpu.exceptions import DataError, FewPositivesWarning, ParameterError, PixelScaleWarning
-from drpu.models.learner import read_rows
-from drpu.networks.loop import CPU_PIXELS, rows_at_once
-from drpu.networks.options import BATCH_PIXELS, check_options, with_effort
+from drpu.networks.loop import rows_at_once
+from drpu.networks.options import check_options, with_effort
 
 SMALL = {"hidden": (2,), "epochs": 1, "batch_size": 50, "alpha": 0.3, "device": "cpu", "random_state": 0}
 RNG = np.random.default_rng(0)
@@ -108,10 +107,10 @@ def test_a_list_of_images_is_an_array_of_them(classifier):
 
 @pytest.mark.parametrize("dtype", [np.uint16, np.int16, np.float16, np.bool_])
 def test_images_of_two_bytes_become_float32(dtype):
-    images = TEST.astype(dtype)
-    rows = read_rows(NetworkRatio(), "X", images)
-    assert rows.dtype == np.float32
-    assert_array_equal(rows, images)
+    positive, unlabeled, test = (images.astype(dtype) for images in (POSITIVE, UNLABELED, TEST))
+    ratio = NetworkRatio(**SMALL).fit_ratio(positive, unlabeled)
+    same = NetworkRatio(**SMALL).fit_ratio(as_floats(positive), as_floats(unlabeled))
+    assert_array_equal(ratio.log_ratio(test), same.log_ratio(as_floats(test)))
 
 
 def test_columns_of_images_have_no_labelling_rates():
@@ -214,11 +213,12 @@ def test_a_report_about_images_names_their_shape(classifier):
 @pytest.mark.parametrize("shape", [(28, 28), (3, 32, 32), (3, 224, 224), (1024, 1024)])
 def test_memory_of_a_batch_is_bounded(shape):
     pixels = shape[-2] * shape[-1]
-    at_once = rows_at_once(shape, torch.device("cpu"))
-    assert at_once == 1 or at_once * pixels <= CPU_PIXELS
+    for device, least, most in (("cpu", 1, 2**16), ("cuda", 16, 2**22)):
+        at_once = rows_at_once(shape, torch.device(device))
+        assert at_once == least or at_once * pixels <= most
     for learner in (NetworkRatio(), with_effort(NetworkRatio(effort="high", device="cpu"), shape, 50_000)):
         batch = check_options(learner, shape, 50_000).batch_size
-        assert batch == 16 or batch * pixels <= BATCH_PIXELS
+        assert batch == 16 or batch * pixels <= 2**21
 
 
 @pytest.mark.parametrize("change", [lambda X: X[::-1], lambda X: X[:, :, :, ::-1], lambda X: X[:, ::-1]])

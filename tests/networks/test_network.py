@@ -11,13 +11,15 @@ from torch import nn
 from drpu import NetworkRatio
 from drpu._samples import Sample, SamplePair
 from drpu.exceptions import ParameterError
-from drpu.models.risks import LOGISTIC, ShiftedRisk, VariationalRisk, bregman_risk, get_loss
-from drpu.networks.fit import FALLBACK_ALPHA
-from drpu.networks.function import NetworkFunction
-from drpu.networks.learner import NetworkScore, from_ratio
-from drpu.networks.options import ALPHAS, check_options
+from drpu.models.learner import Function
+from drpu.models.registry import resolve_score
+from drpu.models.risks import GENERATORS, ShiftedRisk, VariationalRisk, bregman_risk, get_loss
+from drpu.networks.learner import NetworkScore
+from drpu.networks.options import check_options
 
 PRIOR = 0.4
+LOGISTIC = GENERATORS["bkl"]
+ALPHAS = (0.05, 0.15, 0.3, 0.45, 0.6)  # that alpha="auto" tries
 
 
 def gaussians(n_positive: int, n_unlabeled: int, seed: int = 0):
@@ -51,7 +53,7 @@ POSITIVE, UNLABELED = gaussians(60, 200)
 def test_a_fit_returns_a_function_and_leaves_the_learner_as_it_is():
     learner = light()
     before = dict(vars(learner))
-    assert isinstance(learner.fit_ratio(POSITIVE, UNLABELED), NetworkFunction)
+    assert isinstance(learner.fit_ratio(POSITIVE, UNLABELED), Function)
     assert vars(learner) == before
 
 
@@ -115,7 +117,7 @@ def test_without_early_stopping_holdout_rows_only_choose_alpha():
 
 def test_too_few_rows_train_to_the_last_epoch():
     model = light(alpha="auto").fit_ratio(POSITIVE[:5], UNLABELED[:5])
-    assert (model.alpha, model.best_epoch) == (FALLBACK_ALPHA, 3)
+    assert (model.alpha, model.best_epoch) == (0.3, 3)
     assert "holdout_risk" not in model.history
     assert np.isfinite(light().fit_ratio(POSITIVE[:1], UNLABELED[:1]).log_ratio(UNLABELED)).all()
 
@@ -261,9 +263,9 @@ def test_rows_of_weight_zero_are_left_out():
 
 
 def test_options_of_a_ratio_alone_must_have_their_defaults():
-    learner = from_ratio(NetworkRatio(hidden=(8,), epochs=3, random_state=5))
+    learner = resolve_score(NetworkRatio(hidden=(8,), epochs=3, random_state=5))
     assert isinstance(learner, NetworkScore)
     assert (learner.hidden, learner.epochs, learner.random_state) == ((8,), 3, 5)
     for changes in ({"alpha": 0.2}, {"teachers": 2}, {"head": "exp"}, {"mixup": True}):
         with pytest.raises(ParameterError, match=f"{next(iter(changes))} must be left at its default"):
-            from_ratio(NetworkRatio(**changes))
+            resolve_score(NetworkRatio(**changes))
