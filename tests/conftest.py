@@ -65,11 +65,11 @@ def run(folder, capsys, monkeypatch):
 @pytest.fixture
 def scored_rows(monkeypatch):
     """The number of rows in each call that scores rows with the models of all folds."""
-    from drpu.models.crossfit import Folds
+    from drpu.models import crossfit
 
     calls = []
-    score = Folds.fold_scores
-    monkeypatch.setattr(Folds, "fold_scores", lambda self, X: calls.append(len(X)) or score(self, X))
+    score = crossfit.Folds.fold_scores
+    monkeypatch.setattr(crossfit.Folds, "fold_scores", lambda self, X: calls.append(len(X)) or score(self, X))
     return calls
 
 

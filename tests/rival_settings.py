@@ -15,8 +15,8 @@ from drpu import (
     VPUClassifier,
     make_gaussian_pu,
 )
-from drpu.models.fourier import KernelScore, LinearScore
 from drpu.networks.learner import NetworkScore
+from learners import KernelScore, LinearScore
 
 SMOOTH, NET = KernelScore(50, ridge=1e-3), NetworkScore(hidden=(8,), epochs=2)
 GAME = {"steps": 3, "hidden": (8,), "batch_size": 8, "n_generated": 20}

@@ -19,10 +19,10 @@ from drpu.exceptions import (
     ShiftWarning,
     TrainingTableWarning,
 )
-from drpu.models.boosted import ForestRatio
 from drpu.state.fitted import FittedRatio
 from drpu.tables.encoder import TableEncoder
 from drpu.tables.frames import read_frame
+from learners import ForestRatio
 
 SETTINGS = {"prior": 0.3, "separation": 3, "dimensions": 2}
 

@@ -41,7 +41,6 @@ from drpu.exceptions import (
     SeparationWarning,
     heard,
 )
-from drpu.models.choices import AUTO
 
 # -- priors are estimated, and labels follow from them ------------------------------------
 
@@ -306,9 +305,6 @@ def test_a_correction_above_the_prior_is_noticed(toy):
         DRPUClassifier(network, holdout=0.5, scenario="case-control", random_state=0).fit(*toy.X_y())
 
 
-# -- settings ----------------------------------------------------------------------------------------
-
-
 # -- settings ----------------------------------------------------------------------------
 
 
@@ -452,9 +448,7 @@ def test_a_test_set_at_another_prior_is_recognised_at_every_prior(toy, fitted):
 def test_the_default_says_what_it_did(toy, caplog):
     with caplog.at_level("INFO", logger="drpu"):
         clf = DRPUClassifier(holdout=2, scenario="case-control", random_state=0, verbose=1).fit(*toy.X_y())
-    members = (
-        f"log-ratio of 0.5 x a forest of {AUTO.fold_trees} trees + 0.25 x {AUTO.fold_rounds} boosted trees"
-    )
+    members = "log-ratio of 0.5 x a forest of 70 trees + 0.25 x 65 boosted trees"
     assert clf.model_.describe().startswith(f"2 folds of {members}")
     said = caplog.text
     assert "300 positives, 900 unlabeled rows" in said

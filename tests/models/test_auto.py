@@ -12,10 +12,8 @@ from drpu import make_gaussian_pu
 from drpu._codec import decode, encode
 from drpu.exceptions import ArtifactError
 from drpu.models import BoostedFunction, auto, fourier
-from drpu.models.auto import AutoRatio, Average, HeldOutScores, stack
-from drpu.models.boosted import ForestFunction
-from drpu.models.choices import AUTO
-from drpu.models.fourier import FourierFunction, FourierRatio, LinearFunction, LinearRatio
+from drpu.models.auto import HeldOutScores, stack
+from learners import AutoRatio, FourierRatio, LinearRatio
 
 
 @pytest.fixture(scope="module")
@@ -28,6 +26,10 @@ def model(data):
     return AutoRatio(random_state=0).fit_ratio(data.positive, data.unlabeled)
 
 
+def kinds(model):
+    return [type(member).__name__ for member in model.members]
+
+
 def with_gaps(X, seed=0):
     return np.where(np.random.default_rng(seed).random(X.shape) < 0.2, np.nan, X)
 
@@ -36,7 +38,7 @@ def with_gaps(X, seed=0):
 
 
 def test_three_kinds_of_models_are_averaged(data, model):
-    assert [type(member) for member in model.members] == [ForestFunction, BoostedFunction, FourierFunction]
+    assert kinds(model) == ["ForestFunction", "BoostedFunction", "FourierFunction"]
     single = np.array([member.log_ratio(data.unlabeled) for member in model.members])
     mean = model.log_ratio(data.unlabeled)
     assert ((single.min(axis=0) - 1e-9 <= mean) & (mean <= single.max(axis=0) + 1e-9)).all()
@@ -47,11 +49,11 @@ def test_three_kinds_of_models_are_averaged(data, model):
     assert (weights > 0.1).all()
 
 
-@pytest.mark.parametrize("n", [1, 2, AUTO.few_positives - 1, AUTO.few_positives])
+@pytest.mark.parametrize("n", [1, 2, 9, 10])
 def test_below_ten_positives_the_smooth_fit_answers_alone(data, n):
     model = AutoRatio(random_state=0).fit_ratio(data.positive[:n], data.unlabeled)
-    assert len(model.members) == (1 if n < AUTO.few_positives else 3)
-    assert isinstance(model.members[-1], FourierFunction)
+    assert len(model.members) == (1 if n < 10 else 3)
+    assert kinds(model)[-1] == "FourierFunction"
     assert np.isfinite(model.log_ratio(data.unlabeled)).all()
 
 
@@ -74,7 +76,7 @@ def test_weights_reach_every_member(data):
 def test_sparse_rows_have_a_linear_smooth_member(data, kind):
     positive, unlabeled = (np.where(np.abs(X) < 0.8, 0, X) for X in (data.positive, data.unlabeled))
     model = AutoRatio(random_state=0).fit_ratio(kind(positive), kind(unlabeled))
-    assert isinstance(model.members[-1], LinearFunction)
+    assert kinds(model)[-1] == "LinearFunction"
     scores = model.log_ratio(kind(unlabeled))
     assert np.isfinite(scores).all()
     assert_array_equal(round_trip(model).log_ratio(kind(unlabeled)), scores)
@@ -114,9 +116,6 @@ def test_gaps_in_sparse_rows_are_zeros_for_the_smooth_member(data):
     model = AutoRatio(random_state=0).fit_ratio(sparse.csr_array(data.positive), gaps)
     assert np.isfinite(model.log_ratio(gaps)).all()
     assert_array_equal(gaps.data, before)  # the rows of the user are unchanged
-
-
-# -- files --------------------------------------------------------------------------------
 
 
 # -- weights that follow held-out evidence -----------------------------------------------------------
@@ -202,7 +201,7 @@ def test_a_file_keeps_the_weights(weighted):
     assert_array_equal(again.log_ratio(data.unlabeled), model.log_ratio(data.unlabeled))
     tree, arrays, blobs = encode(model)
     with pytest.raises(ArtifactError, match="weights: must be of length"):
-        decode(tree, arrays | {"weights": np.ones(7)}, blobs, Average)
+        decode(tree, arrays | {"weights": np.ones(7)}, blobs, type(model))
 
 
 def test_the_fewer_the_rows_the_more_members_see_all_of_them_again(weighted, monkeypatch):
@@ -252,15 +251,14 @@ def test_a_member_that_learns_nothing_is_dropped(monkeypatch):
     X = rng.normal(size=(9000, 6))
     positive = (X[:, 0] > 0) ^ (X[:, 1] > 0.5) ^ (X[:, 2] > -0.3)  # a smooth fit cannot represent this
     model = AutoRatio(random_state=0).fit_ratio(X[:3000][positive[:3000]], X[3000:])
-    kinds = [type(member) for member in model.members]
-    assert BoostedFunction in kinds
-    assert FourierFunction not in kinds
+    assert "BoostedFunction" in kinds(model)
+    assert "FourierFunction" not in kinds(model)
 
 
 def test_wide_sparse_rows_have_a_linear_model_alone():
     rng = np.random.default_rng(0)
     rows = sparse.random(600, auto.AUTO.wide + 1, density=0.01, random_state=rng, format="csr")
     model = AutoRatio(random_state=0).fit_ratio(rows[:200], rows[200:])
-    assert [type(member) for member in model.members] == [LinearFunction]
+    assert kinds(model) == ["LinearFunction"]
     alone = LinearRatio().fit_ratio(rows[:200], rows[200:])
     assert_array_equal(model.log_ratio(rows), alone.log_ratio(rows))

@@ -11,9 +11,7 @@ from codec_laws import check_kept, round_trip
 from drpu import BoostedRatio, ClassifierRatio, DRPUClassifier, KernelRatio, export_onnx, make_gaussian_pu
 from drpu._codec import encode
 from drpu.exceptions import DataError, DataTypeError, ParameterError
-from drpu.models.auto import AutoRatio
-from drpu.models.boosted import ForestRatio
-from drpu.models.fourier import FourierRatio, LinearRatio
+from learners import AutoRatio, ForestRatio, FourierRatio, LinearRatio
 
 SEEDED = {
     "auto": lambda seed=0: AutoRatio(random_state=seed),

@@ -11,7 +11,7 @@ from codec_laws import round_trip
 from drpu import make_gaussian_pu
 from drpu._samples import Sample, SamplePair
 from drpu.models import fourier
-from drpu.models.fourier import FourierRatio, LinearRatio
+from learners import FourierRatio, LinearRatio
 
 
 @pytest.fixture(scope="module")

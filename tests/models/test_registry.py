@@ -15,7 +15,7 @@ import drpu.networks
 from drpu import ClassifierRatio, DRPUClassifier, KernelRatio, NetworkRatio, RatioLearner
 from drpu._codec import KINDS
 from drpu.models.learner import Function, ScoreLearner, seeded
-from drpu.models.registry import KIND_MODULES, LEARNERS, MODELS, RATIOS, SCORES, resolve_model
+from drpu.models.registry import KIND_MODULES, LEARNERS, resolve_model
 from drpu.state.record import parameters_of, read_parameters
 
 
@@ -38,22 +38,20 @@ def declared(base):
 def test_every_learner_is_one_line_of_the_registry(base):
     learners = declared(base)
     assert learners
-    assert learners <= {model.learner_class() for model in MODELS}
+    assert learners <= {model.learner_class() for model in LEARNERS.values()}
 
 
 def test_every_line_is_a_learner_that_is_declared_where_it_says():
-    assert len(LEARNERS) == len(MODELS)
-    for model in MODELS:
+    for model in LEARNERS.values():
         assert model.learner_class() in declared(RatioLearner) | declared(ScoreLearner)
         assert model.learner_class().__module__ == model.module
 
 
 def test_names_are_those_of_ratios_or_of_scores():
-    for model in RATIOS.values():
-        assert issubclass(model.learner_class(), RatioLearner)
-        assert not issubclass(model.learner_class(), ScoreLearner)
-    for model in SCORES.values():
-        assert issubclass(model.learner_class(), ScoreLearner)
+    for model in LEARNERS.values():
+        is_score = issubclass(model.learner_class(), ScoreLearner)
+        assert (model.ratio is None) or not is_score
+        assert (model.score is None) or is_score
 
 
 def test_every_function_has_a_kind_whose_module_is_imported_before_a_file_is_read():
@@ -63,7 +61,7 @@ def test_every_function_has_a_kind_whose_module_is_imported_before_a_file_is_rea
     assert {function.__module__ for function in functions} <= set(KIND_MODULES)
 
 
-@pytest.mark.parametrize("model", MODELS, ids=LEARNERS)
+@pytest.mark.parametrize("model", LEARNERS.values(), ids=LEARNERS)
 def test_a_file_keeps_every_learner_whose_parameters_are_plain(model):
     learner = model.learner_class()()
     parameters = read_parameters(parameters_of(DRPUClassifier(model=learner)))

@@ -16,11 +16,8 @@ from scipy import sparse
 
 from drpu import BoostedRatio, DRPUClassifier
 from drpu._samples import Sample, SamplePair
-from drpu.models.auto import AutoRatio, SizeDecisions
-from drpu.models.boosted import ForestRatio
-from drpu.models.choices import AUTO
-from drpu.models.crossfit import Folds
-from drpu.models.ensembles import ROWS_OF_ONE_CALL
+from drpu.models.auto import SizeDecisions
+from learners import AutoRatio, ForestRatio
 
 COLUMNS = 6
 
@@ -60,7 +57,7 @@ def in_batches(model, X, size):
     return np.concatenate(parts)
 
 
-SIZES = (1, 3, ROWS_OF_ONE_CALL, ROWS_OF_ONE_CALL + 1, 70)
+SIZES = (1, 3, 32, 33, 70)  # rows are scored in another way from 33 on
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -97,9 +94,10 @@ def test_sparse_rows_have_the_same_scores_in_any_batch():
         [ForestRatio(5, random_state=0), ForestRatio(9, random_state=1)],
     ],
 )
-def test_models_of_trees_alone_have_the_same_scores_in_any_batch(models):
+def test_models_of_trees_alone_have_the_same_scores_in_any_batch(fitted, models):
     X, y = labelled()
-    folded = Folds(tuple(model.fit_ratio(X[y == 1], X[y == 0]) for model in models))
+    functions = tuple(model.fit_ratio(X[y == 1], X[y == 0]) for model in models)
+    folded = replace(fitted.model_, functions=functions, whole=None)
     new = rows(50, seed=4)
     assert_array_equal(in_batches(folded, new, 1), each_alone(folded, new))
 
@@ -114,7 +112,8 @@ def chosen(function, kept):
 @pytest.mark.parametrize("members", [([0], [1], [2], [0, 2], [1, 2]), ([1, 2, 0],) * 5])
 def test_models_with_other_members_or_another_order_have_the_same_scores_in_any_batch(fitted, members):
     parts = zip(fitted.model_.functions, members, strict=True)
-    model = Folds(tuple(chosen(function, kept) for function, kept in parts))
+    functions = tuple(chosen(function, kept) for function, kept in parts)
+    model = replace(fitted.model_, functions=functions, whole=None)
     X = rows(50, seed=5)
     assert_array_equal(in_batches(model, X, 1), each_alone(model, X))
 
@@ -150,7 +149,7 @@ def test_trees_of_different_folds_have_different_seeds(fitted):
 @pytest.mark.parametrize("folds", [2, 3, 5, 10, 50])
 def test_many_folds_have_fewer_trees_each(folds):
     forest, boosted, _ = chosen_learners(folds)[0]
-    assert forest.n_trees == AUTO.fold_trees < ForestRatio().n_trees
+    assert forest.n_trees == 70 < ForestRatio().n_trees
     assert boosted.n_rounds * boosted.learning_rate == pytest.approx(9.0)
     assert 0.05 < chosen_learners(folds, weighted=True)[0][1].learning_rate <= 0.25
 

@@ -14,7 +14,7 @@ from drpu._samples import Sample, SamplePair
 from drpu.exceptions import ArtifactError, DataError
 from drpu.models import BoostedFunction
 from drpu.models.ensembles import LeafMasks
-from drpu.models.trees import MOST_CODES, MOST_DEPTH, SharedBins, Trees
+from drpu.models.trees import SharedBins, Trees
 
 
 def rows(rng, n=300):
@@ -170,7 +170,7 @@ def test_no_edit_gives_another_error(trees):
 
 
 def test_trees_that_would_take_forever_are_refused():
-    splits = np.arange(MOST_DEPTH + 1)
+    splits = np.arange(1001)
     n = len(splits)
     chain = {
         "leaves": np.array([n + 1], dtype=np.int32),
@@ -195,7 +195,7 @@ def test_trees_that_would_take_forever_are_refused():
 
 def test_a_set_has_no_more_bits_than_a_column_has_codes(trees):
     (k, *_) = np.flatnonzero(np.diff(trees.bounds))
-    for words, refused in ((MOST_CODES // 32, False), (MOST_CODES // 32 + 1, True)):
+    for words, refused in ((2048, False), (2049, True)):
         added = words - (trees.bounds[k + 1] - trees.bounds[k])
         bounds = trees.bounds + np.where(np.arange(len(trees.bounds)) > k, added, 0)
         grown = np.insert(trees.bits, [trees.bounds[k + 1]] * added, 1)

@@ -34,9 +34,9 @@ from drpu.exceptions import (
     PriorBoundaryWarning,
     PriorError,
 )
-from drpu.models.fourier import KernelScore, LinearScore
 from drpu.models.registry import LearntElsewhere
 from drpu.networks.learner import NetworkScore
+from learners import KernelScore, LinearScore
 from rival_settings import TINY, fitted, labelled_toy, make_toy, rivals
 
 WITH_PRIOR = {name: clf for name, clf in TINY.items() if name not in ("vpu", "elkan-noto")}

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from drpu.models.risks import LEAST_SQUARES as LSIF
-from drpu.models.risks import BregmanGenerator, bregman_risk
+from drpu.models.risks import GENERATORS, BregmanGenerator, bregman_risk
+
+LSIF = GENERATORS["lsif"]
 
 ROUNDING = 1e-12
 
