@@ -4,7 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 from scipy import sparse
 
 from drpu import Audit, DRPUClassifier, PriorMonitor, load, save
@@ -22,19 +22,6 @@ def holds(prior, truth):
 
 
 # -- plans -------------------------------------------------------------------------------------
-
-
-def test_a_plan_is_the_same_for_the_same_seed(audit_clf, audit_data, plan):
-    again = audit_clf.plan_audit(audit_data.test, n=120, random_state=0)
-    assert_array_equal(again.rows, plan.rows)
-    assert not np.array_equal(audit_clf.plan_audit(audit_data.test, n=120, random_state=1).rows, plan.rows)
-
-
-def test_chances_add_up_to_the_number_of_rows_to_look_at(plan, audit_data):
-    assert plan.n == len(set(plan.rows.tolist())) == 120
-    assert ((plan.chance > 0) & (plan.chance <= 1)).all()
-    assert_allclose((plan.strata.rows * (plan.strata.planned / plan.strata.rows)).sum(), 120)
-    assert plan.strata.rows.sum() == len(audit_data.test)
 
 
 def test_a_narrower_interval_takes_more_rows(audit_clf, audit_data):
@@ -167,21 +154,9 @@ def test_single_samples_refer_to_the_population(audit_data):
 # -- performance ------------------------------------------------------------------------------
 
 
-def test_performance_from_answers_holds_the_truth(june, audit, audit_data):
-    truth, called = audit_data.test_labels == 1, june.predict(audit_data.test) == 1
-    for found in (june.evaluate(audit), june.evaluate(audit_data.test[:400], audit_data.test_labels[:400])):
-        for name, value in {
-            "accuracy": (truth == called).mean(),
-            "precision": truth[called].mean(),
-            "recall": called[truth].mean(),
-        }.items():
-            figure = getattr(found, name)
-            assert figure.low - 0.03 <= value <= figure.high + 0.03, name  # eight intervals of 95 % each
-    assert june.evaluation_ == june.evaluate(audit)
-
-
-def test_expected_performance_belongs_together_and_is_kept_in_files(june, tmp_path):
+def test_expected_performance_belongs_together_and_is_kept_in_files(june, audit, tmp_path):
     expected = june.expected_performance()
+    assert june.evaluation_ == june.evaluate(audit)
     found = expected.precision.value * expected.flagged.value
     assert_allclose(found, june.prior_.value * expected.recall.value, rtol=1e-6)
     for name in ("accuracy", "precision", "recall", "cost"):
@@ -208,7 +183,7 @@ def test_labels_of_the_clearest_positives_are_reported():
         warnings.simplefilter("ignore", DRPUWarning)
         audit_clf = DRPUClassifier("classifier", random_state=0).fit_pu(clear[:500], X[:3000])
     plan = audit_clf.plan_audit(X[3000:], n=100, random_state=0)
-    with pytest.warns(LabelledSampleWarning, match="score higher.*too low.*recall is too high"):
+    with pytest.warns(LabelledSampleWarning, match="score higher.*too low.*too high.*labelling_weights"):
         audited = audit_clf.adapt(X[3000:], audit=plan.answer(y[3000:][plan.rows]))
     assert holds(audited.test_prior_, 0.4)  # answers do not need fair labels
 

@@ -14,7 +14,7 @@ from sklearn.metrics import roc_auc_score
 
 from drpu import Audit, DRPUClassifier, labelling_weights
 from drpu.audits import sensitivity
-from drpu.exceptions import DataError, DataTypeError, DRPUError, LabelledSampleWarning, ParameterError, heard
+from drpu.exceptions import DataError, DataTypeError, DRPUError, ParameterError
 
 pytestmark = pytest.mark.filterwarnings("ignore::drpu.exceptions.DRPUWarning")
 posteriors = st.lists(st.floats(0, 1), min_size=1, max_size=30).map(np.array)
@@ -247,11 +247,6 @@ def test_sparse_rows_have_the_rates_of_dense_ones():
     assert dense.rates == sparse.rates
 
 
-def test_equal_rates_give_equal_weights():
-    X, _, label, _ = unfair(0, 300)
-    assert (labelling_weights(X, label, by=4, rates={0.0: 0.3, 1.0: 0.3}).weights == 1).all()
-
-
 def test_it_prints_its_rates():
     X, _, label, side = unfair(0, 300)
     frame = pd.DataFrame({"a": X[:, 0], "branch": np.where(side, "<north>", "south")})
@@ -299,15 +294,3 @@ def test_columns_and_labels_belong_to_the_rows():
         labelling_weights(pd.DataFrame({"a": X[:, 0]}), label, by="branch", rates={})
     with pytest.raises(DRPUError, match="rows"):
         labelling_weights(X, label[:-1], by=4, rates={0: 0.5, 1: 0.5})
-
-
-def test_the_warning_about_unfair_labels_names_the_function():
-    X, _, label, _ = unfair(0)
-    new, truth, _ = draw(5, 1000)
-    fitted = clf().fit(X, label)
-    rows = np.arange(400)
-    with heard() as said:
-        fitted.adapt(new, audit=Audit.random(rows, truth[rows]))
-    unfair_labels = [warning for warning in said if isinstance(warning, LabelledSampleWarning)]
-    assert len(unfair_labels) == 1
-    assert "labelling_weights" in str(unfair_labels[0])

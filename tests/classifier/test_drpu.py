@@ -338,12 +338,6 @@ def test_models_come_as_names_ratios_or_classifiers(toy, model):
     assert clf.adapt(toy.test).score(toy.test, toy.test_labels) > 0.85  # the majority class has 0.84
 
 
-def test_a_share_kept_out_scores_each_row_once(toy):
-    clf = DRPUClassifier("classifier", holdout=0.25, scenario="case-control", random_state=0).fit(*toy.X_y())
-    assert (clf.tails_.n_positive, clf.tails_.n) == (75, 225)
-    assert len(clf.model_.functions) == 1
-
-
 def test_folds_score_every_row_once_in_training_and_with_each_model_later(toy):
     clf = DRPUClassifier("classifier", holdout=4, scenario="case-control", random_state=0).fit(*toy.X_y())
     assert (clf.tails_.n_positive, clf.tails_.n) == (300, 900)

@@ -119,13 +119,6 @@ def test_rows_of_every_kind_come_back_as_their_kind(kind):
     assert np.array_equal(np.asarray(plain).reshape(50, 2), X[sample.index])
 
 
-def test_pandas_rows_are_taken_by_place_not_by_index():
-    frame = pd.DataFrame(X, columns=["a", "b"], index=np.arange(N)[::-1])
-    labels = pd.Series(Y, index=frame.index)
-    rows, y = draw_at_prior(frame, labels, 0.5, 40, random_state=0)
-    assert np.array_equal(y, (rows["a"] % 3 == 0).astype(int))
-
-
 @pytest.mark.parametrize(
     ("labels", "pos_label"),
     [
@@ -138,7 +131,7 @@ def test_pandas_rows_are_taken_by_place_not_by_index():
         (np.where(Y, 4, np.arange(N) % 2), 4),
         (np.where(Y, 4, np.arange(N) % 2), np.int64(4)),
         (np.where(Y, 7 + np.arange(N) % 2, 0), [7, 8]),
-        (pd.Series(np.where(Y, "a", "b"), dtype="category"), "a"),
+        (pd.Series(np.where(Y, "a", "b"), index=np.arange(N)[::-1], dtype="category"), "a"),
         (pd.array(Y, dtype="Int64"), None),
         (pl.Series(np.where(Y, "a", "b")), ("a",)),
         (torch.from_numpy(Y), None),

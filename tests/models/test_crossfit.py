@@ -182,11 +182,6 @@ def test_functions_of_folds_are_of_one_kind_and_have_the_same_columns(folded):
             replace(folded, functions=(folded.functions[0], other))
 
 
-def test_what_has_no_contributions_says_so(folded):
-    with pytest.raises(ParameterError, match=r"linear fit.*boosted"):
-        folded.contributions(np.zeros((2, 3)))
-
-
 # -- how to split --------------------------------------------------------------------------
 
 
