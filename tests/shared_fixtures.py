@@ -1,11 +1,9 @@
 """Small data and fast models that the estimator tests share."""
 
-import warnings
-
 import pytest
 
 from drpu import DRPUClassifier, make_gaussian_pu
-from drpu.exceptions import DRPUWarning, LabelledSampleWarning
+from drpu.exceptions import heard
 
 
 @pytest.fixture(scope="session")
@@ -34,8 +32,7 @@ def audit_data():
 
 @pytest.fixture(scope="session")
 def audit_clf(audit_data):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DRPUWarning)
+    with heard():
         return DRPUClassifier("classifier", scenario="case-control", random_state=0).fit(*audit_data.X_y())
 
 
@@ -51,6 +48,5 @@ def audit(plan, audit_data):
 
 @pytest.fixture(scope="session")
 def june(audit_clf, audit_data, audit):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", LabelledSampleWarning)  # 5 % of fair labels are rejected
+    with heard():  # 5 % of fair labels are rejected
         return audit_clf.adapt(audit_data.test, audit=audit)

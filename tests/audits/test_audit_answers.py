@@ -1,22 +1,21 @@
 """Answers of audits: their coding, missing answers, files to fill in, and errors."""
 
-import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from drpu import Audit, AuditPlan, DRPUClassifier
+from drpu import Audit, DRPUClassifier
 from drpu.audits import true_labels
 from drpu.classifier.groups import audit_from_columns
 from drpu.exceptions import (
     DataError,
     DataTypeError,
-    DRPUWarning,
     LabelError,
-    LabelledSampleWarning,
     MissingAnswersWarning,
     ParameterError,
+    heard,
 )
 from drpu.state.labels import read_answers
 
@@ -100,8 +99,7 @@ def shuffled(columns, order):
 def test_a_shuffled_file_gives_the_same_priors(audit_clf, audit_data, columns, june):
     order = np.random.RandomState(0).permutation(120)
     audit = audit_from_columns(audit_clf, audit_data.test, shuffled(columns, order))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", LabelledSampleWarning)
+    with heard():
         adapted = audit_clf.adapt(audit_data.test, audit=audit)
     for one, other in ((adapted.test_prior_, june.test_prior_), (adapted.train_prior_, june.train_prior_)):
         # sums in another order may differ in the last digits
@@ -138,16 +136,19 @@ def test_an_edited_file_is_one_clear_error(audit_clf, audit_data, columns, edit,
         audit_from_columns(audit_clf, audit_data.test, columns)
 
 
-def test_a_file_belongs_to_its_rows_and_its_classifier(audit_clf, audit_data, columns):
+@pytest.fixture(scope="module")
+def other_clf(audit_data):
+    with heard():
+        return DRPUClassifier("classifier", scenario="case-control", random_state=1).fit(*audit_data.X_y())
+
+
+def test_a_file_belongs_to_its_rows_and_its_classifier(audit_clf, audit_data, columns, other_clf):
     with pytest.raises(DataError, match="planned on 3000 rows, got 2999"):
         audit_from_columns(audit_clf, audit_data.test[:-1], columns)
     with pytest.raises(DataError, match="scores differ"):
         audit_from_columns(audit_clf, audit_data.test[::-1], columns)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DRPUWarning)
-        other = DRPUClassifier("classifier", scenario="case-control", random_state=1).fit(*audit_data.X_y())
     with pytest.raises(DataError, match="another classifier"):
-        audit_from_columns(other, audit_data.test, columns)
+        audit_from_columns(other_clf, audit_data.test, columns)
 
 
 # -- one kind of answer ----------------------------------------------------------------------------
@@ -158,8 +159,7 @@ def test_a_file_belongs_to_its_rows_and_its_classifier(audit_clf, audit_data, co
 def test_answers_of_one_kind_give_limits_and_a_finite_threshold(audit_clf, audit_data, rows, answer):
     X = audit_data.X_y()[0] if rows == "all" else getattr(audit_data, rows)
     plan = audit_clf.plan_audit(X, n=20, random_state=0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DRPUWarning)
+    with heard():
         adapted = audit_clf.adapt(X, audit=plan.answer([answer] * 20))
     assert 0 < adapted.prior_.value < 1
     assert adapted.prior_.high - adapted.prior_.low > 0.1  # 20 answers exclude no more than a ninth
@@ -214,8 +214,7 @@ def test_groups_of_a_table_are_read_from_a_file():
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"a": rng.normal(size=900), "kind": rng.choice(["x", "y", "z"], 900)})
     truth = rng.random(900) < np.where(frame["kind"] == "x", 0.6, 0.2)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DRPUWarning)
+    with heard():
         clf = DRPUClassifier("boosted", scenario="case-control", random_state=0).fit(
             frame, truth & (rng.random(900) < 0.4)
         )
@@ -250,83 +249,59 @@ def test_a_file_of_groups_that_was_changed_is_refused(audit_clf, audit_data, pla
 # -- errors --------------------------------------------------------------------------------------
 
 
-def test_bad_plans_are_refused(audit_clf, audit_data):
-    with pytest.raises(ParameterError, match="n or width"):
-        audit_clf.plan_audit(audit_data.test, n=10, width=0.1)
-    with pytest.raises(ParameterError, match="at most the number of rows, 50, got 51"):
-        audit_clf.plan_audit(audit_data.test[:50], n=51)
-    with pytest.raises(ParameterError, match="at least 1"):
-        audit_clf.plan_audit(audit_data.test, n=0)
-    with pytest.raises(ParameterError, match="even the labels of all 3000 rows"):
-        audit_clf.plan_audit(audit_data.test, width=0.001)
-    with pytest.raises(ParameterError, match="population"):
-        audit_clf.plan_audit(audit_data.test, n=10, population="june")
-    with pytest.raises(ParameterError, match="rows cannot be chosen"):
-        audit_clf.plan_audit(audit_clf.count(audit_data.test), n=10)
-
-
-def test_bad_answers_are_refused(plan, audit_data):
+@pytest.fixture
+def given(audit_clf, audit_data, plan, audit, other_clf):
+    """What calls may be made of; ``one`` is a row that was not planned."""
     labels = audit_data.test_labels[plan.rows]
-    other = int(np.setdiff1d(np.arange(3000), plan.rows)[0])
-    with pytest.raises(DataError, match="one answer for each of 120 planned rows, got 121"):
-        plan.answer([*labels, 1])
-    with pytest.raises(DataError, match="one answer for each of 2 rows, got 1"):
-        plan.answer([1], rows=plan.rows[:2])
-    with pytest.raises(ParameterError, match="error_rate must be below"):
-        plan.answer(labels, error_rate=0.5)
-    with pytest.raises(LabelError, match="got 'perhaps'"):
-        plan.answer(["perhaps"] * 120)
-    with pytest.raises(LabelError, match="got 2"):
-        plan.answer([2] + [0] * 119)
-    with pytest.raises(DataError, match="which was not planned"):
-        plan.answer([1], rows=[other])
-    with pytest.raises(DataError, match="twice"):
-        plan.answer([1, 1], rows=[plan.rows[0], plan.rows[0]])
-    with pytest.raises(DataError, match="at least one answer"):
-        plan.answer([None] * 120)
-    with pytest.raises(LabelError, match="sequence"):
-        plan.answer(None)
+    one = int(np.setdiff1d(np.arange(3000), plan.rows)[0])
+    known = {"clf": audit_clf, "X": audit_data.test, "plan": plan, "audit": audit, "labels": labels}
+    return SimpleNamespace(**known, one=one, other=other_clf)
 
 
-def test_bad_random_samples_are_refused(audit_clf, audit_data):
-    with pytest.raises(DataError, match="same length, got 3 and 2"):
-        Audit.random([0, 1, 2], [1, 0])
-    with pytest.raises(DataError, match="twice"):
-        Audit.random([0, 1, 1], [1, 0, 0])
-    with pytest.raises(DataError, match="from 0 to the last row, got -1"):
-        Audit.random([-1, 1], [1, 0])
-    with pytest.raises(DataError, match="from 0 to 2999, got 3000"):
-        audit_clf.adapt(audit_data.test, audit=Audit.random([3000, 1], [1, 0]))
-    with pytest.raises(DataError, match="integers"):
-        Audit.random([0.5, 1.5], [1, 0])
-    with pytest.raises(LabelError, match="got 'x'"):
-        audit_clf.adapt(audit_data.test, audit=Audit.random([0, 1], ["x", "y"]))
-    with pytest.raises(ParameterError, match="positions of rows"):
-        audit_clf.evaluate(Audit.random([0, 1], [1, 0]))
+BAD_PLANS = [
+    (lambda g: g.clf.plan_audit(g.X, n=10, width=0.1), ParameterError, "n or width"),
+    (lambda g: g.clf.plan_audit(g.X[:50], n=51), ParameterError, "at most the number of rows, 50, got 51"),
+    (lambda g: g.clf.plan_audit(g.X, n=0), ParameterError, "at least 1"),
+    (lambda g: g.clf.plan_audit(g.X, width=0.001), ParameterError, "even the labels of all 3000 rows"),
+    (lambda g: g.clf.plan_audit(g.X, n=10, population="june"), ParameterError, "population"),
+    (lambda g: g.clf.plan_audit(g.clf.count(g.X), n=10), ParameterError, "rows cannot be chosen"),
+]
+BAD_ANSWERS = [
+    (lambda g: g.plan.answer([*g.labels, 1]), DataError, "one answer for each of 120 planned rows, got 121"),
+    (lambda g: g.plan.answer([1], rows=g.plan.rows[:2]), DataError, "one answer for each of 2 rows, got 1"),
+    (lambda g: g.plan.answer(g.labels, error_rate=0.5), ParameterError, "error_rate must be below"),
+    (lambda g: g.plan.answer(["perhaps"] * 120), LabelError, "got 'perhaps'"),
+    (lambda g: g.plan.answer([2] + [0] * 119), LabelError, "got 2"),
+    (lambda g: g.plan.answer([1], rows=[g.one]), DataError, "which was not planned"),
+    (lambda g: g.plan.answer([1, 1], rows=[g.plan.rows[0]] * 2), DataError, "twice"),
+    (lambda g: g.plan.answer([None] * 120), DataError, "at least one answer"),
+    (lambda g: g.plan.answer(None), LabelError, "sequence"),
+]
+BAD_SAMPLES = [
+    (lambda g: Audit.random([0, 1, 2], [1, 0]), DataError, "same length, got 3 and 2"),
+    (lambda g: Audit.random([0, 1, 1], [1, 0, 0]), DataError, "twice"),
+    (lambda g: Audit.random([-1, 1], [1, 0]), DataError, "from 0 to the last row, got -1"),
+    (lambda g: g.clf.adapt(g.X, audit=Audit.random([3000, 1], [1, 0])), DataError, "to 2999, got 3000"),
+    (lambda g: Audit.random([0.5, 1.5], [1, 0]), DataError, "integers"),
+    (lambda g: g.clf.adapt(g.X, audit=Audit.random([0, 1], ["x", "y"])), LabelError, "got 'x'"),
+    (lambda g: g.clf.evaluate(Audit.random([0, 1], [1, 0])), ParameterError, "positions of rows"),
+]
+BAD_AUDITS = [
+    (lambda g: g.clf.adapt(g.X, audit=g.plan), DataTypeError, "answer"),
+    (lambda g: g.clf.adapt(g.X, audit=[1, 0]), DataTypeError, "must be an Audit"),
+    (lambda g: g.clf.adapt(g.X[:-1], audit=g.audit), DataError, "planned on other rows"),
+    (lambda g: g.clf.adapt(g.X, audit=g.audit, sample_weight=np.ones(3000)), ParameterError, "sample_weight"),
+    (lambda g: g.other.adapt(g.X, audit=g.audit), DataError, "another classifier"),
+    (lambda g: g.audit + g.other.plan_audit(g.X, n=1).answer([1]), ParameterError, "different ones"),
+    (lambda g: g.clf.evaluate(g.audit, [1]), ParameterError, "y must be None"),
+    (lambda g: g.clf.evaluate(g.X), ParameterError, "y must be given"),
+]
 
 
-def test_bad_audits_are_refused(audit_clf, audit_data, plan, audit):
-    with pytest.raises(DataTypeError, match="answer"):
-        audit_clf.adapt(audit_data.test, audit=plan)
-    with pytest.raises(DataTypeError, match="must be an Audit"):
-        audit_clf.adapt(audit_data.test, audit=[1, 0])
-    with pytest.raises(DataError, match="planned on other rows"):
-        audit_clf.adapt(audit_data.test[:-1], audit=audit)
-    with pytest.raises(ParameterError, match="sample_weight"):
-        audit_clf.adapt(audit_data.test, audit=audit, sample_weight=np.ones(len(audit_data.test)))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DRPUWarning)
-        other = DRPUClassifier("classifier", scenario="case-control", random_state=1).fit(*audit_data.X_y())
-    with pytest.raises(DataError, match="another classifier"):
-        other.adapt(audit_data.test, audit=audit)
-    foreign = other.plan_audit(audit_data.test, n=10, random_state=0)
-    with pytest.raises(ParameterError, match="different ones"):
-        audit + foreign.answer(audit_data.test_labels[foreign.rows])
-    with pytest.raises(ParameterError, match="y must be None"):
-        audit_clf.evaluate(audit, [1])
-    with pytest.raises(ParameterError, match="y must be given"):
-        audit_clf.evaluate(audit_data.test)
-    assert isinstance(plan, AuditPlan)
+@pytest.mark.parametrize(("call", "error", "message"), [*BAD_PLANS, *BAD_ANSWERS, *BAD_SAMPLES, *BAD_AUDITS])
+def test_bad_plans_answers_and_audits_are_refused(given, call, error, message):
+    with pytest.raises(error, match=message):
+        call(given)
 
 
 def test_the_same_answers_are_not_counted_twice(audit_clf, audit_data):
@@ -343,8 +318,7 @@ def test_the_same_answers_are_not_counted_twice(audit_clf, audit_data):
 def test_parts_of_a_plan_join_to_the_plan(audit_clf, audit_data):
     plan = audit_clf.plan_audit(audit_data.test, n=40, random_state=0)
     labels = audit_data.test_labels[plan.rows]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", MissingAnswersWarning)  # of the second half alone
+    with heard():  # of the second half alone
         second = plan.answer(labels[25:], rows=plan.rows[25:])
     joined = plan.answer(labels[:25]) + second
     whole = plan.answer(labels)

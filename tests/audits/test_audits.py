@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 from scipy import sparse
 
 from drpu import Audit, DRPUClassifier, PriorMonitor, load, save
-from drpu.exceptions import ContradictionWarning, DRPUWarning, LabelledSampleWarning
+from drpu.exceptions import ContradictionWarning, LabelledSampleWarning, heard
 from drpu.state.population import row_digest
 
 # 5 % of fair labels are rejected.
@@ -179,8 +179,7 @@ def test_labels_of_the_clearest_positives_are_reported():
     clear = pool[np.argsort(pool.sum(axis=1))[-1200:]]  # the top 30 % of the positives were labelled
     y = rng.random(6000) < 0.4
     X = rng.normal(size=(6000, 2)) + 1.2 * y[:, None]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DRPUWarning)
+    with heard():
         audit_clf = DRPUClassifier("classifier", random_state=0).fit_pu(clear[:500], X[:3000])
     plan = audit_clf.plan_audit(X[3000:], n=100, random_state=0)
     with pytest.warns(LabelledSampleWarning, match="score higher.*too low.*too high.*labelling_weights"):
@@ -194,8 +193,7 @@ def test_weights_for_known_chances_repair_the_sample_and_keep_the_labelled_fract
     X = rng.normal(size=(6000, 1)) + 3.0 * y[:, None]
     chance = np.where(X[:, 0] > 3.0, 0.4, 0.1)  # clear cases are labelled four times as often
     labelled = y & (rng.random(6000) < chance)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DRPUWarning)
+    with heard():
         plain, weighted = (
             DRPUClassifier("classifier", scenario="single-sample", random_state=0).fit_pu(
                 X[labelled], X[~labelled], positive_weight=weight

@@ -13,7 +13,6 @@ from drpu.audits.combine import audited_priors
 from drpu.audits.evaluation import stopped_tails
 from drpu.exceptions import (
     ContradictionWarning,
-    DRPUWarning,
     LabelledSampleWarning,
     UnusedNegativesWarning,
     heard,
@@ -28,15 +27,13 @@ def drawn(seed: int, test_prior: float, separation: float = 3.0):
         200, 800, prior=0.3, test_prior=test_prior, separation=separation, n_test=1000, random_state=seed
     )
     clf = DRPUClassifier("classifier", random_state=0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DRPUWarning)
+    with heard():
         clf.fit_pu(data.positive, data.unlabeled)
     return clf, data.test, data.test_labels == 1
 
 
 def adapted(clf, X, audit=None):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DRPUWarning)
+    with heard():
         return clf.adapt(X, audit=audit)
 
 

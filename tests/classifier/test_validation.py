@@ -40,6 +40,7 @@ from drpu.exceptions import (
     LabelError,
     MorePositivesWarning,
     PositiveLabelWarning,
+    heard,
 )
 
 
@@ -93,8 +94,7 @@ def test_rows_mean_the_same_in_every_container(toy, fitted, container):
 
 def test_a_lazy_frame_is_collected_once_by_each_call():
     flags, frame = np.repeat([1, 0], [10, 30]), as_pandas(np.concatenate([POSITIVE, UNLABELED]))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with heard():
         clf = DRPUClassifier("boosted", holdout=0.5, prior=0.5, scenario="single-sample", random_state=0)
         clf.fit(frame.assign(region=flags), flags)
     lazy = as_lazy(frame.assign(region=np.tile([0, 1], 20)))

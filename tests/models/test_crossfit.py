@@ -20,6 +20,7 @@ from drpu.exceptions import (
     FewPositivesWarning,
     FewRowsWarning,
     ParameterError,
+    heard,
     warn,
 )
 from drpu.models import auto, cross_fit, crossfit, resolve_holdout
@@ -352,8 +353,7 @@ def data():
 
 @pytest.fixture(scope="module")
 def clf(data):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with heard():
         return DRPUClassifier(holdout=2, random_state=0).fit(*data.X_y())
 
 

@@ -1,7 +1,5 @@
 """Laws of images as input: shapes, scales of pixels, options that do not apply, and memory."""
 
-import warnings
-
 import numpy as np
 import pytest
 import torch
@@ -9,7 +7,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from torch import nn
 
 from drpu import DRPUClassifier, NetworkRatio, NNPUClassifier, PUaClassifier, labelling_weights, load, save
-from drpu.exceptions import DataError, FewPositivesWarning, ParameterError, PixelScaleWarning
+from drpu.exceptions import DataError, FewPositivesWarning, ParameterError, PixelScaleWarning, heard
 from drpu.networks.loop import rows_at_once
 from drpu.networks.options import check_options, with_effort
 
@@ -21,8 +19,7 @@ TEST = RNG.integers(0, 256, (10, 3, 16, 18)).astype(np.uint8)
 
 def fitted(scale=lambda images: images, **changes):
     clf = DRPUClassifier(NetworkRatio(**SMALL | changes), prior=0.4, holdout=0.3, random_state=0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # few and random rows
+    with heard():  # few and random rows
         return clf.fit_pu(scale(POSITIVE), scale(UNLABELED))
 
 
