@@ -6,6 +6,11 @@ from drpu import DRPUClassifier, make_gaussian_pu
 from drpu.exceptions import heard
 
 
+def case_control(model="classifier", **parameters):
+    """A classifier of positives and unlabeled rows that were drawn apart; the model is fast."""
+    return DRPUClassifier(model, scenario="case-control", random_state=0, **parameters)
+
+
 @pytest.fixture(scope="session")
 def toy():
     return make_gaussian_pu(
@@ -15,7 +20,7 @@ def toy():
 
 @pytest.fixture(scope="session")
 def fitted(toy):
-    return DRPUClassifier("classifier", scenario="case-control", random_state=0).fit(*toy.X_y())
+    return case_control().fit(*toy.X_y())
 
 
 # -- audits: classes that overlap, so that labels are needed -----------------------------------------
@@ -33,7 +38,7 @@ def audit_data():
 @pytest.fixture(scope="session")
 def audit_clf(audit_data):
     with heard():
-        return DRPUClassifier("classifier", scenario="case-control", random_state=0).fit(*audit_data.X_y())
+        return case_control().fit(*audit_data.X_y())
 
 
 @pytest.fixture(scope="session")

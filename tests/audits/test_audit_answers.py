@@ -18,6 +18,7 @@ from drpu.exceptions import (
     heard,
 )
 from drpu.state.labels import read_answers
+from shared_fixtures import case_control
 
 ROW, GROUP, DESIGN, LABEL = "drpu_row", "drpu_group", "drpu_design", "drpu_label"
 
@@ -215,9 +216,7 @@ def test_groups_of_a_table_are_read_from_a_file():
     frame = pd.DataFrame({"a": rng.normal(size=900), "kind": rng.choice(["x", "y", "z"], 900)})
     truth = rng.random(900) < np.where(frame["kind"] == "x", 0.6, 0.2)
     with heard():
-        clf = DRPUClassifier("boosted", scenario="case-control", random_state=0).fit(
-            frame, truth & (rng.random(900) < 0.4)
-        )
+        clf = case_control("boosted").fit(frame, truth & (rng.random(900) < 0.4))
         frame["month"] = np.repeat([1, 2, 3], 300)
         plans = clf.plan_audit_by(frame, by="month", n=20, random_state=0)
         columns = plans.to_columns() | {LABEL: ["yes" if truth[row] else "no" for row in plans.rows]}

@@ -23,6 +23,7 @@ from drpu.state.fitted import FittedRatio
 from drpu.tables.encoder import TableEncoder
 from drpu.tables.frames import read_frame
 from learners import ForestRatio
+from shared_fixtures import case_control
 
 SETTINGS = {"prior": 0.3, "separation": 3, "dimensions": 2}
 
@@ -34,7 +35,7 @@ def data():
 
 @pytest.fixture(scope="module")
 def june(data):
-    return DRPUClassifier("kernel", scenario="case-control", random_state=0).fit(*data.X_y()).adapt(data.test)
+    return case_control("kernel").fit(*data.X_y()).adapt(data.test)
 
 
 # -- budgets ---------------------------------------------------------------------------------------
@@ -160,7 +161,7 @@ def test_budgets_that_mean_nothing_are_refused(june, arguments, words):
 def test_amounts_are_taken_wherever_a_cost_is(data, tmp_path):
     costs = Costs(false_alarm=5, miss=200)
     X, y = data.X_y()
-    clf = DRPUClassifier("kernel", cost=costs, scenario="case-control", random_state=0).fit(X, y)
+    clf = case_control("kernel", cost=costs).fit(X, y)
     assert clone(clf).cost == costs
     assert clf.cost_ is costs
     june = clf.adapt(data.test)
@@ -188,9 +189,7 @@ def test_the_bill_is_what_true_labels_would_cost(june, data):
 def test_groups_are_found_in_every_kind_of_frame(data):
     X, y = data.X_y()
     names = ["a", "b"]
-    clf = DRPUClassifier("kernel", scenario="case-control", random_state=0).fit(
-        pd.DataFrame(X, columns=names), y
-    )
+    clf = case_control("kernel").fit(pd.DataFrame(X, columns=names), y)
     months = np.where(np.arange(4000) % 4 == 0, "may", "june")
     frame = pd.DataFrame(data.test, columns=names).assign(month=months)
     kinds = (frame, pl.from_pandas(frame), pa.Table.from_pandas(frame, preserve_index=False))
@@ -268,7 +267,7 @@ def test_groups_that_cannot_be_are_refused(june, data, by, words):
 def test_contributions_add_up_to_the_score_of_the_trees(data, model, holdout, margin):
     X, y = data.X_y()
     X = np.column_stack([X, np.random.default_rng(0).normal(size=len(X))])
-    clf = DRPUClassifier(model, holdout=holdout, scenario="case-control", random_state=0).fit(X, y)
+    clf = case_control(model, holdout=holdout).fit(X, y)
     found = clf.contributions(X[:200])
     assert found.shape == (200, 4)
     function = clf.model_.whole if model == "auto" else clf.model_
@@ -285,9 +284,7 @@ def test_contributions_have_the_columns_of_the_table(data):
     frame = pd.DataFrame(X, columns=["x", "y"]).assign(ward=ward)
     frame.insert(0, "id", [f"C{k}" for k in range(len(X))])
     with pytest.warns(IdColumnWarning):
-        clf = DRPUClassifier(
-            BoostedRatio(n_rounds=20), holdout=2, scenario="case-control", random_state=0
-        ).fit(frame, y)
+        clf = case_control(BoostedRatio(n_rounds=20), holdout=2).fit(frame, y)
     table = clf.contributions(frame[7:57])
     assert list(table) == ["id", "x", "y", "ward", "(rest)"]
     assert_array_equal(table.index, frame.index[7:57])
@@ -309,9 +306,7 @@ def test_contributions_have_the_columns_of_the_table(data):
 def test_contributions_are_a_frame_of_the_library_of_the_rows(data, kind):
     X, y = data.X_y()
     frame = pd.DataFrame(X, columns=["x", "y"])
-    clf = DRPUClassifier(BoostedRatio(n_rounds=5), holdout=2, scenario="case-control", random_state=0).fit(
-        frame, y
-    )
+    clf = case_control(BoostedRatio(n_rounds=5), holdout=2).fit(frame, y)
     found = clf.contributions(kind(frame[:9]))
     assert type(found) is type(kind(frame[:9]))
     assert_allclose(np.column_stack([found["x"], found["y"]]), clf.contributions(frame[:9])[["x", "y"]])

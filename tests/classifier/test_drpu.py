@@ -41,6 +41,7 @@ from drpu.exceptions import (
     SeparationWarning,
     heard,
 )
+from shared_fixtures import case_control
 
 # -- priors are estimated, and labels follow from them ------------------------------------
 
@@ -120,11 +121,7 @@ def test_the_last_of_several_operating_points_decides(toy, fitted):
 @pytest.mark.parametrize("train_prior", [0.3, 1.0])
 @pytest.mark.parametrize("test_prior", [0.2, 0.8])
 def test_labels_and_probabilities_agree(toy, train_prior, test_prior):
-    clf = (
-        DRPUClassifier("classifier", prior=train_prior, scenario="case-control", random_state=0)
-        .fit(*toy.X_y())
-        .at_prior(test_prior)
-    )
+    clf = case_control(prior=train_prior).fit(*toy.X_y()).at_prior(test_prior)
     probability = clf.predict_proba(toy.test)[:, 1]
     apart = np.abs(probability - 0.5) > 1e-9
     assert_array_equal(clf.predict(toy.test)[apart] == 1, (probability > 0.5)[apart])
@@ -142,9 +139,7 @@ def test_a_given_prior_above_what_the_rows_allow_is_named(scenario, prior):
 
 def test_a_small_prior_with_a_narrow_interval_is_no_reason_to_warn():
     data = make_gaussian_pu(400, 60_000, prior=0.003, separation=8, random_state=0)
-    clf = DRPUClassifier("classifier", scenario="case-control", random_state=0).fit(
-        *data.X_y()
-    )  # warnings are errors
+    clf = case_control().fit(*data.X_y())  # warnings are errors
     assert 0.001 < clf.train_prior_.value < 0.005
     assert clf.train_prior_.low > 0
 
@@ -154,7 +149,7 @@ def test_a_small_prior_with_a_narrow_interval_is_no_reason_to_warn():
 
 def test_an_adaptation_is_frozen(toy):
     X, y = toy.X_y()
-    clf = DRPUClassifier("classifier", scenario="case-control", random_state=0).fit(X, y)
+    clf = case_control().fit(X, y)
     adapted = clf.adapt(toy.test)
     before = adapted.predict_proba(toy.test)
     clf.set_params(cost=0.9).fit(X[::-1] + 1, y[::-1])
@@ -191,7 +186,7 @@ def test_weights_of_two_count_like_rows_seen_twice(toy, fitted):
 
 
 def test_a_known_training_prior_is_used_as_it_is(toy):
-    clf = DRPUClassifier("classifier", prior=0.5, scenario="case-control", random_state=0).fit(*toy.X_y())
+    clf = case_control(prior=0.5).fit(*toy.X_y())
     assert clf.prior_ == PriorEstimate.given(0.5)
     assert abs(clf.adapt(toy.test).prior_.value - toy.test_labels.mean()) < 0.03
 
@@ -302,7 +297,7 @@ def test_a_handful_of_positives_fit_without_a_split(toy, n):
 def test_a_correction_above_the_prior_is_noticed(toy):
     network = NetworkRatio(hidden=(8,), epochs=3, alpha=0.95)
     with pytest.warns(AlphaWarning, match=r"alpha = 0\.95"):
-        DRPUClassifier(network, holdout=0.5, scenario="case-control", random_state=0).fit(*toy.X_y())
+        case_control(network, holdout=0.5).fit(*toy.X_y())
 
 
 # -- settings ----------------------------------------------------------------------------
@@ -311,10 +306,7 @@ def test_a_correction_above_the_prior_is_noticed(toy):
 @pytest.mark.parametrize("model", ["classifier", "boosted"])
 def test_parallel_folds_change_nothing(toy, model):
     X, y = toy.X_y()
-    one, two = (
-        DRPUClassifier(model, holdout=3, scenario="case-control", random_state=0, n_jobs=n).fit(X, y)
-        for n in (1, 2)
-    )
+    one, two = (case_control(model, holdout=3, n_jobs=n).fit(X, y) for n in (1, 2))
     assert one.prior_ == two.prior_
     assert one.tails_ == two.tails_
     assert_array_equal(one.decision_function(X), two.decision_function(X))
@@ -334,12 +326,12 @@ def test_parallel_folds_change_nothing(toy, model):
 )
 @pytest.mark.filterwarnings("ignore::drpu.exceptions.SeparationWarning")
 def test_models_come_as_names_ratios_or_classifiers(toy, model):
-    clf = DRPUClassifier(model, holdout=0.3, scenario="case-control", random_state=0).fit(*toy.X_y())
+    clf = case_control(model, holdout=0.3).fit(*toy.X_y())
     assert clf.adapt(toy.test).score(toy.test, toy.test_labels) > 0.85  # the majority class has 0.84
 
 
 def test_folds_score_every_row_once_in_training_and_with_each_model_later(toy):
-    clf = DRPUClassifier("classifier", holdout=4, scenario="case-control", random_state=0).fit(*toy.X_y())
+    clf = case_control(holdout=4).fit(*toy.X_y())
     assert (clf.tails_.n_positive, clf.tails_.n) == (300, 900)
     counted = clf.fitted_.count(toy.test)
     assert counted.counts.sum() == 4 * len(toy.test)
@@ -347,9 +339,7 @@ def test_folds_score_every_row_once_in_training_and_with_each_model_later(toy):
 
 
 def test_without_calibration_the_model_speaks_for_itself(toy):
-    clf = DRPUClassifier(
-        "classifier", holdout=0.3, calibrate=False, scenario="case-control", random_state=0
-    ).fit(*toy.X_y())
+    clf = case_control(holdout=0.3, calibrate=False).fit(*toy.X_y())
     ratio, model = clf.ratio(toy.test), clf.model_.ratio(toy.test)
     assert_allclose(ratio, np.minimum(model, 1 / clf.prior_.value))
 
@@ -407,9 +397,7 @@ def test_grid_search_needs_no_true_labels(toy):
     X, y = toy.X_y()
     pipe = make_pipeline(
         StandardScaler(),
-        DRPUClassifier(
-            KernelRatio(ridge=0.1, n_centres=50), holdout=0.3, scenario="case-control", random_state=0
-        ),
+        case_control(KernelRatio(ridge=0.1, n_centres=50), holdout=0.3),
     )
     grid = {"drpuclassifier__model__width": [0.02, 1.0]}
     search = GridSearchCV(pipe, grid, scoring=ratio_risk_scorer, cv=2, error_score="raise").fit(X, y)
@@ -441,7 +429,7 @@ def test_a_test_set_at_another_prior_is_recognised_at_every_prior(toy, fitted):
 
 def test_the_default_says_what_it_did(toy, caplog):
     with caplog.at_level("INFO", logger="drpu"):
-        clf = DRPUClassifier(holdout=2, scenario="case-control", random_state=0, verbose=1).fit(*toy.X_y())
+        clf = case_control("auto", holdout=2, verbose=1).fit(*toy.X_y())
     members = "log-ratio of 0.5 x a forest of 70 trees + 0.25 x 65 boosted trees"
     assert clf.model_.describe().startswith(f"2 folds of {members}")
     said = caplog.text

@@ -14,12 +14,12 @@ from drpu import (
     AUCScorer,
     Costs,
     CostScorer,
-    DRPUClassifier,
     PUStratifiedKFold,
     make_gaussian_pu,
     ratio_risk_scorer,
 )
 from drpu.exceptions import DataError, LabelError, ParameterError, PriorError
+from shared_fixtures import case_control
 
 PRIOR = 0.3
 
@@ -30,7 +30,7 @@ def world():
     settings = {"prior": PRIOR, "test_prior": PRIOR, "separation": 2, "dimensions": 2}
     train = make_gaussian_pu(400, 1000, random_state=0, **settings)
     fresh = make_gaussian_pu(4000, 4000, n_test=8000, random_state=1, **settings)
-    clf = DRPUClassifier("classifier", prior=PRIOR, scenario="case-control", random_state=0).fit(*train.X_y())
+    clf = case_control(prior=PRIOR).fit(*train.X_y())
     return clf, fresh.X_y(), (fresh.test, fresh.test_labels)
 
 
@@ -59,9 +59,7 @@ def test_amounts_give_the_cost_in_their_unit(world):
 def test_search_and_importance_work_without_true_labels():
     X, y = make_gaussian_pu(220, 500, prior=0.3, separation=3, random_state=0).X_y()
     X = np.column_stack([X, np.random.default_rng(0).normal(size=len(X))])
-    pipeline = make_pipeline(
-        StandardScaler(), DRPUClassifier("classifier", scenario="case-control", random_state=0)
-    )
+    pipeline = make_pipeline(StandardScaler(), case_control())
     search = GridSearchCV(
         pipeline, {"drpuclassifier__calibrate": [True, False]}, scoring=CostScorer(0.3), cv=2
     ).fit(X, y)
@@ -101,12 +99,8 @@ CODINGS = {
 def test_a_missing_label_is_scored_as_not_positive(world, coding):
     _, (X, y), _ = world
     labels = CODINGS[coding](y)
-    same = DRPUClassifier("classifier", prior=PRIOR, scenario="case-control", random_state=0).fit(
-        X[3600:5000], labels[3600:5000]
-    )
-    plain = DRPUClassifier("classifier", prior=PRIOR, scenario="case-control", random_state=0).fit(
-        X[3600:5000], y[3600:5000]
-    )
+    same = case_control(prior=PRIOR).fit(X[3600:5000], labels[3600:5000])
+    plain = case_control(prior=PRIOR).fit(X[3600:5000], y[3600:5000])
     assert same.score(X, labels) == plain.score(X, y)
     weight = np.arange(len(X))
     assert same.score(X, labels, weight) == pytest.approx(plain.score(X, y, weight))
@@ -120,7 +114,7 @@ def test_a_missing_label_is_scored_as_not_positive(world, coding):
 def test_a_search_works_with_missing_labels_and_no_scoring(cv):
     X, y = make_gaussian_pu(240, 400, prior=0.3, separation=3, random_state=0).X_y()
     labels = CODINGS["yes or None"](y)
-    clf = DRPUClassifier("classifier", scenario="case-control", random_state=0)
+    clf = case_control()
     search = GridSearchCV(clf, {"calibrate": [True, False]}, cv=cv, error_score="raise").fit(X, labels)
     assert 0.5 < search.best_score_ <= 1
     assert np.isfinite(cross_val_score(clf, X, labels, cv=cv, scoring=AUCScorer(), error_score="raise")).all()
@@ -156,7 +150,7 @@ def test_score_refuses_what_it_cannot_compare(world):
 
 def test_a_search_over_costs_needs_a_scorer_that_knows_what_mistakes_cost():
     X, y = make_gaussian_pu(200, 600, prior=0.4, separation=3, random_state=0).X_y()
-    clf = DRPUClassifier("classifier", scenario="case-control", random_state=0)
+    clf = case_control()
     amounts = Costs(5, 200)
     costs = {"cost": [0.95, 0.5, amounts]}
     folds = PUStratifiedKFold(2)

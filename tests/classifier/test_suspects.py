@@ -12,7 +12,6 @@ from drpu import (
     AdaptedClassifier,
     BoostedRatio,
     ClassifierRatio,
-    DRPUClassifier,
     NetworkRatio,
     UPUClassifier,
     load,
@@ -22,6 +21,7 @@ from drpu import (
 )
 from drpu.exceptions import DataError, DataTypeError, FewPositivesWarning, LabelError, ParameterError
 from drpu.suspects import _wrong_labels
+from shared_fixtures import case_control
 
 WRONG = 20
 
@@ -39,7 +39,7 @@ def planted(seed, wrong=WRONG, separation=4):
 @pytest.fixture(scope="module")
 def world():
     X, y, truth = planted(0)
-    return DRPUClassifier("classifier", scenario="case-control", random_state=0).fit(X, y), X, y, truth
+    return case_control().fit(X, y), X, y, truth
 
 
 def test_wrong_labels_come_first_and_have_high_probabilities(world):
@@ -59,9 +59,7 @@ def test_the_expected_number_is_that_of_the_planted_rows(wrong):
     numbers = []
     for seed in range(4):
         X, y, _ = planted(seed, wrong)
-        expected = suspects(
-            DRPUClassifier("classifier", scenario="case-control", random_state=0).fit(X, y), X, y
-        ).expected
+        expected = suspects(case_control().fit(X, y), X, y).expected
         assert expected.low <= wrong <= expected.high
         numbers.append(expected.value)
     # each number is a count in the lowest quarter of the scores times four: deviation 2 sqrt(wrong + 1)
@@ -81,7 +79,7 @@ def test_rows_are_judged_by_fits_that_did_not_see_them(world):
     """A model that remembers its rows cannot tell wrong labels from right ones, and suspects can."""
     _, X, y, truth = world
     learner = BoostedRatio(n_rounds=150, leaves=60, min_leaf=1)
-    boosted = DRPUClassifier(learner, holdout=2, scenario="case-control", random_state=0).fit(X, y)
+    boosted = case_control(learner, holdout=2).fit(X, y)
     found = suspects(boosted, X, y)
     assert np.mean(truth[found.positions[:WRONG]] == 0) > 0.5
 
@@ -103,7 +101,7 @@ def test_tables_files_adaptations_and_missing_labels_are_accepted(world, tmp_pat
     _, X, y, truth = world
     frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(word=np.where(truth == 1, "x", "y"))
     labels = np.where(y == 1, "yes", None)
-    clf = DRPUClassifier("boosted", holdout=2, scenario="case-control", random_state=0).fit(frame, labels)
+    clf = case_control("boosted", holdout=2).fit(frame, labels)
     save(clf, tmp_path / "c.drpu")
     loaded = load(tmp_path / "c.drpu")
     first = suspects(clf, frame, labels)
@@ -121,9 +119,7 @@ def test_a_table_is_judged_without_its_pipeline(world, tmp_path):
     X, y, truth = (values[::2] for values in world[1:])
     frame = pd.DataFrame({"a": X[:, 0], "word": np.where(truth == 1, "x", "y"), "id": range(len(y))})
     encode = make_column_transformer((OneHotEncoder(), ["word"]), ("passthrough", ["a"]))
-    clf = DRPUClassifier(
-        make_pipeline(encode, LogisticRegression()), holdout=2, scenario="case-control", random_state=0
-    )
+    clf = case_control(make_pipeline(encode, LogisticRegression()), holdout=2)
     clf.fit(frame, y)
     save(clf, tmp_path / "c.drpu", keep_rows=True)
     for one in (clf.at_prior(0.2), load(tmp_path / "c.drpu", trusted=True)):
@@ -142,7 +138,7 @@ def test_images_are_judged_with_their_network_or_with_the_default_one(monkeypatc
     X = np.clip(rng.normal(60, 20, bright.shape) + bright, 0, 255).astype(np.uint8)
     X[-1] = X[59]
     options = {"hidden": (8,), "epochs": 20, "batch_size": 25, "alpha": 0.2}
-    clf = DRPUClassifier(NetworkRatio(**options), holdout=2, scenario="case-control", random_state=0)
+    clf = case_control(NetworkRatio(**options), holdout=2)
     with pytest.warns(FewPositivesWarning):
         clf.fit(X, y)
     fit = NetworkRatio.fit_checked  # the default network takes as long as all other tests of this file

@@ -42,10 +42,11 @@ from drpu.exceptions import (
     PositiveLabelWarning,
     heard,
 )
+from shared_fixtures import case_control
 
 
 def light(**parameters):
-    return DRPUClassifier("classifier", holdout=0.3, scenario="case-control", random_state=0, **parameters)
+    return case_control(holdout=0.3, **parameters)
 
 
 # -- rows in every container -------------------------------------------------------------
@@ -85,7 +86,7 @@ def single_sample(X=None, y=None, **columns):
 )
 def test_rows_mean_the_same_in_every_container(toy, fitted, container):
     X, y = toy.X_y()
-    clf = DRPUClassifier("classifier", scenario="case-control", random_state=0).fit(container(X), y)
+    clf = case_control().fit(container(X), y)
     assert_allclose(clf.ratio(container(toy.test)), fitted.ratio(toy.test), rtol=1e-6)
     assert_allclose(
         clf.adapt(container(toy.test)).prior_.value, fitted.adapt(toy.test).prior_.value, rtol=1e-6
@@ -137,8 +138,8 @@ MATRICES = [pytest.param(kind, marks=pytest.mark.slow) for kind in (sparse.csr_m
 def test_sparse_rows_mean_the_same_as_dense_ones(toy, container):
     X, y = toy.X_y()
     model = KernelRatio(width=1.0, ridge=0.1, n_centres=50)
-    dense = DRPUClassifier(model, scenario="case-control", random_state=0).fit(X, y)
-    clf = DRPUClassifier(model, scenario="case-control", random_state=0).fit(container(X), y)
+    dense = case_control(model).fit(X, y)
+    clf = case_control(model).fit(container(X), y)
     assert_allclose(clf.ratio(container(toy.test)), dense.ratio(toy.test), atol=1e-6)
 
 
@@ -199,7 +200,7 @@ def test_sparse_rows_are_never_filled(model, monkeypatch):
         monkeypatch.setattr(kind, "todense", refuse)
     y = (np.arange(400) < 30).astype(int)
     with pytest.warns(FewPositivesWarning, match="30 labelled positives"):
-        clf = DRPUClassifier(model, holdout=2, scenario="case-control", random_state=0).fit(X, y)
+        clf = case_control(model, holdout=2).fit(X, y)
     assert clf.predict_proba(X).shape == (400, 2)
 
 
@@ -212,7 +213,7 @@ def test_sparse_rows_are_never_filled(model, monkeypatch):
 def test_any_two_labels_will_do_and_come_back(toy, fitted, positive, rest):
     X, y = toy.X_y()
     labels = np.array([positive if flag else rest for flag in y])
-    clf = DRPUClassifier("classifier", scenario="case-control", random_state=0).fit(X, labels)
+    clf = case_control().fit(X, labels)
     assert clf.classes_.tolist() == [rest, positive]
     answer = clf.predict(toy.test)
     assert answer.dtype == labels.dtype
@@ -244,7 +245,7 @@ class Kind(StrEnum):
 )
 def test_labels_of_rarer_types_come_back_in_a_plain_one_also_from_a_file(toy, tmp_path, kind, expected):
     X, y = toy.X_y()
-    clf = DRPUClassifier("kernel", holdout=0.3, scenario="case-control", random_state=0).fit(X, kind(y))
+    clf = case_control("kernel", holdout=0.3).fit(X, kind(y))
     save(clf, tmp_path / "labels.drpu")
     loaded = load(tmp_path / "labels.drpu")
     for labels in (clf.classes_, loaded.classes_, loaded.predict(X)):
@@ -542,7 +543,7 @@ def test_labels_that_say_nothing_are_refused(y, message):
 def test_rows_of_both_precisions_are_scored_and_infinite_ones_refused(toy, model, dtype):
     X, y = toy.X_y()
     X = X.astype(dtype)
-    clf = DRPUClassifier(model, holdout=0.3, scenario="case-control", random_state=0).fit(X, y)
+    clf = case_control(model, holdout=0.3).fit(X, y)
     assert len(clf.predict(X[:2])) == 2
     X[1, 1] = np.inf
     for call in (lambda: clf.predict(X[:2]), lambda: clf.fit(X, y)):
@@ -554,9 +555,9 @@ def test_missing_values_go_where_they_are_welcome(toy):
     X, y = toy.X_y()
     X = X.copy()
     X[::7, 0] = np.nan
-    clf = DRPUClassifier(holdout=2, scenario="case-control", random_state=0).fit(X, y)
+    clf = case_control("auto", holdout=2).fit(X, y)
     assert np.isfinite(clf.decision_function(X)).all()
-    DRPUClassifier(BoostedRatio(n_rounds=10), holdout=2, scenario="case-control", random_state=0).fit(X, y)
+    case_control(BoostedRatio(n_rounds=10), holdout=2).fit(X, y)
     with pytest.raises(DataError, match="NaN"):
         DRPUClassifier(KernelRatio(), scenario="case-control").fit(X, y)
 
@@ -565,7 +566,7 @@ def test_missing_values_go_where_they_are_welcome(toy):
 def test_rows_with_missing_values_are_a_fact_and_no_warning(toy, kind):
     X, y = toy.X_y()
     X[::10, 0] = np.nan
-    clf = DRPUClassifier(holdout=2, scenario="case-control", random_state=0).fit(kind(X), y)
+    clf = case_control("auto", holdout=2).fit(kind(X), y)
     notes = [note for note in clf.fitted_.columns.notes if note.code == "gaps"]
     assert [note.number for note in notes] == [0.1]
     assert not notes[0].doubtful
@@ -640,10 +641,7 @@ def test_repeated_entries_of_sparse_rows_are_their_sum():
     repeated = sparse.csr_matrix((np.ones(repeats.sum()), np.repeat(columns, repeats), ends), shape=(360, 6))
     summed = sparse.csr_matrix(counts.astype(float))
     y, n = np.repeat([1, 0], [120, 240]), repeated.nnz
-    fits = [
-        DRPUClassifier("boosted", scenario="case-control", random_state=0).fit(X, y)
-        for X in (repeated, summed)
-    ]
+    fits = [case_control("boosted").fit(X, y) for X in (repeated, summed)]
     assert fits[0].prior_ == fits[1].prior_
     assert_array_equal(fits[0].decision_function(repeated), fits[1].decision_function(summed))
     assert repeated.nnz == n  # the matrix of the user is unchanged

@@ -411,9 +411,10 @@ WORK = [(number,) for number in range(5)]
 @pytest.mark.parametrize("jobs", [1, 2, 5, 9])
 @pytest.mark.parametrize("threads", [False, True])
 @pytest.mark.parametrize("rows", [10, 10_000])
-def test_short_work_stays_in_this_process_and_in_order(jobs, threads, rows):
-    found = list(run_jobs(whereabouts, WORK, jobs=jobs, threads=threads, rows=rows))
-    assert found == [(number, os.getpid()) for (number,) in WORK]
+@pytest.mark.parametrize("work", [WORK, WORK[:1]])
+def test_short_work_stays_in_this_process_and_in_order(jobs, threads, rows, work):
+    found = list(run_jobs(whereabouts, work, jobs=jobs, threads=threads, rows=rows))
+    assert found == [(number, os.getpid()) for (number,) in work]
 
 
 def test_long_work_is_done_by_other_processes_after_the_first_call(monkeypatch):
@@ -424,10 +425,6 @@ def test_long_work_is_done_by_other_processes_after_the_first_call(monkeypatch):
     places = [place for _, place in found]
     assert places[0] == os.getpid()
     assert os.getpid() not in places[1:]
-
-
-def test_one_piece_of_work_starts_nothing():
-    assert list(run_jobs(whereabouts, WORK[:1], jobs=4, threads=False, rows=10)) == [(0, os.getpid())]
 
 
 @pytest.mark.parametrize(
