@@ -110,6 +110,13 @@ def test_audits_add_up(audit_clf, audit_data, audit, june):
     assert holds(both.train_prior_, 0.4)
 
 
+def test_two_random_audits_of_the_same_rows_are_one(audit_clf, audit_data):
+    X, at = audit_data.test, np.random.RandomState(0).choice(3000, 50, replace=False)
+    parts = [Audit.random(rows, audit_data.test_labels[rows]) for rows in (at[:20], at[20:], at)]
+    one, two = (audit_clf.adapt(X, audit=audit).test_prior_ for audit in (parts[2], parts[0] + parts[1]))
+    assert_allclose([two.value, two.low, two.high], [one.value, one.low, one.high])
+
+
 def test_another_month_counts_through_its_own_counts(audit_clf, audit_data, audit):
     may = audit_clf.plan_audit(audit_data.unlabeled, n=120, random_state=2)
     answers = may.answer(audit_data.unlabeled_labels[may.rows])

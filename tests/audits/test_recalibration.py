@@ -1,6 +1,7 @@
 """Laws of recalibration: a map of the log-odds from a few answers, and the share of positives."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -257,10 +258,16 @@ def test_the_mean_of_a_map_set_to_a_share_is_the_share(share, start):
 
 @pytest.mark.parametrize("design", [at_random, by_score])
 @pytest.mark.parametrize("found", [TRAINED, LogOddsMap(2.0, 0.3), LogOddsMap(-3.0, 2.0)])
-def test_the_share_has_no_bias_under_the_design_for_any_map(design, found):
+@pytest.mark.parametrize("error_rate", [0.0, 0.2])
+def test_the_share_has_no_bias_under_the_design_for_any_map(design, found, error_rate):
     z, y = period(1, 1000, -1.5, 0.5)
     mean = found.probability(z).mean()
-    values = [mean + design(z, y, 30, seed).residual(found) for seed in range(400)]
+    rng = np.random.default_rng(0)
+    values = []
+    for seed in range(400):
+        answers = y ^ (rng.random(len(y)) < error_rate)
+        sample = replace(design(z, answers, 30, seed), error_rate=error_rate)
+        values.append(mean + sample.residual(found))
     # Four standard errors of the mean of 400 audits of the same rows.
     assert abs(np.mean(values) - y.mean()) < 4 * np.std(values) / 20
 
@@ -293,16 +300,6 @@ def test_limits_differ_and_contain_a_value_inside_0_and_1(parts, centre, strata)
     assert share.variance > 0
 
 
-@pytest.mark.parametrize("kind", [True, False])
-@pytest.mark.parametrize("n", [1, 10, 100])
-def test_answers_of_one_kind_give_a_limit_and_leave_a_finite_map(kind, n):
-    z, _ = period(0, 2000)
-    sample = at_random(z, np.full(2000, kind), n, 0)
-    found, share = recalibrate(RowLogOdds.of(z), [sample])
-    assert (share.high == 1.0) if kind else (share.low == 0.0)
-    assert np.isfinite(found.intercept)
-
-
 @given(st.integers(1, 60), st.data())
 @settings(max_examples=40, deadline=None)
 def test_a_score_without_information_gives_the_limits_of_clopper_and_pearson(n, data):
@@ -327,20 +324,6 @@ def test_a_good_score_makes_limits_narrower_and_estimates_better():
     assert np.mean(errors, axis=0)[0] < 0.8 * np.mean(errors, axis=0)[1]
 
 
-def test_two_random_audits_of_the_same_rows_are_one():
-    z, y = period(0, 1000)
-    parts = [slice(0, 20), slice(20, 50)]
-    samples = [
-        DesignedSample.of(z[at], Answers(y[at], np.zeros(len(z[at]), dtype=np.int64), np.array([1000])))
-        for at in parts
-    ]
-    zeros = np.zeros(50, dtype=np.int64)
-    whole = DesignedSample.of(z[:50], Answers(y[:50], zeros, np.array([1000])))
-    (one_map, one), (two_map, two) = (recalibrate(RowLogOdds.of(z), of) for of in ([whole], samples))
-    assert_allclose([two_map.intercept, two_map.slope], [one_map.intercept, one_map.slope])
-    assert_allclose([two.value, two.low, two.high], [one.value, one.low, one.high])
-
-
 @pytest.mark.parametrize("designs", [(by_score, at_random), (by_score, by_score)])
 def test_joined_audits_have_no_bias(designs):
     z, y = period(3, 1000, -1.0)
@@ -361,21 +344,3 @@ def test_strata_without_answers_may_have_any_share():
     assert share.low == 0
     assert share.high > 0.4
     assert share.high < 1
-
-
-@pytest.mark.parametrize("error_rate", [0.05, 0.2])
-def test_the_share_is_corrected_for_a_stated_rate_of_wrong_answers(error_rate):
-    values, held = [], 0
-    for seed in range(60):
-        z, y = period(seed, 800, -3.0)
-        wrong = np.random.default_rng(1000 + seed).random(800) < error_rate
-        sample = at_random(z, y ^ wrong, 200, seed)
-        sample = DesignedSample(
-            sample.z, sample.positive, sample.stratum, sample.weight, error_rate=error_rate
-        )
-        share = sample.plain_share(TAILS, 800)
-        values.append(share.value - y.mean())
-        held += share.low <= y.mean() <= share.high
-    # four standard errors of the mean of 60 audits, and three of a share of 0.95
-    assert abs(np.mean(values)) < 4 * np.std(values) / math.sqrt(60)
-    assert held / 60 > 0.95 - 3 * math.sqrt(0.95 * 0.05 / 60)
