@@ -12,7 +12,7 @@ from image_data import pictures
 from numpy.testing import assert_allclose, assert_array_equal
 from torch import nn
 
-from drpu import NetworkRatio
+from drpu import DRPUClassifier, NetworkRatio, export_onnx
 from drpu._codec import decode, encode
 from drpu._samples import Sample, SamplePair
 from drpu.exceptions import ArtifactError, DataError
@@ -202,16 +202,14 @@ def runtime():
 NETWORK = {"hidden": (2,), "epochs": 3, "batch_size": 50, "alpha": 0.3, "device": "cpu", "random_state": 0}
 
 
-def classifier_of_images(shape=(16, 18), prior=0.4, **changes):
-    from drpu import DRPUClassifier
+def samples(shape):
+    """Positive and unlabeled images."""
+    return pictures(100, True, 0, shape), pictures(150, np.arange(150) < 60, 1, shape)
 
-    images = np.concatenate(
-        [pictures(100, True, 0, shape), pictures(150, np.arange(150) < 60, seed=1, shape=shape)]
-    )
-    clf = DRPUClassifier(
-        NetworkRatio(**NETWORK | changes), prior=prior, holdout=0.3, scenario="case-control", random_state=0
-    )
-    return clf.fit(images, np.arange(len(images)) < 100)
+
+def classifier_of_images(shape=(16, 18), **changes):
+    clf = DRPUClassifier(NetworkRatio(**NETWORK | changes), prior=0.4, holdout=0.3, random_state=0)
+    return clf.fit_pu(*samples(shape))
 
 
 def graph_scores(runtime, function, X: np.ndarray) -> np.ndarray:
@@ -237,15 +235,12 @@ def graph_scores(runtime, function, X: np.ndarray) -> np.ndarray:
     ids=["resnet9", "views", "ensemble", "perceptrons"],
 )
 def test_the_graph_has_the_scores_of_python(runtime, shape, changes):
-    rows = pictures(100, True, 0, shape), pictures(150, np.arange(150) < 60, 1, shape)
-    model = NetworkRatio(**NETWORK | changes).fit_ratio(*rows)
+    model = NetworkRatio(**NETWORK | changes).fit_ratio(*samples(shape))
     test = pictures(40, np.arange(40) < 20, 2, shape)
     assert_allclose(graph_scores(runtime, model, test), model.log_ratio(test), rtol=1e-5, atol=1e-5)
 
 
 def test_a_classifier_of_images_is_exported_with_its_calibration(runtime, tmp_path):
-    from drpu import export_onnx
-
     clf = classifier_of_images()
     export_onnx(clf, tmp_path / "images.onnx")
     session = runtime.InferenceSession(tmp_path / "images.onnx", providers=["CPUExecutionProvider"])
@@ -274,17 +269,14 @@ def test_a_network_of_usual_size_keeps_the_precision(runtime):
 
 def test_the_identity_is_cut_at_zero_in_the_graph_too(runtime):
     shape = (16, 18)
-    rows = pictures(100, True, 0, shape), pictures(150, np.arange(150) < 60, 1, shape)
     learner = NetworkRatio(**NETWORK | {"head": "identity", "generator": "lsif"})
-    function = learner.fit_ratio(*rows)
+    function = learner.fit_ratio(*samples(shape))
     test = pictures(40, np.arange(40) < 20, 2, shape)
     found = np.clip(graph_scores(runtime, function, test), -LOG_LIMIT, LOG_LIMIT)
     assert_allclose(found, function.log_ratio(test), rtol=1e-5, atol=1e-4)
 
 
 def test_networks_of_other_kinds_are_refused_with_the_way_out(runtime, tmp_path):
-    from drpu import export_onnx
-
     def convolution():
         return nn.Sequential(nn.Conv2d(1, 2, 3), nn.Flatten(), nn.Linear(2 * 14 * 16, 1))
 

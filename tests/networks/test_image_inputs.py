@@ -23,6 +23,10 @@ def fitted(scale=lambda images: images, **changes):
         return clf.fit_pu(scale(POSITIVE), scale(UNLABELED))
 
 
+def ratio(positive=POSITIVE, unlabeled=UNLABELED, holdout=None, **changes):
+    return NetworkRatio(**SMALL | changes).fit_ratio(positive, unlabeled, holdout=holdout)
+
+
 @pytest.fixture(scope="module")
 def classifier():
     return fitted()
@@ -75,12 +79,10 @@ def test_samples_must_have_one_shape_and_one_type_of_pixels(name):
     with pytest.raises(DataError, match=f"{name} must have pixels of the type of the other images, uint8"):
         clf.fit_pu(**samples | {name: as_unit(samples[name])})
     with pytest.raises(DataError, match="unlabeled must have pixels of the type"):
-        NetworkRatio(**SMALL).fit_ratio(POSITIVE, as_unit(UNLABELED))
+        ratio(unlabeled=as_unit(UNLABELED))
     for held in ((TEST, as_unit(TEST)), (as_unit(TEST), TEST)):
-        with pytest.raises(
-            DataError, match="holdout must have pixels of the type of the other images, uint8"
-        ):
-            NetworkRatio(**SMALL).fit_ratio(POSITIVE, UNLABELED, holdout=held)
+        with pytest.raises(DataError, match="holdout must have pixels .* of the other images, uint8"):
+            ratio(holdout=held)
 
 
 @pytest.mark.parametrize("model", ["auto", "kernel", "boosted"])
@@ -98,16 +100,14 @@ def test_arrays_of_arrays_are_to_be_stacked(collection):
 
 def test_a_list_of_images_is_an_array_of_them(classifier):
     assert_array_equal(classifier.ratio(list(TEST)), classifier.ratio(TEST))
-    ratio = NetworkRatio(**SMALL).fit_ratio(list(POSITIVE), tuple(UNLABELED))
-    assert ratio.pixels == (0, 1)
+    assert ratio(list(POSITIVE), tuple(UNLABELED)).pixels == (0, 1)
 
 
 @pytest.mark.parametrize("dtype", [np.uint16, np.int16, np.float16, np.bool_])
 def test_images_of_two_bytes_become_float32(dtype):
     positive, unlabeled, test = (images.astype(dtype) for images in (POSITIVE, UNLABELED, TEST))
-    ratio = NetworkRatio(**SMALL).fit_ratio(positive, unlabeled)
-    same = NetworkRatio(**SMALL).fit_ratio(as_floats(positive), as_floats(unlabeled))
-    assert_array_equal(ratio.log_ratio(test), same.log_ratio(as_floats(test)))
+    same = ratio(as_floats(positive), as_floats(unlabeled))
+    assert_array_equal(ratio(positive, unlabeled).log_ratio(test), same.log_ratio(as_floats(test)))
 
 
 def test_columns_of_images_have_no_labelling_rates():
@@ -157,40 +157,37 @@ def test_channels_that_come_last_are_not_taken_for_other_rows():
     images = [np.moveaxis(rows, 1, -1) for rows in (POSITIVE, UNLABELED)]
     for changes in ({}, {"effort": "low"}):
         with pytest.raises(DataError, match=r"channels come last: pass numpy\.moveaxis\(X, -1, 1\)"):
-            NetworkRatio(**SMALL | changes).fit_ratio(*images)
-    assert NetworkRatio(**SMALL, network="perceptron").fit_ratio(*images).network == "perceptron"
+            ratio(*images, **changes)
+    assert ratio(*images, network="perceptron").network == "perceptron"
 
 
 def test_pixels_in_columns_and_tiny_images_are_refused():
     flat = [rows.reshape(len(rows), -1) for rows in (POSITIVE, UNLABELED)]
     with pytest.raises(DataError, match=r"needs images.*pass X\.reshape\(-1, height, width\)"):
-        NetworkRatio(**SMALL, network="resnet9").fit_ratio(*flat)
+        ratio(*flat, network="resnet9")
     tiny = [rows[:, 0, :4, :4] for rows in (POSITIVE, UNLABELED)]
     with pytest.raises(DataError, match="at least 8"):
-        NetworkRatio(**SMALL, network="resnet9").fit_ratio(*tiny)
+        ratio(*tiny, network="resnet9")
     with pytest.raises(ParameterError, match="one number"):
-        NetworkRatio(**SMALL | {"hidden": (3, 3)}).fit_ratio(POSITIVE, UNLABELED)
+        ratio(hidden=(3, 3))
     with pytest.raises(ParameterError, match=r"for rows of shape \(864,\).*images of shape"):
-        NetworkRatio(**SMALL, effort="low").fit_ratio(*flat)
+        ratio(*flat, effort="low")
 
 
 def test_views_are_averaged_only_if_there_are_any():
     with pytest.raises(ParameterError, match="average_views must be False with augment='cutout'"):
-        NetworkRatio(**SMALL, augment="cutout", average_views=True).fit_ratio(POSITIVE, UNLABELED)
+        ratio(augment="cutout", average_views=True)
     for augment, views in (("cutout", False), ("cutout-flip", True), (None, False)):
         made = with_effort(NetworkRatio(effort="medium", augment=augment, device="cpu"), (16, 16), 120)
         assert made.average_views is views
 
 
 def test_a_network_of_the_user_that_does_not_fit_is_named():
-    options = SMALL | {"hidden": None}
-    grey = POSITIVE[:, 0], UNLABELED[:, 0]
+    grey = {"positive": POSITIVE[:, 0], "unlabeled": UNLABELED[:, 0], "hidden": None}
     with pytest.raises(ParameterError, match=r"rows of shape \(16, 18\).*pass X\[:, None\]"):
-        NetworkRatio(
-            lambda: nn.Sequential(nn.Conv2d(1, 1, 16), nn.Flatten(), nn.Linear(3, 1)), **options
-        ).fit_ratio(*grey)
+        ratio(module=nn.Sequential(nn.Conv2d(1, 1, 16), nn.Flatten(), nn.Linear(3, 1)), **grey)
     with pytest.raises(ParameterError, match="module must accept a batch of rows"):
-        NetworkRatio(lambda: nn.Sequential(nn.Flatten(), nn.Linear(5, 1)), **options).fit_ratio(*grey)
+        ratio(module=nn.Sequential(nn.Flatten(), nn.Linear(5, 1)), **grey)
 
 
 def test_a_fitted_model_prints_a_line(classifier):
@@ -222,12 +219,8 @@ def test_memory_of_a_batch_is_bounded(shape):
 def test_reversed_views_are_used_like_copies(classifier, change):
     positive, unlabeled, test = (change(as_unit(images)) for images in (POSITIVE, UNLABELED, TEST))
     assert_array_equal(classifier.ratio(test), classifier.ratio(test.copy()))
-    learner = NetworkRatio(**SMALL)
-    first, second = (
-        learner.fit_ratio(positive, unlabeled),
-        learner.fit_ratio(positive.copy(), unlabeled.copy()),
-    )
-    assert_array_equal(first.log_ratio(test), second.log_ratio(test))
+    copied = ratio(positive.copy(), unlabeled.copy())
+    assert_array_equal(ratio(positive, unlabeled).log_ratio(test), copied.log_ratio(test))
 
 
 @pytest.mark.parametrize("network", ["resnet9", "perceptron"])

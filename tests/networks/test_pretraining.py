@@ -118,6 +118,11 @@ def test_only_unlabeled_rows_in_training_are_used(monkeypatch):
     assert len(seen) == 2
 
 
+def classifier(holdout, scenario="case-control", **options):
+    network = NetworkRatio(pretrain=1, **options | SMALL)
+    return DRPUClassifier(network, prior=0.5, holdout=holdout, scenario=scenario, random_state=0)
+
+
 @pytest.fixture
 def starts(monkeypatch):
     """The rows of each training without labels and its network, and the start of every network."""
@@ -141,8 +146,7 @@ def assert_shared(starts, rows, networks):
 @pytest.mark.parametrize("teachers", [0, 1])
 def test_folds_share_what_was_learned_without_labels(teachers, starts):
     X, y = blobs(400, 0), np.repeat([1, 0], [120, 280])
-    network = NetworkRatio(pretrain=1, teachers=teachers, **SMALL)
-    DRPUClassifier(network, prior=0.5, holdout=3, scenario="case-control", random_state=0).fit(X, y)
+    classifier(3, teachers=teachers).fit(X, y)
     assert_shared(starts, X[120:], 3 * (1 + teachers))
 
 
@@ -151,18 +155,14 @@ def test_folds_share_what_was_learned_without_labels(teachers, starts):
 @pytest.mark.filterwarnings("ignore::drpu.exceptions.UnusedNegativesWarning")  # 30 rows of noise
 def test_a_score_against_negatives_starts_from_the_unlabeled_rows(scenario, holdout, starts):
     positive, unlabeled, negative = blobs(120, 0), blobs(280, 1), blobs(30, 2)
-    network = NetworkRatio(pretrain=1, **SMALL)
-    clf = DRPUClassifier(network, prior=0.5, holdout=holdout, scenario=scenario, random_state=0)
-    clf.fit_pu(positive, unlabeled, negative)
+    classifier(holdout, scenario).fit_pu(positive, unlabeled, negative)
     population = unlabeled if scenario == "case-control" else np.concatenate([unlabeled, negative])
     assert_shared(starts, population, 2 * (3 if holdout == 3 else 1))
 
 
 def test_suspects_share_what_was_learned_without_labels(starts):
     X, y = blobs(160, 0), np.repeat([1, 0], [20, 140])
-    clf = DRPUClassifier(
-        NetworkRatio(pretrain=1, **SMALL), prior=0.5, holdout=2, scenario="case-control", random_state=0
-    )
+    clf = classifier(2)
     with pytest.warns(FewPositivesWarning):
         clf.fit(X, y)
     for of_the_fit in starts:
