@@ -343,13 +343,12 @@ def test_models_without_trees_have_no_importances(june):
     assert not hasattr(DRPUClassifier(), "feature_importances_")
 
 
-def test_rows_are_explained_alike_in_any_number_of_blocks(data, monkeypatch):
+def test_rows_are_explained_alike_in_any_number_of_blocks(data):
     X, y = data.X_y()
     clf = DRPUClassifier("boosted", scenario="case-control", holdout=2, random_state=0).fit(X, y)
-    parts, reasons = clf.contributions(X), clf.reasons(X)
-    monkeypatch.setattr("drpu.decisions.contributions.BLOCK", 7)
-    assert_array_equal(clf.contributions(X), parts)
-    assert clf.reasons(X) == reasons
+    many = np.tile(X[:1100], (5, 1))  # more rows than are explained at a time
+    assert_array_equal(clf.contributions(many), np.tile(clf.contributions(X[:1100]), (5, 1)))
+    assert clf.reasons(many) == 5 * clf.reasons(X[:1100])
 
 
 def test_reasons_of_a_text_name_the_words_that_matter():

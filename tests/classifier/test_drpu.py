@@ -438,8 +438,7 @@ def test_the_default_says_what_it_did(toy, caplog):
     assert str(clf.prior_) in said
 
 
-def test_rows_are_scored_in_parts_without_a_trace(toy, fitted, monkeypatch):
-    whole = fitted.decision_function(toy.test), fitted.fitted_.count(toy.test)
-    monkeypatch.setattr("drpu.state.fitted._CHUNK", 97)
-    assert_array_equal(fitted.decision_function(toy.test), whole[0])
-    assert fitted.fitted_.count(toy.test) == whole[1]
+def test_rows_are_scored_in_parts_without_a_trace(toy, fitted):
+    many = np.tile(toy.test, (60, 1))  # 90,000 rows, which are more than are scored at a time
+    assert_array_equal(fitted.decision_function(many), np.tile(fitted.decision_function(toy.test), 60))
+    assert_array_equal(fitted.count(many).counts, 60 * fitted.count(toy.test).counts)

@@ -81,7 +81,7 @@ def test_samples_must_have_one_shape_and_one_type_of_pixels(name):
     with pytest.raises(DataError, match="unlabeled must have pixels of the type"):
         ratio(unlabeled=as_unit(UNLABELED))
     for held in ((TEST, as_unit(TEST)), (as_unit(TEST), TEST)):
-        with pytest.raises(DataError, match="holdout must have pixels .* of the other images, uint8"):
+        with pytest.raises(DataError, match=r"holdout must have pixels .* of the other images, uint8"):
             ratio(holdout=held)
 
 
