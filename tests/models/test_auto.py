@@ -180,10 +180,8 @@ def test_weights_of_rows_are_repeated_rows():
 
 @pytest.fixture(scope="module")
 def weighted():
-    data = make_gaussian_pu(400, 900, prior=0.4, separation=3, dimensions=3, random_state=0)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(auto, "AUTO", replace(auto.AUTO, enough_positives=300))
-        return data, AutoRatio(random_state=0).fit_ratio(data.positive, data.unlabeled)
+    data = make_gaussian_pu(1000, 2000, prior=0.4, separation=3, dimensions=3, random_state=0)
+    return data, AutoRatio(random_state=0).fit_ratio(data.positive, data.unlabeled)
 
 
 def test_scores_are_the_weighted_sum_of_the_members(weighted):
@@ -208,7 +206,7 @@ def test_the_fewer_the_rows_the_more_members_see_all_of_them_again(weighted, mon
     data, refitted = weighted
     fits = [refitted]
     for regrown in (10_000, 0):  # where rows are many, boosting alone is fitted again, or nothing
-        choices = replace(auto.AUTO, enough_positives=300, refit_rows=0, regrow_rows=regrown)
+        choices = replace(auto.AUTO, refit_rows=0, regrow_rows=regrown)
         monkeypatch.setattr(auto, "AUTO", choices)
         fits.append(AutoRatio(random_state=0).fit_ratio(data.positive, data.unlabeled))
     for fit in fits[1:]:
@@ -239,14 +237,13 @@ def test_a_smooth_fit_of_several_samples_is_nearer_to_the_truth(monkeypatch):
 def test_the_smooth_member_is_also_linear_with_many_rows(weighted, monkeypatch):
     data, model = weighted
     assert model.members[-1].linear is None
-    monkeypatch.setattr(auto, "AUTO", replace(auto.AUTO, enough_positives=300, linear_rows=900))
+    monkeypatch.setattr(auto, "AUTO", replace(auto.AUTO, linear_rows=2000))
     large = AutoRatio(random_state=0).fit_ratio(data.positive, data.unlabeled)
     assert large.members[-1].linear.shape == (3,)
     assert_array_equal(round_trip(large).log_ratio(data.unlabeled), large.log_ratio(data.unlabeled))
 
 
-def test_a_member_that_learns_nothing_is_dropped(monkeypatch):
-    monkeypatch.setattr(auto, "AUTO", replace(auto.AUTO, enough_positives=300))
+def test_a_member_that_learns_nothing_is_dropped():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(9000, 6))
     positive = (X[:, 0] > 0) ^ (X[:, 1] > 0.5) ^ (X[:, 2] > -0.3)  # a smooth fit cannot represent this

@@ -23,7 +23,7 @@ from drpu.exceptions import (
     heard,
     warn,
 )
-from drpu.models import auto, cross_fit, crossfit, resolve_holdout
+from drpu.models import cross_fit, crossfit, resolve_holdout
 from drpu.models.crossfit import FEWEST_TO_SPLIT, run_jobs, threads_of_one_fit, with_score_error
 from drpu.models.learner import Function
 from drpu.state.fitted import label_offsets
@@ -325,9 +325,9 @@ def test_scores_have_the_columns_of_the_folds_first():
 # -- the default -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("positives", "weighted"), [(300, False), (399, False), (400, True)])
-def test_all_models_are_averaged_or_all_are_weighted(positives, weighted, monkeypatch):
-    monkeypatch.setattr(auto, "AUTO", replace(auto.AUTO, enough_positives=300))
+@pytest.mark.parametrize(("positives", "weighted"), [(1000, False), (1333, False), (1334, True)])
+def test_all_models_are_averaged_or_all_are_weighted(positives, weighted):
+    """Weighted from 1000 positives on in the smallest of the four folds."""
     rng = np.random.default_rng(0)
     samples = Sample(rng.normal(1, 1, (positives, 2))), Sample(rng.normal(0, 1, (600, 2)))
     folded, _ = cross_fit(AutoRatio(random_state=0), SamplePair(*samples), holdout=4, random_state=0)
