@@ -1,6 +1,7 @@
 """Results that are tables: frames, texts and HTML tables of all of them."""
 
 import sys
+from dataclasses import dataclass
 from html.parser import HTMLParser
 
 import numpy as np
@@ -10,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from drpu import PriorEstimate
-from drpu._results import MOST_SHOWN, frame_of, html_table, text_table
+from drpu._results import TableResult, frame_of
 from drpu.audits import Evaluation
 from drpu.audits.training import LabellingWeights
 from drpu.decisions import Budget, Performance, Reasons
@@ -107,18 +108,32 @@ def test_lists_have_a_length_and_can_be_divided():
     assert SUSPECTS.to_frame(n=1)["row"].tolist() == [7, 5]
 
 
+@dataclass(frozen=True, repr=False)
+class Shown(TableResult):
+    """A table of these columns."""
+
+    columns: dict
+    title: str = "T"
+
+    def to_columns(self):
+        return self.columns
+
+    def _title(self):
+        return self.title
+
+
 def test_cells_are_short_blank_or_escaped():
     rows = {"name": ["a"], "p_value": [1.23e-9], "zero": [0.0], "none": [None], "flag": [True]}
-    assert text_table("T", rows).splitlines()[-1].split() == ["a", "1e-09", "0.000", "yes"]
-    assert text_table("T", {"row": [], "value": []}).splitlines() == ["T", "row  value"]
-    assert "<b>" not in html_table("<b>T", {"<b>": ["<b>"], "<b>2": ["<b>"]})
+    assert repr(Shown(rows)).splitlines()[-1].split() == ["a", "1e-09", "0.000", "yes"]
+    assert repr(Shown({"row": [], "value": []})).splitlines() == ["Shown: T", "row  value"]
+    assert "<b>" not in Shown({"<b>": ["<b>"], "<b>2": ["<b>"]}, "<b>T")._repr_html_()
 
 
 def test_long_tables_show_their_first_rows_and_the_number_of_others():
-    columns = {"row": list(range(MOST_SHOWN + 270))}
-    assert text_table("T", columns).endswith("\nand 270 more")
-    assert html_table("T", columns).count("<tr>") == MOST_SHOWN + 2
-    assert "and 270 more" in html_table("T", columns)
+    long = Shown({"row": list(range(300))})
+    assert repr(long).endswith("\nand 270 more")
+    assert long._repr_html_().count("<tr>") == 30 + 2
+    assert "and 270 more" in long._repr_html_()
 
 
 @each_result

@@ -77,11 +77,6 @@ def test_labelled_rows_that_reappear_mean_case_control(name, copied):
     assert_array_equal(clf.decision_function(X), told.decision_function(X))
 
 
-@pytest.mark.parametrize("scenario", ["single-sample", "case-control"])
-def test_what_is_said_is_not_tested(scenario, copied):
-    assert classifier("drpu", scenario=scenario).fit(*copied).scenario_ == scenario
-
-
 def test_where_the_rows_cannot_tell_it_is_a_single_sample(copied):
     X, y = copied
     few = np.append(np.flatnonzero(y == 0), np.flatnonzero(y == 1)[:19])
