@@ -128,16 +128,6 @@ def differences(f, x, step=1e-6):
 # -- a single sample ------------------------------------------------------------------
 
 
-@losses
-@given(prior=st.floats(0.2, 0.9), labelled=st.floats(0.05, 0.95))
-def test_a_single_sample_is_a_shift_from_the_unlabeled_rest(loss, prior, labelled):
-    c = prior * labelled  # labelled fraction of the population
-    rest = (prior - c) / (1 - c)
-    g = np.array([-2.0, -1.0, 0.5, 1.0, 3.0])
-    risk = ShiftedRisk(rest, prior, get_loss(loss)).risk(g, g, IN_POSITIVE, mixture(rest))
-    assert_allclose(risk.value, classification_risk(g, prior, loss), rtol=1e-9)
-
-
 @given(prior=st.floats(0.2, 0.9), labelled=st.floats(0.05, 0.95))
 def test_the_variational_risk_of_a_single_sample_is_that_of_the_population(prior, labelled):
     c = prior * labelled
