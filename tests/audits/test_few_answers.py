@@ -1,6 +1,5 @@
 """Laws of few answers: they never hurt, limits hold when answering stops, doubtful ones are questioned."""
 
-import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -253,10 +252,9 @@ def test_known_negatives_that_change_nothing_are_said():
     easy = np.flatnonzero(~y)[np.argsort(X[~y].sum(axis=1))[:200]]
     label[easy] = -1
     clf = DRPUClassifier("classifier", scenario="single-sample", negative_label=-1, random_state=0)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with heard() as said:
         clf.fit(X, label)
-    unused = [w for w in caught if isinstance(w.message, UnusedNegativesWarning)]
+    unused = [warning for warning in said if isinstance(warning, UnusedNegativesWarning)]
     used = "known negatives have" in repr(clf)
     assert len(unused) == (0 if used else 1)
 

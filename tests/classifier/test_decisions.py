@@ -225,14 +225,11 @@ def test_groups_of_another_prior_stay_apart(june, data):
     assert groups[1].weight > 0.9
 
 
-def test_dates_are_grouped_by_month(june, data):
+def test_dates_are_grouped_by_month_in_their_own_time_zone(june, data):
     days = np.datetime64("2026-05-30") + np.arange(4000) % 4
     assert june.adapt_by(data.test, by=days).names == ["2026-05", "2026-06"]
     gaps = np.where(np.arange(4000) % 2, None, "a").astype(object)
     assert june.adapt_by(data.test, by=gaps).names == ["a", "(missing)"]
-
-
-def test_months_are_those_of_the_time_zone_of_the_dates(june, data):
     utc = pd.Series(pd.date_range("2026-02-01 02:00", periods=4000, freq="s", tz="UTC"))
     clocks = utc.dt.tz_convert("America/New_York")  # still January there
     chunked = pa.chunked_array([pa.array(clocks)])

@@ -64,6 +64,8 @@ SIZES = (1, 3, 32, 33, 70)  # rows are scored in another way from 33 on
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_a_row_has_the_scores_of_each_model_alone_in_any_batch(fitted, size, dtype):
     X = rows(70, seed=1).astype(dtype)
+    farthest = np.log10(np.finfo(dtype).max) - 2
+    X[:40] *= np.logspace(-farthest, farthest, 40, dtype=dtype)[:, None]
     assert_array_equal(in_batches(fitted.model_, X, size), each_alone(fitted.model_, X))
 
 
@@ -73,11 +75,6 @@ def test_rows_with_gaps_and_unseen_categories_have_the_same_scores_in_any_batch(
     X[:5] = np.nan
     X[5:10, -1] = 1000.0
     assert_array_equal(in_batches(fitted_with_gaps.model_, X, size), each_alone(fitted_with_gaps.model_, X))
-
-
-def test_far_values_have_the_same_scores_in_any_batch(fitted):
-    X = rows(40, seed=3) * np.logspace(-300, 300, 40)[:, None]
-    assert_array_equal(in_batches(fitted.model_, X, 1), each_alone(fitted.model_, X))
 
 
 def test_sparse_rows_have_the_same_scores_in_any_batch():
