@@ -464,9 +464,9 @@ def assisted_share(
     rows: RowLogOdds,
     sample: DesignedSample,
     *,
-    mean: float | None = None,
-    misfit: float = _OTHER_SHIFT.misfit,
-    tails: tuple[float, float] = (0.025, 0.025),
+    mean: float,
+    misfit: float,
+    tails: tuple[float, float],
 ) -> Figure:
     r"""Share of positives in the population of ``rows``, from answers and with the help of a map.
 
@@ -480,13 +480,11 @@ def assisted_share(
     variance that it expects is at least the observed one, to which four answers without help of
     the map are added. At a slope of 0 these are the limits of Clopper and Pearson. The value is
     the mean of the map plus a part of the weighted mean residual of the answers, which is 1 where
-    the residual is precise, moved into (0, 1) if it is not inside. ``mean`` is the mean of the map
-    over the rows, unless probabilities are averaged over several maps.
+    the residual is precise, moved into (0, 1) if it is not inside. ``mean`` is that of the
+    probabilities of the rows, which may be averaged over several maps.
     """
     probability = log_odds_map.probability(rows.z)
     mean_of_map = rows.mean(probability)
-    if mean is None:
-        mean = mean_of_map
     plain = sample.plain_share(tails, rows.n)
     part = misfit**2 / (misfit**2 + plain.variance)
     by_design = mean_of_map + sample.residual(log_odds_map) * (1 - sample.unseen)
@@ -496,7 +494,7 @@ def assisted_share(
 
     low, high = _tested_limits(_flattened(log_odds_map, sample), rows, sample, tails)
     # the rows are themselves a sample of the population
-    variance_of_rows = rows.mean(probability * probability) - rows.mean(probability) ** 2
+    variance_of_rows = rows.mean(probability * probability) - mean_of_map**2
     noise = math.sqrt(max(variance_of_rows, 0.0) / rows.n)
     lower_deviations = -float(ndtri(tails[0]))
     upper_deviations = -float(ndtri(tails[1]))
