@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
+from scipy import sparse
 from sklearn.ensemble import ExtraTreesClassifier
 from sklearn.model_selection import GroupKFold, cross_val_predict
 
@@ -30,6 +31,11 @@ def toy():
     return make_gaussian_pu(150, 600, prior=0.4, separation=3, random_state=0)
 
 
+def fit(X, y, *, holdout="auto", **options):
+    clf = DRPUClassifier("classifier", holdout=holdout, scenario="case-control", random_state=0)
+    return clf.fit(X, y, **options)
+
+
 # -- folds ---------------------------------------------------------------------------------
 
 
@@ -52,27 +58,16 @@ def test_rows_of_a_group_are_on_one_side_of_every_split(holdout):
         assert sorted(held_rows) == list(range(80))
 
 
-def test_fewer_groups_than_folds_mean_fewer_folds(toy):
+def test_there_are_no_more_folds_than_groups_and_one_group_means_no_split(toy):
     X, y = toy.X_y()
-    clf = DRPUClassifier("classifier", holdout=5, scenario="case-control", random_state=0)
-    assert len(clf.fit(X, y, groups=np.arange(len(y)) % 3).model_.functions) == 3
-
-
-def test_one_group_means_no_split(toy):
-    X, y = toy.X_y()
+    assert len(fit(X, y, holdout=5, groups=np.arange(len(y)) % 3).model_.functions) == 3
     for holdout in ("auto", 5, 0.2):
-        clf = DRPUClassifier("classifier", holdout=holdout, scenario="case-control", random_state=0).fit(
-            X, y, groups=np.zeros(len(y))
-        )
-        assert len(clf.model_.functions) == 1
+        assert len(fit(X, y, holdout=holdout, groups=np.zeros(len(y))).model_.functions) == 1
 
 
 def test_groups_of_one_row_are_rows(toy):
     X, y = toy.X_y()
-    plain = DRPUClassifier("classifier", scenario="case-control", random_state=0).fit(X, y)
-    alone = DRPUClassifier("classifier", scenario="case-control", random_state=0).fit(
-        X, y, groups=[f"row {i}" for i in range(len(y))]
-    )
+    plain, alone = fit(X, y), fit(X, y, groups=[f"row {i}" for i in range(len(y))])
     assert alone.tails_.n_positive == plain.tails_.n_positive
     assert alone.tails_.n == plain.tails_.n
     assert abs(alone.prior_.value - plain.prior_.value) < 0.1
@@ -82,7 +77,7 @@ def test_intervals_count_groups(toy):
     X, y = toy.X_y()
     twice = np.repeat(X, 2, axis=0), np.repeat(y, 2)
     groups = np.repeat(np.arange(len(y)), 2)
-    clf = DRPUClassifier("classifier", scenario="case-control", random_state=0).fit(*twice, groups=groups)
+    clf = fit(*twice, groups=groups)
     assert clf.tails_.n_positive == pytest.approx(150)
     assert clf.tails_.n == pytest.approx(600)
 
@@ -97,7 +92,7 @@ def test_intervals_count_groups(toy):
 )
 def test_groups_that_are_none_are_refused(toy, groups, message):
     with pytest.raises(DataError, match=message):
-        DRPUClassifier("classifier", scenario="case-control").fit(*toy.X_y(), groups=groups)
+        fit(*toy.X_y(), groups=groups)
 
 
 def test_groups_work_with_cross_validation(toy):
@@ -119,36 +114,35 @@ def test_copies_of_positives_are_found_and_count_once(toy):
     X, y = toy.X_y()
     copied = np.vstack([X, X[y == 1]]), np.concatenate([y, np.ones(150)])
     with pytest.warns(CopiedPositivesWarning, match="150 of the 300 labelled positives are copies"):
-        clf = DRPUClassifier("classifier", scenario="case-control", random_state=0).fit(*copied)
+        clf = fit(*copied)
     assert clf.tails_.n_positive == pytest.approx(150)
-    plain = DRPUClassifier("classifier", scenario="case-control", random_state=0).fit(X, y)
+    plain = fit(X, y)
     assert clf.train_prior_.low <= 0.4 <= clf.train_prior_.high
     width = plain.train_prior_.high - plain.train_prior_.low
     assert clf.train_prior_.high - clf.train_prior_.low > 0.6 * width
 
 
-def test_rows_of_a_coarse_table_are_not_copies():
-    rng = np.random.RandomState(0)
-    positive, unlabeled = (rng.randint(0, 4, (n, 3)).astype(float) for n in (400, 2000))
-    assert copied_positives(SamplePair(Sample(positive), Sample(unlabeled)), rng) is None
+def coarse_rows(rng):
+    return rng.integers(0, 4, (400, 3)), rng.integers(0, 4, (2000, 3))
 
 
-def test_positives_in_a_corner_of_a_coarse_table_are_not_copies():
-    # 5 % of the population are positives, which take few of the values that there are
-    rng = np.random.RandomState(0)
-    positive = rng.randint(0, 2, (300, 4)).astype(float)
-    unlabeled = np.vstack([rng.randint(0, 2, (100, 4)), rng.randint(3, 30, (1900, 4))]).astype(float)
-    assert copied_positives(SamplePair(Sample(positive), Sample(unlabeled)), rng) is None
+def corner(rng):
+    """Rows of which 5 % are positives, which take few of the values that there are."""
+    unlabeled = np.vstack([rng.integers(0, 2, (100, 4)), rng.integers(3, 30, (1900, 4))])
+    return rng.integers(0, 2, (300, 4)), unlabeled
+
+
+@pytest.mark.parametrize("table", [coarse_rows, corner])
+@pytest.mark.filterwarnings("error::drpu.exceptions.CopiedPositivesWarning")
+def test_positives_of_a_coarse_table_are_not_copies(table):
+    positive, unlabeled = table(np.random.default_rng(0))
+    DRPUClassifier("classifier", random_state=0).fit_pu(positive.astype(float), unlabeled.astype(float))
 
 
 def test_copies_in_sparse_rows_are_found(toy):
-    from scipy import sparse
-
-    pair = SamplePair(
-        Sample(sparse.csr_array(np.repeat(toy.positive, 2, axis=0))), Sample(sparse.csr_array(toy.unlabeled))
-    )
-    groups = copied_positives(pair, np.random.RandomState(0))
-    assert len(np.unique(groups)) == 150
+    twice = sparse.csr_array(np.repeat(toy.positive, 2, axis=0))
+    with pytest.warns(CopiedPositivesWarning, match="150 of the 300"):
+        DRPUClassifier("classifier", random_state=0).fit_pu(twice, sparse.csr_array(toy.unlabeled))
 
 
 # -- weights -------------------------------------------------------------------------------
@@ -183,5 +177,4 @@ def test_groups_of_any_kind_are_read(toy):
     X, y = toy.X_y()
     codes = np.arange(len(y)) // 4
     for groups in (codes, codes.astype(str), pd.Series(codes).astype("category"), list(map(float, codes))):
-        clf = DRPUClassifier("classifier", scenario="case-control", random_state=0).fit(X, y, groups=groups)
-        assert clf.tails_.n_positive < 60
+        assert fit(X, y, groups=groups).tails_.n_positive < 60

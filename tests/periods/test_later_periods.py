@@ -4,13 +4,13 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from periods_data import QUICK, rows
 from scipy import sparse
 from sklearn.exceptions import NotFittedError
 
 from drpu import (
     Audit,
     DRPUClassifier,
-    KernelRatio,
     PriorMonitor,
     count_batches,
     labelling_weights,
@@ -18,7 +18,14 @@ from drpu import (
     save,
     score_batches,
 )
-from drpu.exceptions import DataError, DataTypeError, LateLabelsWarning, MixedPeriodsWarning, ParameterError
+from drpu.exceptions import (
+    BacktestWarning,
+    DataError,
+    DataTypeError,
+    LateLabelsWarning,
+    MixedPeriodsWarning,
+    ParameterError,
+)
 
 pytestmark = [
     pytest.mark.filterwarnings(f"ignore::drpu.exceptions.{name}")
@@ -31,28 +38,10 @@ pytestmark = [
     )
 ]
 
-RATE = 0.4  # of the positives that are labelled
-QUICK = KernelRatio(n_centres=30, width=1.0, ridge=0.1)
-
-
-def rows(seed, n, prior, drift=1.0):
-    """Rows of two Gaussian classes with a column that drifted, their classes, and their labels."""
-    rng = np.random.default_rng(seed)
-    y = rng.random(n) < prior
-    X = rng.normal(size=(n, 3)) + np.array([2.5, 1.0, 0.0]) * y[:, None]
-    X[:, 2] += drift
-    return X, y, (y & (rng.random(n) < RATE)).astype(int)
-
-
-@pytest.fixture(scope="module")
-def clf():
-    X, _, labels = rows(0, 4000, 0.3, drift=0.0)
-    return DRPUClassifier("kernel", scenario="single-sample", random_state=0).fit(X, labels)
-
 
 @pytest.fixture(scope="module")
 def june(clf):
-    X, y, _ = rows(1, 3000, 0.6)
+    X, y, _ = rows(1, 3000, 0.6, drift=1.0)
     return clf.adapt(X, audit=Audit.random(np.arange(200), y[:200]))
 
 
@@ -66,7 +55,7 @@ def same(one, other, X):
 
 
 def test_every_adaptation_starts_from_the_answers_and_not_from_the_last_adaptation(june):
-    july, august = rows(2, 3000, 0.3)[0], rows(3, 3000, 0.2)[0]
+    july, august = rows(2, 3000, 0.3, drift=1.0)[0], rows(3, 3000, 0.2, drift=1.0)[0]
     for between in (june.adapt(july), june.at_prior(0.1), june.adapt(july, shift="prior")):
         same(between.adapt(august), june.adapt(august), august)
     assumed, found = june.adapt(july, shift="prior").prior_, june.adapt(july).prior_
@@ -74,7 +63,7 @@ def test_every_adaptation_starts_from_the_answers_and_not_from_the_last_adaptati
 
 
 def test_a_monitor_gives_the_classifier_that_adapt_gives(clf, june):
-    X, _, labels = rows(4, 2000, 0.3)
+    X, _, labels = rows(4, 2000, 0.3, drift=1.0)
     for start in (clf, june):
         for given in (None, labels):
             monitor = PriorMonitor(start)
@@ -83,7 +72,7 @@ def test_a_monitor_gives_the_classifier_that_adapt_gives(clf, june):
 
 
 def test_a_monitor_tells_labels_that_arrive_late(clf):
-    X, _, labels = rows(5, 2000, 0.3, drift=0.0)
+    X, _, labels = rows(5, 2000, 0.3)
     usual, late = (PriorMonitor(clf).update(X, n_labelled=n) for n in (int(labels.sum()), 0))
     assert not usual.late
     assert late.late
@@ -94,7 +83,7 @@ def test_the_alarm_after_answers_compares_new_rows_with_the_audited_ones(clf):
     # Scores rose between training and June, for both classes. Compared with training, rows like those of June
     # raised the alarm. With 0.05 for a false alarm in each stream, three of ten have a probability of 0.01.
     def later(seed, n, prior):
-        X, y, _ = rows(seed, n, prior, drift=0.0)
+        X, y, _ = rows(seed, n, prior)
         return X + np.array([0.7, 0.0, 0.0]), y
 
     def raised(prior, seed):
@@ -110,7 +99,7 @@ def test_the_alarm_after_answers_compares_new_rows_with_the_audited_ones(clf):
 
 
 def test_uncertain_rows_follow_the_map_the_prior_of_labels_and_the_budget(clf, june):
-    X = rows(8, 2000, 0.45)[0]
+    X = rows(8, 2000, 0.45, drift=1.0)[0]
     july = june.adapt(X)
     ends = [june.at_prior(end).predict(X) for end in (june.prior_.low, june.prior_.high)]
     assert_array_equal(june.uncertain(X), ends[0] != ends[1])
@@ -127,16 +116,10 @@ def test_uncertain_rows_follow_the_map_the_prior_of_labels_and_the_budget(clf, j
 def test_labels_after_answers_are_compared_with_those_of_training(june):
     # July has the prior and the labelled share of training; June, with the answers, had twice the prior. 360
     # labels and 480 before have a standard error of .07 of the log of the prior, or .02.
-    X, y, labels = rows(6, 3000, 0.3)
+    X, y, labels = rows(6, 3000, 0.3, drift=1.0)
     july = june.adapt(X, labels)
     assert abs(july.prior_.value - y.mean()) < 0.06
     assert july.prior_.low < y.mean() < july.prior_.high
-
-
-def test_no_and_all_positives_are_a_prior_after_answers_too(june):
-    X = rows(2, 500, 0.3)[0]
-    assert not june.at_prior(0.0).predict(X).any()
-    assert june.at_prior(1.0).predict(X).all()
 
 
 def one_column(seed, n, prior):
@@ -158,7 +141,7 @@ def test_labels_after_answers_are_those_of_the_probabilities(separate):
     X, y = one_column(2, 1000, 0.3)
     june = separate.adapt(X, audit=Audit.random(np.arange(100), y[:100]))
     assert 1 - 1e-9 < june.at_prior(1 - 1e-6).expected_performance().flagged.value <= 1
-    for prior in (1e-6, 1e-4, 0.01, 0.5, 0.99, 1 - 1e-4, 1 - 1e-6):
+    for prior in (0.0, 1e-6, 1e-4, 0.01, 0.5, 0.99, 1 - 1e-4, 1 - 1e-6, 1.0):
         for cost in (0.05, 0.5, 0.95):
             there = june.at_prior(prior).at_cost(cost)
             assert_array_equal(there.predict(X) == 1, there.predict_proba(X)[:, 1] > cost)
@@ -202,7 +185,7 @@ def test_expected_figures_follow_the_map(clf):
 
 
 def test_one_group_is_adapted_as_its_rows(clf, june):
-    X, y, labels = rows(8, 600, 0.45)
+    X, y, labels = rows(8, 600, 0.45, drift=1.0)
     answers = Audit.random(np.arange(60), y[:60])
     for start in (clf, june, clf.at_cost(0.8)):
         for options in ({}, {"shift": "prior"}, {"shift": "none"}):
@@ -214,7 +197,7 @@ def test_one_group_is_adapted_as_its_rows(clf, june):
 
 
 def test_groups_with_labels_are_shrunk_to_a_reading_with_labels(clf):
-    X, _, labels = rows(9, 2400, 0.6)
+    X, _, labels = rows(9, 2400, 0.6, drift=1.0)
     by = np.arange(2400) % 4
     found = clf.adapt_by(X, labels, by=by)
     assert found.whole == clf.adapt(X, labels).prior_
@@ -226,7 +209,7 @@ def test_groups_with_labels_are_shrunk_to_a_reading_with_labels(clf):
 
 
 def test_a_single_row_says_little_with_and_without_its_label(clf):
-    X, _, labels = rows(11, 200, 0.3)
+    X, _, labels = rows(11, 200, 0.3, drift=1.0)
     for n in (1, 5, 200):
         for y in (None, labels[:n]):
             prior = clf.adapt(X[:n], y).prior_
@@ -235,7 +218,7 @@ def test_a_single_row_says_little_with_and_without_its_label(clf):
 
 
 def test_labels_that_arrived_are_counted_by_weight(clf):
-    X, _, labels = rows(12, 1000, 0.3, drift=0.0)
+    X, _, labels = rows(12, 1000, 0.3)
     weight = np.random.default_rng(0).uniform(0.5, 1.5, 1000)
     assert_allclose(clf.adapt(X, labels, sample_weight=weight).prior_.value, 0.3, atol=0.06)
     with pytest.raises(DataError, match="same number of rows, got 1000 and 999"):
@@ -253,15 +236,15 @@ def test_labels_that_arrived_are_counted_by_weight(clf):
 
 
 def test_labels_that_arrived_are_used_whether_training_had_one_table_or_two(clf):
-    X, _, labels = rows(0, 4000, 0.3, drift=0.0)
+    X, _, labels = rows(0, 4000, 0.3)
     two = DRPUClassifier("kernel", scenario="single-sample", random_state=0)
     two.fit_pu(X[labels == 1], X[labels == 0])
-    new, _, arrived = rows(9, 2000, 0.3)
+    new, _, arrived = rows(9, 2000, 0.3, drift=1.0)
     assert two.adapt(new, arrived).prior_ == clf.adapt(new, arrived).prior_
 
 
 def test_an_argument_without_effect_is_refused(clf):
-    X, y, labels = rows(13, 100, 0.3)
+    X, y, labels = rows(13, 100, 0.3, drift=1.0)
     audit = Audit.random(np.arange(50), y[:50])
     for options in ({"shift": "prior"}, {"y": labels}, {"sample_weight": np.ones(100)}):
         with pytest.raises(ParameterError, match=f"{next(iter(options))} must be left out with an audit"):
@@ -280,7 +263,7 @@ def test_an_argument_without_effect_is_refused(clf):
 
 @pytest.fixture(scope="module")
 def past():
-    parts = [rows(20 + k, 300, prior, drift=0.0) for k, prior in enumerate((0.3, 0.4, 0.2, 0.35))]
+    parts = [rows(20 + k, 300, prior) for k, prior in enumerate((0.3, 0.4, 0.2, 0.35))]
     X, _, labels = (np.concatenate(part) for part in zip(*parts, strict=True))
     return X, labels, np.repeat(np.arange(4), 300)
 
@@ -347,6 +330,30 @@ def test_a_fit_whose_backtest_is_interrupted_is_no_fit(past, monkeypatch):
         clf.fit(X, labels, periods=number)
     with pytest.raises(NotFittedError):
         clf.predict(X)
+
+
+def fit_months(months, unlabelled):
+    """A fit to months of 300 rows; the last of them have no labels, as if these were late."""
+    priors = (0.3, 0.4, 0.2, 0.35, 0.3, 0.25, 0.3)[:months]
+    parts = [rows(20 + k, 300, prior) for k, prior in enumerate(priors)]
+    X, _, labels = (np.concatenate(part) for part in zip(*parts, strict=True))
+    number = np.repeat(np.arange(months), 300)
+    labels = labels * (number < months - unlabelled)
+    clf = DRPUClassifier(QUICK, holdout=2, scenario="single-sample", random_state=0)
+    return clf.fit(X, labels, periods=number)
+
+
+@pytest.mark.parametrize("late", [1, 2])
+def test_missing_labels_of_the_last_periods_are_found(late):
+    with pytest.warns(BacktestWarning, match=f"the last {late} periods have far fewer labels"):
+        clf = fit_months(7, late)
+    assert [period.used for period in clf.backtest_.periods] == [True] * (6 - late) + [False] * late
+
+
+def test_a_constant_rate_has_no_late_labels_and_few_periods_say_nothing_about_them():
+    assert all(period.used for period in fit_months(7, 0).backtest_.periods)  # a warning would be an error
+    # two periods with labels are read, and the third is not called late, but has too few labels
+    assert [period.used for period in fit_months(4, 1).backtest_.periods] == [True, True, False]
 
 
 @pytest.mark.parametrize("gap", [None, np.nan, pd.NA, pd.NaT, "", "nan"])

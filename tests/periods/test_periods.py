@@ -12,7 +12,8 @@ from scipy.special import expit, logit
 from drpu import PriorEstimate
 from drpu.decisions.point import Hypothesis
 from drpu.exceptions import DataError
-from drpu.periods.groups import GroupReading, between_groups, joint_level, shrink
+from drpu.periods import plan_periods
+from drpu.periods.groups import GroupReading, joint_level, shrink
 from drpu.periods.moves import (
     POOLED,
     Arrived,
@@ -22,15 +23,6 @@ from drpu.periods.moves import (
     backtest_of,
     combine,
     decide,
-    labelled_reading,
-    labels_move,
-    late_periods,
-    mean_probability,
-    odds_move,
-    ordered_periods,
-    plan_backtest,
-    steady_reading,
-    what_moved,
 )
 from drpu.priors.matching import Growth
 from drpu.state.population import Backtest, LabelCount, PastPeriod
@@ -58,6 +50,10 @@ def probability_at(prior, separation=2.0):
     return prior * positive / (prior * positive + (1 - prior) * negative)
 
 
+def odds_move(before, after):
+    return logit(after) - logit(before)
+
+
 def estimate(value, *, width=0.0, identified=True):
     low, high = (float(expit(logit(value) + side * width)) for side in (-1, 1))
     return PriorEstimate(value, min(low, value), max(high, value), 0.95, "adaptive", identified)
@@ -83,15 +79,10 @@ def past(seen, read, noise=0.01, *, matched=None, used=True):
 # -- what moved ------------------------------------------------------------------------------------
 
 
-def test_other_shift_is_what_a_test_found():
-    assert what_moved(0.4, ()) == "prior"
-    assert what_moved(0.0005, ()) == "other"
-    assert what_moved(0.4, ("amount",)) == "other"
-    assert what_moved(1.0, ()) == "prior"  # nothing was tested, so nothing is rejected
-
-
 def weight_of(rows, **options):
-    return rows.weight_of_prior_shift(steady_reading(rows, None), **options)
+    """Weight of the hypothesis that only the prior moved, which is left out if a test rejects it."""
+    hypotheses = decide(rows, **options).hypotheses
+    return hypotheses[0].weight if len(hypotheses) == 2 else 0.0
 
 
 @given(prior=priors, p_value=st.floats(0.01, 1), n=st.floats(50, 10_000), explained=st.floats(0.01, 1))
@@ -126,13 +117,9 @@ def test_the_past_and_labels_that_arrive_say_what_moved(seen, more):
     weight = weight_of(rows)
     periods = tuple(past(seen, 0.8, matched=0.8) for _ in range(4))
     by_past = weight_of(rows, backtest=Backtest(periods, "guarded", 1.0, 0.5))
-    by_labels = weight_of(rows, labels=MoveReading(rows.matched if more else 0.0, 0.01))
+    labels = LabelCount(3e5 * (rows.adapted.value if more else rows.train.value), 10**6)
+    by_labels = weight_of(rows, arrived=Arrived(labels, LabelCount(3e5 * rows.train.value, 10**6)))
     assert (by_past > weight) == (by_labels > weight) == more
-
-
-@given(prior=priors)
-def test_the_mean_probability_of_training_is_its_prior(prior):
-    assert_allclose(mean_probability(probability_at(prior), shares(prior)), prior, atol=1e-3)
 
 
 # -- readings --------------------------------------------------------------------------------------
@@ -142,15 +129,11 @@ def test_the_mean_probability_of_training_is_its_prior(prior):
 def test_labels_at_a_constant_rate_show_the_move_of_the_prior(before, after, rate):
     n = 10**9  # no noise of counts
     now, old = (LabelCount(rate * prior * n, n) for prior in (after, before))
-    reading = labelled_reading(now, old, before)
+    nothing = Backtest((), "guarded", 0.0, 1e4)  # the rows say nothing, so that labels decide
+    rows = evidence(shares(before), train=before)
+    found = decide(rows, backtest=nothing, arrived=Arrived(now, old)).prior.value
     shown = min(after, max(0.95, before, (1 + rate * after) / 2))  # the reading stays below 1
-    assert_allclose(reading.move, odds_move(before, shown), atol=1e-5)
-
-
-@given(before=priors, labels=st.integers(0, 500), rows=st.integers(500, 5000))
-def test_a_prior_by_labels_is_at_least_the_labelled_share(before, labels, rows):
-    reading = labelled_reading(LabelCount(labels, rows), LabelCount(before * 900, 3000), before)
-    assert expit(logit(before) + reading.move) >= labels / (rows + 1) - 1e-9
+    assert_allclose(logit(found), logit(shown), atol=1e-4)
 
 
 def test_the_noise_of_a_labelled_share_is_that_of_its_count():
@@ -166,14 +149,9 @@ def test_the_noise_of_a_labelled_share_is_that_of_its_count():
 def test_readings_are_weighted_by_their_precision():
     both = combine(MoveReading(0.0, 1.0), MoveReading(1.0, 0.25))
     assert_allclose([both.move, both.variance], [0.8, 0.2])
-    for pair in (
-        (MoveReading(0.3, 0.0), MoveReading(5.0, 1.0)),
-        (MoveReading(5.0, 1.0), MoveReading(0.3, 0.0)),
-    ):
-        assert_allclose([combine(*pair).move, combine(*pair).variance], [0.3, 0.0], atol=1e-12)
-
-
-def test_readings_that_contradict_each_other_have_a_larger_variance():
+    exact = combine(MoveReading(5.0, 1.0), MoveReading(0.3, 0.0))
+    assert_allclose([exact.move, exact.variance], [0.3, 0.0], atol=1e-12)
+    # readings that contradict each other have a larger variance
     apart = combine(MoveReading(0.0, 0.1), MoveReading(3.0, 0.1))
     assert_allclose([apart.move, apart.variance], [1.5, 0.05 * 9 / 0.2])
 
@@ -230,28 +208,18 @@ def test_matching_is_believed_only_where_it_explained_the_past():
     assert backtest_of(wrong).kind == "guarded"
 
 
-def test_a_constant_rate_has_no_late_labels_and_missing_labels_are_found():
-    rng = np.random.default_rng(6)
-    read = rng.normal(0, 0.3, 8)
-    steady = [past(r + rng.normal(0, 0.1), r) for r in read]
-    assert late_periods(steady) == 0
-    for late in (1, 2):
-        cut = [past(p.seen - 1.5 * (i >= 8 - late), p.guarded) for i, p in enumerate(steady)]
-        assert late_periods(cut) == late
-
-
-def test_too_few_periods_say_nothing_about_late_labels():
-    assert late_periods([past(-3.0, 0.0)] * 3) == 0
+def unlabelled(periods):
+    return plan_periods(periods, np.zeros(len(periods), dtype=bool), 0)
 
 
 def test_periods_are_in_the_order_of_time():
     for values in (["10", "2", "1"], [10, 2, 1], ["2024-10", "2024-02", "2023-12"]):
-        names, number = ordered_periods(values)
-        assert names == values[::-1]
-        assert number.tolist() == [2, 1, 0]
-    assert ordered_periods(["a", None, float("nan"), "b"])[1].tolist() == [0, -1, -1, 1]
-    with pytest.raises(DataError, match="periods must be values that sort"):
-        ordered_periods(["2024-01", 7])
+        plan = unlabelled(values)
+        assert list(plan.names) == values[::-1]
+        assert plan.number.tolist() == [2, 1, 0]
+    assert unlabelled(["a", None, float("nan"), "b"]).number.tolist() == [0, -1, -1, 1]
+    for values in (["run 2023", "run 2024"], ["2022-2023", "2023-2024"], ["2023-Q4", "2024-Q1"]):
+        assert list(unlabelled(values).names) == values
 
 
 @pytest.mark.parametrize(
@@ -260,37 +228,30 @@ def test_periods_are_in_the_order_of_time():
 )
 def test_texts_that_do_not_sort_by_time_are_refused(values):
     with pytest.raises(DataError, match="begin with the year"):
-        ordered_periods(values)
-
-
-@pytest.mark.parametrize(
-    "values", [["run 2023", "run 2024"], ["2022-2023", "2023-2024"], ["2023-Q4", "2024-Q1"]]
-)
-def test_texts_with_a_year_that_sort_by_time_are_taken(values):
-    assert ordered_periods(values)[0] == values
+        unlabelled(values)
 
 
 def test_a_backtest_reads_the_last_periods_with_labels_before_them():
     periods = np.repeat(np.arange(10), 50)
     labelled = np.arange(500) % 10 == 0  # five in each period
-    plan = plan_backtest(periods, labelled)
+    plan = plan_periods(periods, labelled, 0)
     assert plan.read == (4, 5, 6, 7, 8, 9)
-    assert plan_backtest(periods, labelled, most=20).read[0] == 2  # ten labels in the first two periods
-    assert plan_backtest(periods, labelled, label_delay=2).read[-1] == 7
     assert not plan.reason
+    assert plan_periods(periods, labelled, 2).read[-1] == 7
+    # there are ten labels in the first two periods
+    assert plan_periods(periods[:250], labelled[:250], 0).read == (2, 3, 4)
 
 
 @pytest.mark.parametrize(
     ("periods", "labels", "delay", "reason"),
     [
-        (np.zeros(100), 50, 0, "two are needed"),
         (np.arange(100) // 50, 50, 1, "two are needed"),
         (np.arange(100) // 50, 9, 0, "labels before it"),
         ([None] * 100, 50, 0, "two are needed"),
     ],
 )
 def test_a_past_that_is_too_short_gives_a_reason_and_no_backtest(periods, labels, delay, reason):
-    plan = plan_backtest(periods, np.arange(100) < labels, label_delay=delay)
+    plan = plan_periods(periods, np.arange(100) < labels, delay)
     assert plan.read == ()
     assert reason in plan.reason
 
@@ -322,17 +283,6 @@ def test_the_prior_is_the_mean_over_what_may_have_moved(after, explained, n):
     assert decision.prior.identified == (weight >= 0.5)
 
 
-@pytest.mark.parametrize("separation", [0.3, 0.8, 1.6, 3.0])
-def test_a_small_change_of_the_rows_looks_like_a_large_move_of_the_prior_where_scores_are_weak(separation):
-    before, trained = probability_at(0.3, separation), shares(0.3, separation)
-    mean = mean_probability(before, trained)
-    explained = (mean_probability(before, classes(separation)[0]) - mean) / (1 - mean)
-    assert_allclose(explained, (before**2 @ trained - mean**2) / (mean * (1 - mean)), rtol=1e-3)
-    after = 0.32
-    moved = odds_move(mean, mean_probability(before, shares(after, separation)))
-    assert_allclose(moved / odds_move(0.3, after), explained, rtol=0.05)
-
-
 @given(after=priors, adapted=priors)
 def test_without_support_labels_stay_as_trained(after, adapted):
     decision = decide(evidence(shares(after), adapted=adapted))
@@ -341,21 +291,25 @@ def test_without_support_labels_stay_as_trained(after, adapted):
     assert decision.sources == ("rows",)
 
 
+def labels_prior(rows, backtest):
+    """The prior at which labels are made, if a test rejected that only the prior moved."""
+    (labels,) = decide(rows, backtest=backtest).hypotheses
+    return labels.prior
+
+
 @given(drift=st.floats(-1.5, 1.5))
 def test_a_drifting_column_with_a_steady_posterior_leaves_labels_unchanged(drift):
     tilted = shares(0.3) * np.exp(drift * GRID / 3)  # p(x) moves, P(positive | x) does not
     rows = evidence(tilted / tilted.sum())
-    truth = mean_probability(rows.probability, rows.counts)
-    reading = odds_move(0.3, truth)
-    assert_allclose(rows.mean_move, reading, atol=1e-9)
-    assert_allclose(labels_move(rows, reading), 0, atol=1e-4)
+    assert_allclose(rows.mean_move, odds_move(0.3, rows.probability @ rows.counts), atol=1e-9)
+    assert_allclose(labels_prior(rows, Backtest((), "guarded", 1.0, 0.1)), 0.3, atol=1e-4)
 
 
-@given(after=st.floats(0.02, 0.95))
+@given(after=st.floats(0.03, 0.88))  # moves of more than a factor of 20 of the odds are limited
 def test_with_a_known_move_labels_follow_prior_shift_fully(after):
-    rows = evidence(shares(after))
-    move = odds_move(0.3, after)
-    assert_allclose(labels_move(rows, move), move, atol=2e-2)
+    rows = evidence(shares(after), adapted=after)
+    found = labels_prior(rows, Backtest((), "matched", 1.0, 0.1))
+    assert_allclose(odds_move(0.3, found), odds_move(0.3, after), atol=2e-2)
 
 
 @given(after=st.floats(0.05, 0.75))
@@ -377,11 +331,10 @@ def test_a_backtest_moves_prior_and_labels_as_far_as_its_slope_says():
     for slope in (0.0, 1.0, 2.0):
         decision = decide(rows, backtest=Backtest((), "guarded", slope, 0.1))
         assert_allclose(odds_move(0.3, decision.prior.value), slope * rows.mean_move, atol=1e-9)
+        # at the prior of the labels, the mean probability of the rows has moved as their prior
         (labels,) = decision.hypotheses
-        moved = odds_move(0.3, labels.prior)
-        assert_allclose(moved, labels_move(rows, slope * rows.mean_move), atol=1e-9)
-    (labels,) = decide(rows, backtest=Backtest((), "guarded", 1.0, 0.1)).hypotheses
-    assert_allclose(odds_move(0.3, labels.prior), 0, atol=1e-4)
+        log_odds = logit(rows.probability) + odds_move(0.3, labels.prior)
+        assert_allclose(odds_move(0.3, expit(log_odds) @ rows.counts), slope * rows.mean_move, atol=1e-5)
 
 
 @given(
@@ -412,7 +365,7 @@ def test_limits_without_support_cover_all_readings(after, adapted, width):
     prior = decide(rows).prior
     for reading in (rows.train.low, rows.train.high, rows.adapted.low, rows.adapted.high):
         assert prior.low - 1e-12 <= reading <= prior.high + 1e-12
-    assert prior.low <= mean_probability(rows.probability, rows.counts) + 1e-3
+    assert prior.low <= rows.probability @ rows.counts + 1e-3
 
 
 def test_labels_that_are_late_are_noticed_and_incomplete_ones_are_a_lower_bound():
@@ -460,11 +413,18 @@ def test_the_level_of_each_group_pays_for_all():
         assert_allclose(groups * (1 - joint_level(0.95, groups)), 0.05)
 
 
+def between(values, errors):
+    """Standard deviation between groups of these values with these standard errors."""
+    pairs = zip(values, errors, strict=True)
+    groups = [GroupReading(str(k), 100, prior(value, 0.1), error) for k, (value, error) in enumerate(pairs)]
+    return shrink(groups, prior(0.3, 0.1), 0.95).between
+
+
 def test_the_variance_between_groups_is_found_on_average():
     rng = np.random.default_rng(0)
     errors = rng.uniform(0.01, 0.05, 40)
     found = [
-        between_groups(0.3 + 0.05 * rng.normal(size=40) + errors * rng.normal(size=40), errors)
+        between(0.3 + 0.05 * rng.normal(size=40) + errors * rng.normal(size=40), errors) ** 2
         for _ in range(200)
     ]
     spread = np.std(found) / np.sqrt(200)
@@ -473,8 +433,8 @@ def test_the_variance_between_groups_is_found_on_average():
 
 def test_noise_alone_leaves_nothing_between_groups():
     rng = np.random.default_rng(1)
-    found = [between_groups(0.3 + 0.03 * rng.normal(size=30), np.full(30, 0.03)) for _ in range(100)]
-    assert np.mean(np.sqrt(found)) < 0.015
+    found = [between(0.3 + 0.03 * rng.normal(size=30), np.full(30, 0.03)) for _ in range(100)]
+    assert np.mean(found) < 0.015
 
 
 def test_small_groups_move_to_the_whole_and_large_ones_stay():
@@ -493,23 +453,18 @@ def test_shrunken_values_stay_inside_their_limits():
         assert group.prior.low <= group.prior.value <= group.prior.high
 
 
-def test_a_single_group_is_left_alone():
-    found = shrink(readings([(0.4, 0.2, 50)]), prior(0.3, 0.2), 0.95)
-    assert found["a"].prior == found["a"].alone
-    assert "1 groups" in str(found)
-
-
-def test_names_are_escaped_in_notebooks():
+def test_a_single_group_is_left_alone_and_its_name_is_escaped_in_notebooks():
     found = shrink([GroupReading("<b>", 50, prior(0.4, 0.2), 0.1)], prior(0.3, 0.2), 0.95)
+    assert found["<b>"].prior == found["<b>"].alone
+    assert "1 groups" in str(found)
     assert "<th scope=row>&lt;b&gt;</th>" in found._repr_html_()
 
 
 def test_an_error_that_all_groups_share_is_no_reason_to_shrink():
-    wide = [
-        GroupReading(name, 900, prior(value, 0.5), 0.02) for name, value in zip("ab", (0.2, 0.5), strict=True)
-    ]
-    found = shrink(wide, prior(0.35, 0.5), 0.95)
-    assert min(group.weight for group in found) > 0.95
-    assert found.differ
-    same = shrink([GroupReading(name, 900, prior(0.3, 0.5), 0.02) for name in "ab"], prior(0.3, 0.5), 0.95)
-    assert not same.differ
+    def two(*values):
+        groups = [GroupReading(str(k), 900, prior(value, 0.5), 0.02) for k, value in enumerate(values)]
+        return shrink(groups, prior(np.mean(values), 0.5), 0.95)
+
+    assert min(group.weight for group in two(0.2, 0.5)) > 0.95
+    assert two(0.2, 0.5).differ
+    assert not two(0.3, 0.3).differ
