@@ -12,7 +12,7 @@ from drpu import ScoreTails
 from drpu._codec import decode, encode
 from drpu.exceptions import ArtifactError, DataError, PriorError
 from drpu.priors import fit_plateau, normal_scores
-from drpu.priors.calibration import Calibration, calibrate, monotone_cells, population_ratio
+from drpu.priors.calibration import Calibration, calibrate, population_ratio
 from drpu.priors.plateau import Plateau
 
 grades = st.integers(0, 6).map(float)  # few values, so that there are many ties
@@ -27,6 +27,11 @@ def counted(positive, scores):
 def mixture(rng, n_positive, n, prior, separation=3.0):
     label = rng.random(n) < prior
     return counted(rng.normal(separation, 1, n_positive), rng.normal(separation * label, 1))
+
+
+def monotone_cells(tails):
+    """The step of a calibration, without a ceiling."""
+    return calibrate(tails, 0.0).steps
 
 
 def brute_force(tails):
@@ -55,13 +60,16 @@ def test_mean_of_the_cells_over_the_unlabeled_rows_is_one(positive, scores):
     assert_allclose(tails.counts @ monotone_cells(tails) / tails.counts.sum(), 1, rtol=1e-9)
 
 
-def test_a_top_cell_that_no_row_reaches_is_infinite():
-    assert_allclose(monotone_cells(counted([1.0, 2.0], [0.0, 1.0])), [0, 1, np.inf])
-    assert_allclose(monotone_cells(counted([1.0, 2.0], [0.0, 0.0])), [0, np.inf, np.inf])
-
-
-def test_an_inner_cell_without_rows_is_pooled_with_the_next():
-    assert_allclose(monotone_cells(counted([1.0, 2.0], [0.0, 2.0])), [0, 2, 2])
+@pytest.mark.parametrize(
+    ("scores", "cells"),
+    [
+        ([0.0, 1.0], [0, 1, 1e12]),  # no row is above the top level: as large as a ratio can be
+        ([0.0, 0.0], [0, 1e12, 1e12]),
+        ([0.0, 2.0], [0, 2, 2]),  # an inner cell without rows is pooled with the next
+    ],
+)
+def test_cells_without_rows_have_the_ratio_that_minimises_the_risk(scores, cells):
+    assert_allclose(monotone_cells(counted([1.0, 2.0], scores)), cells)
 
 
 # -- the plateau -------------------------------------------------------------------------

@@ -7,9 +7,9 @@ from scipy.optimize import nnls
 from scipy.spatial.distance import cdist
 
 from drpu import KernelMeanPrior, exceptions
-from drpu.priors.kernel_mean import CELLS, LARGEST, DistanceCurve
+from drpu.priors.kernel_mean import DistanceCurve
 
-BISECTION_STEP = (LARGEST - 1) / CELLS
+BISECTION_STEP = 7 / 256  # of the brackets between 1 and 8 that are searched
 
 
 def sample(prior, n=150, dims=2, apart=3.5, seed=0):
