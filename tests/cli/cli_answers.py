@@ -1,6 +1,12 @@
-"""The output of a command of the command line."""
+"""The output of a command of the command line, and the files that it writes."""
 
 import json
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.feather
+import pyarrow.json
+import pyarrow.parquet
 
 
 def answer(result):
@@ -18,3 +24,15 @@ def refused(result, words):
     assert words in err
     assert err.count("\n") == 1
     return err
+
+
+def table_of(path):
+    """The Arrow table in a file, by its ending."""
+    if path.suffix == ".parquet":
+        return pa.parquet.read_table(path)
+    if path.suffix == ".arrow":
+        return pa.feather.read_table(path)
+    if path.suffix == ".jsonl":
+        return pa.json.read_json(path)
+    separator = "\t" if path.suffix == ".tsv" else ","
+    return pa.csv.read_csv(path, parse_options=pa.csv.ParseOptions(delimiter=separator))

@@ -1,5 +1,7 @@
 """Files for tests of the command line."""
 
+import contextlib
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
@@ -10,6 +12,12 @@ from drpu import make_gaussian_pu
 from drpu.cli import main
 
 SEED = 3
+
+
+def run_in(folder, line):
+    """Run a command in a folder; it must succeed."""
+    with contextlib.chdir(folder):
+        assert main(line.split()) == 0
 
 
 def overlapping():
@@ -25,8 +33,7 @@ def write_overlapping(folder, data, **columns):
     pa.csv.write_csv(pa.table({"a": X[:, 0], "b": X[:, 1], "y": y}), folder / "train.csv")
     june = pa.table({"id": np.arange(1000), "b": data.test[:, 1], "a": data.test[:, 0]} | columns)
     pa.csv.write_csv(june, folder / "june.csv")
-    words = ["--label", "y", "--model", "kernel", "--scenario", "case-control", "--quiet"]
-    assert main(["fit", str(folder / "train.csv"), *words, "--out", str(folder / "toy.drpu")]) == 0
+    run_in(folder, "fit train.csv --label y --model kernel --scenario case-control --quiet --out toy.drpu")
     return folder
 
 
@@ -46,6 +53,5 @@ def write_folder(folder):
     months = np.where(np.arange(500) < 250, "may", "june")
     pa.parquet.write_table(june.append_column("month", pa.array(months)), folder / "year.parquet")
     np.savez(folder / "train.npz", X=X, y=y)
-    words = ["fit", str(folder / "train.parquet"), "--label", "y", "--drop", "id", "--model", "kernel"]
-    assert main([*words, "--out", str(folder / "toy.drpu")]) == 0
+    run_in(folder, "fit train.parquet --label y --drop id --model kernel --out toy.drpu")
     return folder

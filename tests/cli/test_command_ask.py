@@ -9,9 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pytest
+from cli_answers import table_of
 from cli_folder import overlapping, write_overlapping
-
-from drpu.cli.tables import read
 
 
 class Interrupted(io.StringIO):
@@ -59,7 +58,7 @@ def ask(run, monkeypatch):
 
 def answers(folder, name="june-answers.csv"):
     """The answers in the file, in the order of its rows."""
-    labels = read(str(folder / name)).table.column("drpu_label").to_pylist()
+    labels = table_of(folder / name).column("drpu_label").to_pylist()
     return [label or None for label in labels]
 
 
@@ -68,7 +67,7 @@ def given(folder, name="june-answers.csv"):
 
 
 def planned(folder, name="june-answers.csv"):
-    return read(str(folder / name)).table.column("drpu_row").to_pylist()
+    return table_of(folder / name).column("drpu_row").to_pylist()
 
 
 def test_twenty_answers_are_enough(ask, folder):
@@ -107,7 +106,8 @@ def test_columns_are_chosen_with_keep_and_drop(ask, folder, option, names):
     _, out, _ = ask(["y", "q"], option)
     assert re.search("".join(rf"\n +{name} .*" for name in names) + "\npositive", out)
     assert ("\n  note" in out) == ("note" in names)
-    assert read(str(folder / "june-answers.csv")).names == [*names, "drpu_row", "drpu_design", "drpu_label"]
+    written = table_of(folder / "june-answers.csv").column_names
+    assert written == [*names, "drpu_row", "drpu_design", "drpu_label"]
 
 
 def test_columns_that_are_shown_need_no_warning(run, folder, monkeypatch):
@@ -211,7 +211,7 @@ def test_a_file_that_others_filled_in_goes_on_in_any_order(ask, folder, run):
     code, out, err = ask(["n", "q"], "--out to-label.csv")
     assert code == 0, err
     assert f"row {rows[6]}: 6 of 20 answers" in out
-    table = read(str(folder / "to-label.csv")).table
+    table = table_of(folder / "to-label.csv")
     assert table.column("comment").to_pylist() == ["so"] * 40  # what others wrote stays
     assert sorted(given(folder, "to-label.csv")) == ["no"] + ["yes"] * 6
 
@@ -298,7 +298,7 @@ def test_a_file_of_another_classifier_is_one_clear_line(ask, folder, started, ru
 
 
 def test_a_file_of_other_rows_is_one_clear_line(ask, folder, started, run):
-    table = read(str(folder / "june.csv")).table
+    table = table_of(folder / "june.csv")
     pa.csv.write_csv(table.slice(0, 900), folder / "fewer.csv")
     refused(run("ask toy.drpu fewer.csv --out june-answers.csv"), folder, started, "planned on 1000 rows")
     pa.csv.write_csv(table.take(np.arange(1000)[::-1]), folder / "turned.csv")
@@ -306,7 +306,7 @@ def test_a_file_of_other_rows_is_one_clear_line(ask, folder, started, run):
 
 
 def test_a_file_in_groups_is_one_clear_line(ask, folder, run):
-    table = read(str(folder / "june.csv")).table
+    table = table_of(folder / "june.csv")
     pa.csv.write_csv(table.append_column("month", pa.array(["may", "june"] * 500)), folder / "year.csv")
     assert run("audit toy.drpu year.csv --by month --n 10 --out june-answers.csv")[0] == 0
     content = (folder / "june-answers.csv").read_bytes()

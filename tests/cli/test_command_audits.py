@@ -9,12 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pytest
-from cli_answers import answer
-from cli_folder import overlapping, write_overlapping
+from cli_answers import answer, table_of
+from cli_folder import overlapping, run_in, write_overlapping
 
 from drpu import load
-from drpu.cli import main
-from drpu.cli.tables import read
 
 
 @pytest.fixture(scope="module")
@@ -28,10 +26,8 @@ def folder(tmp_path_factory, truth):
     folder = write_overlapping(tmp_path_factory.mktemp("audit"), truth)
     june = pa.csv.read_csv(folder / "june.csv")
     pa.csv.write_csv(june.append_column("true", pa.array(truth.test_labels)), folder / "checked.csv")
-    at = str(folder)
-    words = ["audit", f"{at}/toy.drpu", f"{at}/june.csv", "--n", "80", "--keep", "id"]
-    assert main([*words, "--out", f"{at}/to-label.csv"]) == 0
-    questions = read(f"{at}/to-label.csv").table
+    run_in(folder, "audit toy.drpu june.csv --n 80 --keep id --out to-label.csv")
+    questions = table_of(folder / "to-label.csv")
     answers = truth.test_labels[questions.column("id").to_numpy()]
     place = questions.column_names.index("drpu_label")
     pa.csv.write_csv(questions.set_column(place, "drpu_label", pa.array(answers)), folder / "answers.csv")
@@ -39,7 +35,7 @@ def folder(tmp_path_factory, truth):
 
 
 def test_the_file_holds_the_rows_and_a_column_to_fill_in(folder):
-    table = read(str(folder / "to-label.csv")).table
+    table = table_of(folder / "to-label.csv")
     assert table.column_names == ["id", "drpu_row", "drpu_design", "drpu_label"]
     assert table.num_rows == 80
     assert table.column("id").to_pylist() == table.column("drpu_row").to_pylist()
@@ -58,8 +54,8 @@ def test_the_answers_set_both_priors(run, truth):
 @pytest.fixture(scope="module")
 def audited(folder):
     """The prior by the answers as they were written."""
-    with contextlib.chdir(folder), contextlib.redirect_stdout(io.StringIO()) as out:
-        assert main(["adapt", "toy.drpu", "june.csv", "--audit", "answers.csv", "--json"]) == 0
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        run_in(folder, "adapt toy.drpu june.csv --audit answers.csv --json")
     return json.loads(out.getvalue())["prior"]
 
 
@@ -92,17 +88,17 @@ def test_the_command_that_reads_the_answers_works_as_printed(run, folder):
     out = run(*words)[1]
     filled = (folder / "our answers.csv").read_text().splitlines()
     (folder / "our answers.csv").write_text("\n".join([filled[0], *(f"{line}no" for line in filled[1:])]))
-    assert main(shlex.split(out.partition(": drpu ")[2])) == 0
+    assert run(*shlex.split(out.partition(": drpu ")[2]))[0] == 0
 
 
 def test_an_audit_by_groups_is_planned_and_read_in_one_file(run, folder, truth):
-    june = read(str(folder / "june.csv")).table
+    june = table_of(folder / "june.csv")
     half = pa.array(["a" if i < 500 else "b" for i in range(1000)])
     pa.csv.write_csv(june.append_column("branch", half), folder / "branches.csv")
     code, out, _ = run("audit toy.drpu branches.csv --by branch --n 40 --out by.csv")
     assert code == 0
     assert "80 rows to label" in out
-    table = read(str(folder / "by.csv")).table
+    table = table_of(folder / "by.csv")
     words = ["yes" if truth.test_labels[row] else "no" for row in table.column("drpu_row").to_pylist()]
     place = table.column_names.index("drpu_label")
     pa.csv.write_csv(table.set_column(place, "drpu_label", pa.array(words)), folder / "filled.csv")
@@ -115,7 +111,7 @@ def test_an_audit_by_groups_is_planned_and_read_in_one_file(run, folder, truth):
 
 @pytest.mark.parametrize("names", [("007", "7"), ("20260101", "20260102"), ("=x", "-x"), (" a", "a")])
 def test_groups_are_found_again_by_any_names(run, folder, names):
-    june = read(str(folder / "june.csv")).table
+    june = table_of(folder / "june.csv")
     table = june.append_column("branch", pa.array(np.resize(names, 1000).tolist()))
     pa.csv.write_csv(table, folder / "branches.csv")
     run("audit toy.drpu branches.csv --by branch --n 20 --keep id --out branches-label.csv")

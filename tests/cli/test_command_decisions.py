@@ -7,11 +7,10 @@ import pyarrow as pa
 import pyarrow.csv
 import pytest
 from cli_answers import answer
-from cli_folder import write_folder
+from cli_folder import run_in, write_folder
 from numpy.testing import assert_allclose
 
 from drpu import load
-from drpu.cli import main
 
 
 @pytest.fixture(scope="module")
@@ -34,8 +33,7 @@ def test_a_budget_flags_that_many_rows(run):
 
 @pytest.fixture(scope="module")
 def boosted(folder):
-    words = ["--label", "y", "--drop", "id", "--model", "boosted", "--out", str(folder / "boosted.drpu")]
-    assert main(["fit", str(folder / "train.parquet"), *words]) == 0
+    run_in(folder, "fit train.parquet --label y --drop id --model boosted --out boosted.drpu")
 
 
 def written(folder, name):

@@ -17,10 +17,8 @@ import pytest
 from cli_answers import answer
 from matplotlib import pyplot
 
-from drpu import load
-from drpu.periods.moves import backtest_of
-from drpu.plots import BacktestDisplay, PriorDisplay
-from drpu.state.population import PastPeriod
+from drpu import load, plots
+from drpu.state.population import Backtest, PastPeriod
 from hostile_texts import FORMULAS, HOSTILE
 
 
@@ -89,8 +87,9 @@ def _check_csv(text):
 def test_hostile_names_are_drawn_as_they_are(run, folder):
     answer(run("fit all.parquet --label label --drop group --model boosted --prior 0.5 --out d.drpu --json"))
     prior = load(folder / "d.drpu").prior_
-    past = [PastPeriod(text, 500, 40, 0.1, 0.01, 0.1, 0.1) for text in HOSTILE]
-    for display in (PriorDisplay(dict.fromkeys(HOSTILE, prior)), BacktestDisplay(backtest_of(past))):
+    past = tuple(PastPeriod(text, 500, 40, 0.1, 0.01, 0.1, 0.1) for text in HOSTILE)
+    backtest = plots.BacktestDisplay(Backtest(past, "guarded", 1.0, 0.1))
+    for display in (plots.PriorDisplay(dict.fromkeys(HOSTILE, prior)), backtest):
         text = io.StringIO()
         with pyplot.rc_context({"svg.fonttype": "none"}):
             display.plot().figure_.savefig(text, format="svg")

@@ -11,12 +11,12 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
-from cli_answers import answer
+from cli_answers import answer, table_of
+from cli_folder import run_in
 
 from drpu._progress import Step
-from drpu.cli import large, main, tables
-from drpu.cli.options import Reading
-from drpu.cli.tables import read
+from drpu.cli import large
+from drpu.cli.tables import TextFormat
 from drpu.exceptions import DataError
 
 N = 900
@@ -57,8 +57,7 @@ def folder(tmp_path_factory):
     columns, y = columns_of(800, 0)
     label = y & (np.random.default_rng(1).random(800) < 0.6)
     write_csv(folder / "train.csv", columns | {"y": [str(int(value)) for value in label]})
-    words = ["fit", str(folder / "train.csv"), "--label", "y", "--model", "boosted", "--quiet"]
-    assert main([*words, "--out", str(folder / "toy.drpu")]) == 0
+    run_in(folder, "fit train.csv --label y --model boosted --quiet --out toy.drpu")
 
     columns, _ = columns_of(N, 2, positives=0.2)
     columns["count"][-1] = "2.5"  # whole numbers before
@@ -76,8 +75,7 @@ def folder(tmp_path_factory):
     write_csv(folder / "packed.csv.gz", columns)
     write_csv(folder / "latin.csv", columns, encoding="latin-1")
     write_csv(folder / "comma.csv", with_decimal_commas(columns), sep=";")
-    table = tables.read(str(folder / "new.csv"), texts=["city"]).table
-    pa.parquet.write_table(table, folder / "new.parquet")
+    pa.parquet.write_table(table_of(folder / "new.csv"), folder / "new.parquet")
     return folder
 
 
@@ -93,7 +91,7 @@ def in_batches(monkeypatch):
         monkeypatch.setattr(large, "BLOCK", 4096)
         monkeypatch.setattr(large, "ROWS", 100)
         if not whole:
-            monkeypatch.setattr(tables, "read", refuse)
+            monkeypatch.setattr("drpu.cli.tables.read", refuse)
 
     return switch
 
@@ -116,7 +114,7 @@ def content_of(path):
     if path.suffix == ".gz":
         content = gzip.decompress(path.read_bytes())
     elif path.suffix in (".parquet", ".arrow"):
-        table = read(str(path)).table
+        table = table_of(path)
         types = table.schema
         text = io.BytesIO()
         pa.csv.write_csv(table, text)
@@ -220,7 +218,7 @@ def test_answers_about_a_large_file_count_as_before(run, folder, in_batches, mon
     evaluate = "evaluate toy.drpu new.csv --audit answers.csv --json"
     whole = [run(adapt), run(evaluate)]
     in_batches(whole=True)  # the file of answers
-    monkeypatch.delattr(Reading, "read")  # reads a file of rows as a whole
+    monkeypatch.delattr("drpu.cli.options.Reading.read")  # reads a file of rows as a whole
     in_parts = [run(adapt), run(evaluate)]
     assert in_parts == whole
     assert [code for code, _, _ in whole] == [0, 0]
@@ -296,14 +294,14 @@ def test_an_empty_column_is_named_and_a_late_value_counts(run, folder, in_batche
 def test_a_file_that_changes_while_it_is_read_is_an_error(folder, in_batches, rows):
     in_batches()
     changed(folder, "grows.csv", lambda lines: lines)
-    source = large.open_large(str(folder / "grows.csv"), tables.TextFormat(), ["city"])
+    source = large.open_large(str(folder / "grows.csv"), TextFormat(), ["city"])
     changed(folder, "grows.csv", lambda lines: np.array(lines)[rows].tolist())
     with pytest.raises(DataError, match="was changed while it was read: it had 900 rows"):
         list(source.batches())
 
 
 def test_small_files_are_read_as_a_whole(folder):
-    assert large.open_large(str(folder / "new.csv"), tables.TextFormat(), []) is None
+    assert large.open_large(str(folder / "new.csv"), TextFormat(), []) is None
 
 
 def test_the_answer_has_the_numbers_of_rows(run, in_batches):
@@ -322,7 +320,7 @@ def test_progress_reaches_the_end_with_the_last_batch(folder, in_batches, file):
             self.done += share
 
     in_batches()
-    source = large.open_large(str(folder / file), tables.TextFormat(), ["city"])
+    source = large.open_large(str(folder / file), TextFormat(), ["city"])
     bar = Bar()
     shares = []
     whole = Step(bar, 1.0)

@@ -1,6 +1,5 @@
 """A file of claims with strings, dates, missing values, identifiers and string labels."""
 
-import gzip
 import json
 import zipfile
 
@@ -11,10 +10,9 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 from cli_answers import answer, refused
+from cli_folder import run_in
 
 from drpu import load, save
-from drpu.cli import main
-from drpu.cli.tables import TextFormat, read
 
 
 @pytest.fixture(scope="module")
@@ -39,9 +37,8 @@ def folder(tmp_path_factory):
 
     pa.csv.write_csv(table.drop_columns(["claim", "status"]).slice(0, 500), folder / "june.csv")
 
-    words = ["fit", str(folder / "claims.csv"), "--label", "status", "--pos-label", "fraud"]
-    words += ["--scenario", "single-sample", "--model", "boosted"]
-    assert main([*words, "--out", str(folder / "claims.drpu")]) == 0
+    fit = "fit claims.csv --label status --pos-label fraud --scenario single-sample --model boosted"
+    run_in(folder, f"{fit} --out claims.drpu")
     return folder
 
 
@@ -56,18 +53,6 @@ def test_a_column_that_was_left_out_as_an_id_may_be_absent(run):
     result = answer(run("predict claims.drpu june.csv --adapt --out scored.csv --json"))
     assert result["rows"] == 500
     assert 0 < result["flagged"] < 500
-
-
-def test_digits_with_leading_zeros_are_codes_in_every_format(folder):
-    rng = np.random.default_rng(0)
-    zips = [f"{k:05d}" for k in rng.integers(0, 100_000, 2000)]
-    table = pa.table({"zip": zips, "n": rng.integers(0, 9, 2000), "x": rng.normal(size=2000)})
-    pa.csv.write_csv(table, folder / "zips.csv")
-    (folder / "zips.csv.gz").write_bytes(gzip.compress((folder / "zips.csv").read_bytes()))
-    for name in ("zips.csv", "zips.csv.gz"):
-        found = read(str(folder / name), TextFormat(None, None, ".")).table
-        assert found.schema.types == [pa.string(), pa.int64(), pa.float64()]
-        assert found["zip"].to_pylist() == zips
 
 
 def test_a_file_is_verified_without_making_a_classifier(run, folder):
