@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from shared_fixtures import audit, audit_clf, audit_data, fitted, june, plan, toy  # noqa: F401
+from shared_fixtures import audit, audit_clf, audit_data, empty_figure, fitted, june, plan, toy  # noqa: F401
 
 collect_ignore_glob = ["conftest.py", "*/conftest.py", "scale/warm_daemon.py"]  # they hold no doctests
 
@@ -75,13 +75,8 @@ def scored_rows(monkeypatch):
 
 @pytest.fixture
 def undrawn(monkeypatch):
-    """Pages with empty figures, whose drawing takes most of the time; the script moves their marks."""
-
-    def empty(figure):
-        marks = "".join(f'<g id="{figure.name}-{mark}"></g>' for mark in ("cut", "checked"))
-        return f'<svg id="{figure.name}" data-x="0 1 0 1" data-y="0 1 0 1">{marks}</svg>'
-
-    monkeypatch.setattr("drpu.report.page.as_svg", empty)
+    """Pages with empty figures, whose drawing takes most of the time."""
+    monkeypatch.setattr("drpu.report.page.as_svg", empty_figure)
 
 
 @pytest.fixture

@@ -55,3 +55,12 @@ def audit(plan, audit_data):
 def june(audit_clf, audit_data, audit):
     with heard():  # 5 % of fair labels are rejected
         return audit_clf.adapt(audit_data.test, audit=audit)
+
+
+# -- pages -------------------------------------------------------------------------------------------
+
+
+def empty_figure(figure):
+    """A figure of a page without a drawing, with the marks that the script moves."""
+    marks = "".join(f'<g id="{figure.name}-{mark}"></g>' for mark in ("cut", "checked"))
+    return f'<svg id="{figure.name}" data-x="0 1 0 1" data-y="0 1 0 1">{marks}</svg>'

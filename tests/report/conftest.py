@@ -75,8 +75,3 @@ def single(data):
 @pytest.fixture(scope="session")
 def page(classifier, data):
     return render_report(classifier, data.test, title="June <b> & July")
-
-
-@pytest.fixture(scope="session")
-def costly_page(classifier, data):
-    return render_report(classifier, data.test, cost=0.6)
