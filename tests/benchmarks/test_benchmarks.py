@@ -20,7 +20,7 @@ from benchmarks.peers import compete, draw, summary
 from benchmarks.scale import exponents, gathered, reference
 from benchmarks.shift import PRIORS
 from drpu import ScoreTails
-from drpu.priors.calibration import monotone_cells
+from drpu.priors.calibration import calibrate
 from scripts import load_script
 
 
@@ -176,7 +176,7 @@ def later(n_positive, n, before, now, seed=0):
 
 def test_em_is_where_expectation_maximisation_ends():
     tails, reference = later(300, 1500, 0.5, 0.2)
-    posterior = np.clip(0.5 * monotone_cells(reference), 0, 1)
+    posterior = np.clip(0.5 * calibrate(reference, 0.5).steps, 0, 1)
     share, q = tails.counts / tails.counts.sum(), 0.5
     for _ in range(5000):
         up, down = posterior * q / 0.5, (1 - posterior) * (1 - q) / 0.5

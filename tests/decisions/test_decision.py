@@ -3,6 +3,7 @@
 import copy
 import pickle
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -22,9 +23,8 @@ from drpu import (
     save,
     shift_posterior,
 )
-from drpu.decisions import AtPrior, gain_curve
-from drpu.decisions.budget import budget_outlook, counted_recall
-from drpu.decisions.point import Hypothesis, Node, hypothesis_nodes, nodes_at
+from drpu.decisions import AtPrior, gain_curve, operating_point
+from drpu.decisions.point import Hypothesis, Node
 from drpu.exceptions import DataError, DataTypeError, DRPUWarning, ParameterError, PriorError
 from drpu.priors.calibration import ratio_posterior
 from drpu.priors.figures import exact_limits
@@ -227,9 +227,15 @@ def test_limits_of_a_share_hold_at_their_level(share):
     assert binom.pmf(counts, 40, share)[holds].sum() >= 0.95  # exact, by enumeration
 
 
+def outlook(share, n_positive, prior, n=None):
+    """The budget of a share of the rows, among which a curve of gain finds 60 % of the positives."""
+    curve = gain_curve(ScoreTails([1.0, 2.0]).update([0.0, 1.5]), 0.5, prior)
+    curve = replace(curve, share=np.array([0.0, share, 1.0]), recall=np.array([0.0, 0.6, 1.0]))
+    return curve.outlook(share, n_positive, prior, 3.0, n=n)
+
+
 def test_a_known_share_of_positives_divides_between_found_and_missed():
-    prior = PriorEstimate.given(0.1)
-    budget = budget_outlook(counted_recall(0.6, 1e9, 0.95), prior, 0.08, 3.0, n=80)
+    budget = outlook(0.08, 1e9, PriorEstimate.given(0.1), n=80)
     assert_allclose(budget.precision.value, 0.1 * 0.6 / 0.08)
     assert_allclose(budget.lift.value, 0.6 / 0.08)
     assert budget.precision.low <= budget.precision.value <= budget.precision.high <= 1
@@ -237,9 +243,8 @@ def test_a_known_share_of_positives_divides_between_found_and_missed():
 
 
 def test_doubt_about_prior_and_recall_widens_the_precision():
-    recall = counted_recall(0.6, 100, 0.95)
-    known = budget_outlook(recall, PriorEstimate.given(0.1), 0.2, 3.0)
-    open_ = budget_outlook(recall, PriorEstimate(0.1, 0.05, 0.15, 0.95, "matching"), 0.2, 3.0)
+    known = outlook(0.2, 100, PriorEstimate.given(0.1))
+    open_ = outlook(0.2, 100, PriorEstimate(0.1, 0.05, 0.15, 0.95, "matching"))
     assert open_.precision.low < known.precision.low < known.precision.high < open_.precision.high
     assert known.recall == open_.recall
 
@@ -316,33 +321,6 @@ def test_weights_of_nodes_sum_to_one():
         AtPrior(PriorEstimate.given(0.5), 0.5, 0.5, (Node(0.5, 0.5, 0.5),))
 
 
-@given(values=st.lists(shares, min_size=1, max_size=10), test=shares)
-def test_a_hypothesis_moves_every_possible_training_prior_by_the_same_growth(values, test):
-    mean = float(np.mean(values))
-    quantiles = tuple(sorted(values)) if len(values) > 1 else ()
-    train = PriorEstimate(mean, 0.0, 1.0, 0.95, "central", quantiles=quantiles)
-    assert all(node.test_prior == test for node in nodes_at(train, test))
-    as_trained = hypothesis_nodes(train, (Hypothesis(1.0, mean),))
-    assert all(node.test_prior == node.train_prior for node in as_trained)
-    growth = (1 - test) / (1 - mean)
-    for node in hypothesis_nodes(train, (Hypothesis(1.0, test),)):
-        expected = np.clip(1 - growth * (1 - node.train_prior), 0, 1)
-        assert_allclose(node.test_prior, expected, atol=1e-12)
-
-
-@given(values=st.lists(shares, min_size=2, max_size=10), growth=st.floats(0.1, 3), to=shares)
-def test_a_measured_growth_says_which_training_priors_are_possible(values, growth, to):
-    train = PriorEstimate(float(np.mean(values)), 0.0, 1.0, 0.95, "central", quantiles=tuple(sorted(values)))
-    hypothesis = Hypothesis(1.0, 0.5, growth, 0.1)
-    nodes = hypothesis_nodes(train, (hypothesis,))
-    weights, priors = later_priors(train.quantiles, Growth(growth, 0.1))
-    assert_allclose([node.weight for node in nodes], weights)
-    assert_allclose([node.test_prior for node in nodes], priors)
-    moved = hypothesis.moved_to(to)
-    assert moved.prior == to
-    assert_allclose(moved.growth, growth * (1 - to) / 0.5)  # negatives grow as the prior falls
-
-
 @pytest.fixture(scope="module")
 def weak():
     """Classes that overlap, so that neither prior is known well."""
@@ -357,6 +335,41 @@ def classifiers(weak):
         warnings.simplefilter("ignore", DRPUWarning)
         clf = DRPUClassifier("kernel", random_state=0).fit_pu(weak.positive, weak.unlabeled)
         return clf, clf.adapt(weak.test), clf.adapt(weak.test, shift="prior"), clf.at_prior(0.3)
+
+
+def nodes_of(classifiers, train, test, *hypotheses):
+    """The possible priors of a classifier with the training prior ``train``."""
+    clf, *_ = classifiers
+    fitted = replace(clf.fitted_, prior=train)
+    prior = PriorEstimate.given(test)
+    return operating_point(fitted, clf.reference_, prior, cost=0.5, hypotheses=hypotheses).nodes
+
+
+@given(values=st.lists(shares, min_size=1, max_size=10), test=shares)
+def test_a_hypothesis_moves_every_possible_training_prior_by_the_same_growth(classifiers, values, test):
+    mean = float(np.mean(values))
+    quantiles = tuple(sorted(values)) if len(values) > 1 else ()
+    train = PriorEstimate(mean, 0.0, 1.0, 0.95, "central", quantiles=quantiles)
+    assert all(node.test_prior == test for node in nodes_of(classifiers, train, test))
+    as_trained = nodes_of(classifiers, train, test, Hypothesis(1.0, mean))
+    assert all(node.test_prior == node.train_prior for node in as_trained)
+    growth = (1 - test) / (1 - mean)
+    for node in nodes_of(classifiers, train, test, Hypothesis(1.0, test)):
+        expected = np.clip(1 - growth * (1 - node.train_prior), 0, 1)
+        assert_allclose(node.test_prior, expected, atol=1e-12)
+
+
+@given(values=st.lists(shares, min_size=2, max_size=10), growth=st.floats(0.1, 3), to=shares)
+def test_a_measured_growth_says_which_training_priors_are_possible(classifiers, values, growth, to):
+    train = PriorEstimate(float(np.mean(values)), 0.0, 1.0, 0.95, "central", quantiles=tuple(sorted(values)))
+    hypothesis = Hypothesis(1.0, 0.5, growth, 0.1)
+    nodes = nodes_of(classifiers, train, 0.5, hypothesis)
+    weights, priors = later_priors(train.quantiles, Growth(growth, 0.1))
+    assert_allclose([node.weight for node in nodes], weights)
+    assert_allclose([node.test_prior for node in nodes], priors)
+    moved = hypothesis.moved_to(to)
+    assert moved.prior == to
+    assert_allclose(moved.growth, growth * (1 - to) / 0.5)  # negatives grow as the prior falls
 
 
 @pytest.mark.parametrize("cost", [0.2, 0.5, 0.8])

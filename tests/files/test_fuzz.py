@@ -4,14 +4,11 @@ A crash of the process ends the test run, which is a failure as well. ``make fuz
 edits in separate processes, which may crash.
 """
 
-from importlib import import_module
-
 import pytest
 
 from benchmarks._fuzz import artifacts, edited, outcome, unpacked
 from benchmarks._memory import fields_that_grow, grown_fields
 from drpu._codec import KINDS as KINDS_OF_OBJECTS
-from drpu.files.store import KIND_MODULES
 
 EDITS = 8
 KINDS = [
@@ -39,8 +36,6 @@ def test_every_kind_is_fuzzed(honest):
     assert sorted(honest) == KINDS
     files = [unpacked(content) for kind, content in honest.items() if kind != "plan"]
     found = {kind for manifest, _ in files for kind in kinds_in(manifest["tree"])}
-    for module in KIND_MODULES:
-        import_module(module)
     assert {kind for kind, cls in KINDS_OF_OBJECTS.items() if cls.__module__.startswith("drpu.")} <= found
 
 

@@ -20,11 +20,13 @@ from tables_data import CONTAINERS, IDENTIFIERS, KINDS, N, claims
 from codec_laws import check_kept
 from drpu._codec import decode, encode, kept
 from drpu.exceptions import ArtifactError, DataError, DataTypeError, IdColumnWarning, UnseenLevelsWarning
-from drpu.tables.columns import FIRST, MISSING, OTHER, Column
+from drpu.tables.columns import Column
 from drpu.tables.encoder import COLUMN_TYPES, Indicators, TableEncoder, fixed_cells
 from drpu.tables.frames import is_frame, read_frame, stack_frames, take_frame
 from drpu.tables.notes import table_notes
 from drpu.tables.summaries import TableSummary, summarize
+
+MISSING, OTHER, FIRST = 0, 1, 2  # codes: of a gap, of rare and unseen levels, of the most frequent level
 
 
 def fit(frame):

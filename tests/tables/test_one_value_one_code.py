@@ -7,11 +7,9 @@ import pytest
 
 from drpu import BoostedRatio, DRPUClassifier, KernelRatio
 from drpu.exceptions import DataError, DataTypeError
-from drpu.tables.columns import CategoryColumn, DateColumn, LeftOutColumn, NumberColumn
 from drpu.tables.encoder import TableEncoder
 from drpu.tables.frames import read_frame
 from drpu.tables.notes import table_notes
-from drpu.tables.values import common_name
 
 pd = pytest.importorskip("pandas")
 pytestmark = pytest.mark.filterwarnings("ignore::drpu.exceptions.DRPUWarning")
@@ -41,7 +39,7 @@ DATES = {
 @pytest.mark.parametrize(("had", "has"), [("zoned", "naive"), ("naive", "zoned")])
 def test_dates_with_and_without_a_zone_are_not_mixed(had, has, trained, new):
     column, days = encoded(DATES[had][trained], DATES[had][new])
-    assert isinstance(column, DateColumn)
+    assert column.kind == "date"
     assert column.zoned == (had == "zoned")
     np.testing.assert_array_equal(days, encoded(DATES[had][trained])[1])
     with pytest.raises(DataTypeError, match=r"column 'x' had dates with.* a time zone"):
@@ -108,22 +106,21 @@ def test_a_whole_number_and_its_text_are_one_number():
     for trained in (LARGE, texts, numbers):
         for new in (LARGE, texts):
             column, read = encoded(pd.Series(trained, dtype=object), pd.Series(new, dtype=object))
-            assert isinstance(column, NumberColumn)
+            assert column.kind == "number"
             np.testing.assert_array_equal(read, numbers)
 
 
 def test_texts_of_infinite_numbers_are_read_without_a_warning_of_numpy():
     column, numbers = encoded([str(10**400), "5"] * 20)
-    assert isinstance(column, NumberColumn)
+    assert column.kind == "number"
     assert np.isinf(numbers).sum() == 20
 
 
 def test_long_codes_that_differ_in_the_last_digit_are_different_levels():
-    assert common_name("9007199254740993") != common_name("9007199254740992")
-    assert common_name(" 12 ") == common_name(12) == common_name("12.0")
-    levels = ["9007199254740993", "x"] * 10
-    _, codes = encoded(levels, ["9007199254740992", "9007199254740993"])
+    levels = ["9007199254740993", "12", "x"] * 10
+    _, codes = encoded(levels, ["9007199254740992", "9007199254740993", " 12 ", "12.0"])
     assert codes[0] != codes[1]
+    assert codes[1] != codes[2] == codes[3]
 
 
 # -- digits that are codes -------------------------------------------------------------------------
@@ -142,18 +139,18 @@ def test_the_notes_say_what_digits_were_taken_for():
     rng = np.random.default_rng(1)
     few = rng.integers(100, 999, 40)
     column, notes = notes_of([str(number) for number in rng.choice(few, 500)])
-    assert isinstance(column, NumberColumn)
+    assert column.kind == "number"
     assert "read as numbers" in notes["numbers-as-text"]
     column, notes = notes_of([f"{number:05d}" for number in rng.choice(few, 500)])
-    assert isinstance(column, CategoryColumn)
+    assert column.kind == "category"
     assert "is a category" in notes["codes"]
     column, notes = notes_of([f"{number:09d}" for number in rng.permutation(10**6)[:500]])
-    assert isinstance(column, LeftOutColumn)
+    assert column.kind == "left out"
     assert "left out" in notes["left-out"]
     column, notes = notes_of([str(10**17 + number) for number in rng.permutation(10**6)[:500]])
-    assert isinstance(column, LeftOutColumn)
+    assert column.kind == "left out"
     column, notes = notes_of(rng.choice(few, 500))
-    assert isinstance(column, NumberColumn)
+    assert column.kind == "number"
     assert not notes
 
 
@@ -161,10 +158,10 @@ def test_the_notes_say_what_digits_were_taken_for():
 def test_long_whole_numbers_are_what_their_texts_are(dtype):
     codes = (2**53 + np.random.default_rng(0).permutation(10**6)[:200]).astype(dtype)
     column, notes = notes_of(codes)
-    assert isinstance(column, LeftOutColumn)
+    assert column.kind == "left out"
     assert "left out" in notes["left-out"]
-    assert isinstance(notes_of(np.tile(codes[:20], 10))[0], NumberColumn)
-    assert isinstance(notes_of(np.random.default_rng(0).permutation(10**6)[:200])[0], NumberColumn)
+    assert notes_of(np.tile(codes[:20], 10))[0].kind == "number"
+    assert notes_of(np.random.default_rng(0).permutation(10**6)[:200])[0].kind == "number"
 
 
 def test_columns_are_found_in_every_form_of_unicode():
