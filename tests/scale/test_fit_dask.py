@@ -12,8 +12,8 @@ from drpu import DaskBoosted, DRPUClassifier
 from drpu.exceptions import ClusterError, DataError, DataTypeError, LabelError, ParameterError
 from drpu.models.clusters import Plan
 from drpu.scale.dask import fold_of, pieces_for_workers
-from drpu.tables.columns import NumberColumn
 from drpu.tables.encoder import TableEncoder
+from drpu.tables.frames import read_frame
 
 pytest.importorskip("distributed")
 dd = pytest.importorskip("dask.dataframe")
@@ -51,15 +51,8 @@ def test_a_lost_worker_is_replaced(client):
 
 
 def test_a_row_keeps_its_fold_however_the_frame_is_divided():
-    plan = Plan(
-        TableEncoder(tuple(map(NumberColumn, COLUMNS)), named=True),
-        "label",
-        None,
-        "id",
-        np.array([1]),
-        0.2,
-        7,
-    )
+    encoder, _ = TableEncoder.fit([read_frame(ROWS[COLUMNS])])
+    plan = Plan(encoder, "label", None, "id", np.array([1]), 0.2, 7)
 
     def folds(parts):
         found = [piece for part in parts for piece in pieces_for_workers(plan, part, 3)]
