@@ -46,11 +46,6 @@ def test_threshold_is_where_the_shifted_posterior_meets_the_cost(pi, pi_test, co
         assert_allclose(ratio_posterior([threshold], pi, pi_test), cost, rtol=1e-8)
 
 
-@given(pi=inner, cost=inner)
-def test_without_a_shift_the_threshold_is_the_cost_over_the_prior(pi, cost):
-    assert_allclose(ratio_threshold(pi, pi, cost=cost), cost / pi, rtol=1e-9)
-
-
 @given(pi=priors, fixed=inner, a=inner, b=inner)
 def test_rarer_positives_and_dearer_false_positives_need_more_evidence(pi, fixed, a, b):
     low, high = sorted((a, b))

@@ -168,19 +168,6 @@ def test_cells_are_half_open_and_count_every_value():
     assert codes.tested.tolist() == [0, 3]  # neither rare and unseen levels, nor those with few rows
 
 
-def test_an_amount_that_is_usually_zero_has_ranges(profiles):
-    rng = np.random.default_rng(3)
-
-    def gains(n, factor=1.0):
-        return np.where(rng.random((n, 1)) < 0.1, factor * rng.exponential(100, (n, 1)), 0.0)
-
-    (gain,) = profile_columns(gains(400), gains(4000), ["gain"])
-    assert len(gain.cells.edges) > 5
-    new = np.hstack([sample(rng, 3000, 0.3), gains(3000, 4.0)])
-    shifts = shifts_of([*profiles, gain], new, TRAIN, near(0.3))
-    assert [shift.name for shift in shifts if shift.p_value < 0.001] == ["gain"]
-
-
 def test_few_other_values_say_nothing_about_the_distance_of_values():
     """In rows standardised by themselves the frequent value moves by hundredths of a deviation."""
     rng = np.random.default_rng(9)

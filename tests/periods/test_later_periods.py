@@ -263,9 +263,15 @@ def test_an_argument_without_effect_is_refused(clf):
 
 @pytest.fixture(scope="module")
 def past():
-    parts = [rows(20 + k, 300, prior) for k, prior in enumerate((0.3, 0.4, 0.2, 0.35))]
+    return months_of(4)
+
+
+def months_of(n):
+    """Rows of some months of 300 rows each, their labels and their months."""
+    priors = (0.3, 0.4, 0.2, 0.35, 0.3, 0.25, 0.3)[:n]
+    parts = [rows(20 + k, 300, prior) for k, prior in enumerate(priors)]
     X, _, labels = (np.concatenate(part) for part in zip(*parts, strict=True))
-    return X, labels, np.repeat(np.arange(4), 300)
+    return X, labels, np.repeat(np.arange(n), 300)
 
 
 def backtest(past, periods, **options):
@@ -332,28 +338,23 @@ def test_a_fit_whose_backtest_is_interrupted_is_no_fit(past, monkeypatch):
         clf.predict(X)
 
 
-def fit_months(months, unlabelled):
-    """A fit to months of 300 rows; the last of them have no labels, as if these were late."""
-    priors = (0.3, 0.4, 0.2, 0.35, 0.3, 0.25, 0.3)[:months]
-    parts = [rows(20 + k, 300, prior) for k, prior in enumerate(priors)]
-    X, _, labels = (np.concatenate(part) for part in zip(*parts, strict=True))
-    number = np.repeat(np.arange(months), 300)
-    labels = labels * (number < months - unlabelled)
-    clf = DRPUClassifier(QUICK, holdout=2, scenario="single-sample", random_state=0)
-    return clf.fit(X, labels, periods=number)
+def months_used(months, unlabelled=0):
+    """Which months are used in a fit if the last ones have no labels, as if these were late."""
+    X, labels, number = months_of(months)
+    past = X, labels * (number < months - unlabelled), number
+    return [period.used for period in backtest(past, number).periods]
 
 
 @pytest.mark.parametrize("late", [1, 2])
 def test_missing_labels_of_the_last_periods_are_found(late):
     with pytest.warns(BacktestWarning, match=f"the last {late} periods have far fewer labels"):
-        clf = fit_months(7, late)
-    assert [period.used for period in clf.backtest_.periods] == [True] * (6 - late) + [False] * late
+        assert months_used(7, late) == [True] * (6 - late) + [False] * late
 
 
 def test_a_constant_rate_has_no_late_labels_and_few_periods_say_nothing_about_them():
-    assert all(period.used for period in fit_months(7, 0).backtest_.periods)  # a warning would be an error
+    assert all(months_used(7))  # a warning would be an error
     # two periods with labels are read, and the third is not called late, but has too few labels
-    assert [period.used for period in fit_months(4, 1).backtest_.periods] == [True, True, False]
+    assert months_used(4, 1) == [True, True, False]
 
 
 @pytest.mark.parametrize("gap", [None, np.nan, pd.NA, pd.NaT, "", "nan"])

@@ -100,19 +100,17 @@ def stationary():
     return clf.fit(frame, labels, periods="month"), frame, labels
 
 
-def test_a_backtest_reads_each_past_period_and_its_column_is_no_feature(stationary):
+def test_a_backtest_reads_each_past_period_of_a_column_that_is_no_feature(stationary):
     clf, _, _ = stationary
+    periods = clf.backtest_.periods
     assert clf.feature_names_in_.tolist() == ["a", "b", "c"]
-    assert [period.name for period in clf.backtest_.periods] == ["2026-02", "2026-03", "2026-04", "2026-05"]
-    assert all(period.rows == 1000 for period in clf.backtest_.periods)
-
-
-def test_the_backtest_of_a_stationary_table_has_a_spread_near_its_noise(stationary):
-    backtest = stationary[0].backtest_
-    noise = np.sqrt(np.mean([period.noise for period in backtest.periods]))
-    assert backtest.spread < 0.4  # below the pooled value, to which it is shrunk
+    assert [period.name for period in periods] == ["2026-02", "2026-03", "2026-04", "2026-05"]
+    assert all(period.rows == 1000 for period in periods)
+    # nothing moves: the spread is below the pooled value, to which it is shrunk
+    assert clf.backtest_.spread < 0.4
     # four periods: the mean of their squared moves is below four times the noise with probability .997
-    assert np.sqrt(np.mean([period.seen**2 for period in backtest.periods])) < 2 * noise
+    noise = np.sqrt(np.mean([period.noise for period in periods]))
+    assert np.sqrt(np.mean([period.seen**2 for period in periods])) < 2 * noise
 
 
 def test_without_a_backtest_everything_else_is_the_same(stationary):

@@ -13,7 +13,6 @@ from sklearn.linear_model import LogisticRegression
 
 from drpu import DRPUClassifier, KernelRatio, ScoreTails, count_batches, load, save
 from drpu.exceptions import DataError, FewRowsWarning, ShiftWarning
-from drpu.periods import read_new_rows
 from drpu.periods.shift_tests import mixture_test
 from drpu.report.texts import only_prior_text, shift_text
 from drpu.tables.values import Cells, count_columns, profile_columns
@@ -152,24 +151,8 @@ def test_a_handful_of_rows_is_said_to_be_untested(classifier, n, text):
 
 
 @QUIET
-def test_all_rows_are_not_accepted_where_their_parts_are_rejected(classifier):
+def test_rows_are_not_accepted_where_their_periods_are_rejected():
     """The changes of two months cancel in the sum of their rows."""
-    rng = np.random.default_rng(7)
-    months = [flights(rng, 400, 0.4) for _ in range(2)]
-    months[0]["airport"] = np.where(rng.random(400) < 0.4, "north", months[0]["airport"])
-    months[1]["airport"] = np.where(rng.random(400) < 0.66, "south", months[1]["airport"])
-    counts = [classifier.count(month) for month in months]
-    facts = (classifier.fitted_, classifier.reference_)
-    parts = [read_new_rows(*facts, part) for part in counts]
-    assert "other" in [part.shift for part in parts]
-    assert read_new_rows(*facts, counts[0] + counts[1]).shift == "prior"
-    whole = read_new_rows(*facts, counts[0] + counts[1], parts=parts)
-    assert whole.shift == "other"
-    assert [shift.name for shift in whole.moved_columns] == ["airport"]
-
-
-@QUIET
-def test_adapt_uses_what_the_periods_of_its_rows_show():
     rng = np.random.default_rng(8)
     X = flights(rng, 1200, 0.5).assign(month=np.repeat(["2024-01", "2024-02"], 600))
     y = (X["delay"] > 1) & (rng.random(1200) < 0.5)
@@ -179,12 +162,15 @@ def test_adapt_uses_what_the_periods_of_its_rows_show():
         clf.fit(X, y.astype(int), periods="month")
     months = [flights(rng, 500, 0.5) for _ in range(2)]
     months[0]["airport"] = np.where(rng.random(500) < 0.4, "north", months[0]["airport"])
-    months[1]["airport"] = np.where(rng.random(500) < 0.6, "south", months[1]["airport"])
+    months[1]["airport"] = np.where(rng.random(500) < 0.66, "south", months[1]["airport"])
     new = pd.concat(months, ignore_index=True)
+    assert clf.adapt(new).shift_ == "prior"
     new["month"] = np.repeat(["2024-03", "2024-04"], 500)
     groups = clf.adapt_by(new, by="month")
     assert [group.shift for group in groups] == ["other", "other"]
-    assert clf.adapt(new).shift_ == "other"
+    whole = clf.adapt(new)
+    assert whole.shift_ == "other"
+    assert [shift.name for shift in whole.moved_columns_] == ["airport"]
 
 
 # -- the test of prior shift -------------------------------------------------------------------------

@@ -121,9 +121,10 @@ def test_a_reference_without_negatives_falls_back_on_one_sample():
 # -- coverage of the limits ------------------------------------------------------------------
 
 
-def fewest_hits(runs, coverage):
-    """A count that is not reached with probability 1e-4 if the coverage is correct."""
-    return binom.ppf(1e-4, runs, coverage)
+def assert_covers(seed, coverage, holds, runs=150):
+    """Check that ``holds(rng)`` is true as often as stated, but for a chance of 1e-4."""
+    rng = np.random.default_rng(seed)
+    assert sum(holds(rng) for _ in range(runs)) >= binom.ppf(1e-4, runs, coverage)
 
 
 def counted(rng, tails, n, prior, apart):
@@ -136,24 +137,24 @@ def counted(rng, tails, n, prior, apart):
 @pytest.mark.parametrize("apart", [2.0, pytest.param(3.5, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("level", [0.95, 0.8])
 def test_ratio_limits_cover_a_prior_with_a_pure_tail(apart, level):
-    rng, runs, hits = np.random.default_rng(20), 150, 0
-    for _ in range(runs):
+    def holds(rng):
         tails = ScoreTails(rng.normal(apart, 1, 120))
         limits = ratio_limits(counted(rng, tails, 1500, 0.3, apart), level)
-        hits += limits.low <= 0.3 <= limits.high
-    assert hits >= fewest_hits(runs, level - 0.02)
+        return limits.low <= 0.3 <= limits.high
+
+    assert_covers(20, level - 0.02, holds)
 
 
 @pytest.mark.parametrize("new", [0.1, pytest.param(0.7, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("known", [None, 0.3])
 def test_shift_limits_cover_the_new_prior(new, known):
-    rng, runs, hits = np.random.default_rng(21), 150, 0
-    for _ in range(runs):
+    def holds(rng):
         tails = ScoreTails(rng.normal(2.5, 1, 120))
         reference = counted(rng, tails, 1500, 0.3, 2.5)
         limits = shift_limits(counted(rng, tails, 1000, new, 2.5), reference, 0.95, train_prior=known)
-        hits += limits.low <= new <= limits.high
-    assert hits >= fewest_hits(runs, 0.93)
+        return limits.low <= new <= limits.high
+
+    assert_covers(21, 0.93, holds)
 
 
 def test_a_known_prior_narrows_the_limits_to_about_half():
@@ -167,21 +168,22 @@ def test_a_known_prior_narrows_the_limits_to_about_half():
 
 
 def test_high_bounds_the_prior_where_negatives_reach_the_top():
-    rng, runs, hits = np.random.default_rng(22), 150, 0
-    for _ in range(runs):  # a tenth of the negatives look like positives: 0.37 is the identified prior
+    def holds(rng):  # a tenth of the negatives look like positives: 0.37 is the identified prior
         tails = ScoreTails(rng.normal(3, 1, 120))
-        hits += ratio_limits(counted(rng, tails, 1500, 0.37, 3.0), 0.95).high >= 0.3
-    assert hits >= fewest_hits(runs, 0.975)
+        return ratio_limits(counted(rng, tails, 1500, 0.37, 3.0), 0.95).high >= 0.3
+
+    assert_covers(22, 0.975, holds)
 
 
 def test_saturated_scores_bound_what_can_be_seen():
-    rng, runs, hits = np.random.default_rng(24), 120, 0
     visible = 0.3 + 0.7 * ndtr(-2.5) / 0.5  # half of the positives share the top score
-    for _ in range(runs):
+
+    def holds(rng):
         p, u = rng.normal(2.5, 1, 150), mixture(rng, 1500, 0.3)
         limits = ratio_limits(ScoreTails(np.minimum(p, 2.5)).update(np.minimum(u, 2.5)), 0.95)
-        hits += limits.low <= visible <= limits.high
-    assert hits >= fewest_hits(runs, 0.93)
+        return limits.low <= visible <= limits.high
+
+    assert_covers(24, 0.93, holds, runs=120)
 
 
 def test_separation_is_the_largest_difference_of_the_two_classes():

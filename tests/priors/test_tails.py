@@ -113,13 +113,6 @@ def test_scores_are_compared_in_float64_whatever_their_type():
     assert ScoreTails([0.1]).update(np.array([half])).counts.tolist() == [1, 0]
 
 
-def test_update_works_in_place_and_returns_self():
-    tails = ScoreTails(POSITIVE)
-    assert tails.update([0.3]) is tails
-    assert tails.merge(tails.empty().update([0.3])) is tails
-    assert tails.n == 2
-
-
 def test_update_leaves_its_input_alone():
     rng = np.random.default_rng(0)
     scores, weight = rng.normal(size=1000), rng.random(1000)
@@ -155,14 +148,6 @@ def test_the_size_of_weighted_rows_is_kishs():
     weight = np.array([1.0, 2.0, 0.5])
     assert_allclose(weighted_tails().n, weight.sum() ** 2 / (weight**2).sum())
     assert_allclose(ScoreTails([1.0, 2.0, 3.0], weight).n_positive, weight.sum() ** 2 / (weight**2).sum())
-
-
-@given(constant=st.floats(1e-3, 1e3))
-def test_equal_weights_do_not_change_the_size_or_the_tails(constant):
-    scores = np.array([0.1, 0.5, 0.6, 0.95])
-    plain, weighted = ScoreTails(POSITIVE).update(scores), ScoreTails(POSITIVE).update(scores, [constant] * 4)
-    assert_allclose(weighted.n, plain.n, rtol=1e-12)
-    assert_allclose(weighted.survival, plain.survival, rtol=1e-12)
 
 
 def test_rows_without_a_weight_have_weight_one_among_weighted_ones():
@@ -219,14 +204,19 @@ def test_equality_needs_the_same_positives_counts_sizes_and_copies():
     assert tails != "tails"
 
 
-def test_a_sum_is_new_and_leaves_its_parts_alone():
-    a, b = ScoreTails(POSITIVE).update([0.3]), ScoreTails(POSITIVE).update([0.6, 0.7])
-    total = a + b
+def test_sums_copies_and_emptied_tails_leave_their_parts_alone():
+    a = ScoreTails(POSITIVE, [1.0, 2.0, 1.0, 1.0]).update([0.3])
+    b = a.empty().update([0.6, 0.7])
+    total, twin, bare = a + b, a.copy(), a.empty()
     assert (a.n, b.n, total.n) == (1, 2, 3)
     assert a + b == b + a
-    total.update([0.5])
+    assert sum([a, b], start=bare) == total
+    assert twin == a
+    assert (bare.n, bare.n_positive) == (0, a.n_positive)
+    for other in (total, twin, bare):
+        other.update([0.3])
     assert (a.n, b.n) == (1, 2)
-    assert sum([a, b], start=a.empty()) == a + b
+    assert bare == a
 
 
 def test_merging_tails_with_themselves_doubles_them():
@@ -235,18 +225,6 @@ def test_merging_tails_with_themselves_doubles_them():
     assert_allclose(double.counts, 2 * tails.counts)
     assert_allclose(double.n, 2 * tails.n)
     assert tails.merge(tails) == double
-
-
-def test_copies_and_emptied_tails_are_independent():
-    tails = ScoreTails(POSITIVE, [1.0, 2.0, 1.0, 1.0]).update([0.3])
-    twin, bare = tails.copy(), tails.empty()
-    assert twin == tails
-    assert bare.n == 0
-    assert bare.n_positive == tails.n_positive
-    twin.update([0.3])
-    bare.update([0.3])
-    assert tails.n == 1
-    assert bare == tails
 
 
 def test_tails_print_their_sizes():
@@ -384,14 +362,6 @@ def test_kept_tails_are_equal_and_go_on_counting(keep, make):
     kept.update([0.4])
     assert kept != tails
     assert kept == tails.update([0.4])
-
-
-def test_a_record_does_not_change_when_counting_goes_on():
-    tails = ScoreTails(POSITIVE).update([0.3])
-    record = tails.record()
-    restored = record.tails()
-    tails.update([0.3])
-    assert restored.n == record.tails().n == 1
 
 
 @pytest.mark.parametrize(

@@ -201,16 +201,25 @@ def test_a_known_prior_brings_its_limits_and_its_batch(explorer, classifier, dat
 
 def test_a_period_is_read_at_its_own_prior(classifier, data):
     months = np.repeat(["may", "june"], 300)
-    ask = Script.of(classifier, data.test, by=months)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        tab = Script.of(classifier, data.test, by=months)
     june = classifier.adapt_by(data.test, by=months)["june"]
-    found = ask.expect(known=2, cost=0.7)  # groups come in the order of their names, after found and training
+    found = tab.expect(known=2, cost=0.7)  # groups come in the order of their names, after found and training
     assert found["rows"] == 300
     assert found["flaggedRows"] is None
     expected = june.classifier.at_cost(0.7).expected_performance()
     for name in TABLE_FIGURES:
         assert_allclose(found["figures"][name][0], getattr(expected, name).value, atol=EXACT)
     budget = classifier.at_prior(june.prior).at_budget(rows=30, of=300).budget_
-    assert_budget(ask.budget(known=2, budget=30), budget)
+    assert_budget(tab.budget(known=2, budget=30), budget)
+    tab.act("period", "change", "2")
+    assert sum(tab.shown(name)[0] for name in CELLS) == 300
+    assert tab.read("out-reallyFlagged") == "\N{EN DASH}"
+    tab.act("prior-number", value="0.5")
+    assert tab.read("period", "value") == ""
+    tab.act("as-found", "click")
+    assert tab.read("period", "value") == "0"
 
 
 def test_without_one_class_everything_or_nothing_is_flagged(explorer, classifier):
@@ -230,16 +239,17 @@ def test_the_four_cells_add_up(explorer):
             assert value <= high + 1e-12
 
 
-def test_new_rows_that_are_flagged_are_counted(explorer, classifier, data, monkeypatch):
+def test_flagged_new_rows_are_counted_or_estimated_from_some(explorer, classifier, data, monkeypatch):
+    found = classifier.adapt(data.test).at_cost(0.6)
+    assert explorer.read("out-reallyFlagged") == str((found.predict(data.test) == 1).sum())
+    monkeypatch.setattr("drpu.report.data.NEW_ROWS", 200)  # then the page has some of the rows
+    some = Script.of(classifier, data.test)
     for prior in (0.01, 0.3, 0.9):
         flagged = (classifier.at_prior(prior).predict(data.test) == 1).sum()
         assert explorer.expect(prior=prior, cost=0.5)["flaggedRows"] == flagged
-    monkeypatch.setattr("drpu.report.data.NEW_ROWS", 200)  # then the page has some of the rows
-    some = Script.of(classifier, data.test)
-    assert (
-        abs(some.expect(prior=0.3)["flaggedRows"] - (classifier.at_prior(0.3).predict(data.test) == 1).sum())
-        < 6
-    )
+        assert abs(some.expect(prior=prior)["flaggedRows"] - flagged) < 6
+    some.act("prior-number", value="0.3")
+    assert some.read("out-reallyFlagged").startswith("about ")
 
 
 def assert_budget(found, budget):
@@ -398,15 +408,6 @@ def test_where_a_range_is_wide_the_page_shows_the_range_alone(tab):
     assert seen == {True, False}
 
 
-def test_some_of_many_rows_give_about_the_number_that_is_really_flagged(classifier, data, tab, monkeypatch):
-    flagged = (classifier.adapt(data.test).at_cost(0.6).predict(data.test) == 1).sum()
-    assert tab.read("out-reallyFlagged") == str(flagged)
-    monkeypatch.setattr("drpu.report.data.NEW_ROWS", 200)  # then the page has some of the rows
-    tab = Script.of(classifier, data.test)
-    tab.act("prior-number", value="0.3")
-    assert tab.read("out-reallyFlagged").startswith("about ")
-
-
 def test_amounts_give_a_bill(classifier, data):
     june = classifier.adapt(data.test)
     costs = Costs(false_alarm=5, miss=200)
@@ -415,16 +416,3 @@ def test_amounts_give_a_bill(classifier, data):
     tab.act("false-alarm", value="50")
     bill = june.at_cost(Costs(false_alarm=50, miss=200)).expected_bill(600)
     assert_allclose(tab.shown("bill"), [bill.value, bill.low, bill.high], rtol=1e-3)
-
-
-def test_a_period_can_be_chosen(classifier, data):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        tab = Script.of(classifier, data.test, by=np.repeat(["may", "june"], 300))
-    tab.act("period", "change", "2")
-    assert sum(tab.shown(name)[0] for name in CELLS) == 300
-    assert tab.read("out-reallyFlagged") == "\N{EN DASH}"
-    tab.act("prior-number", value="0.5")
-    assert tab.read("period", "value") == ""
-    tab.act("as-found", "click")
-    assert tab.read("period", "value") == "0"

@@ -47,19 +47,13 @@ NAMES += ["a folder", "a path", "paths", "a pattern", "a generator", "a list"]
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_counts_are_those_of_one_pass(name, tmp_path):
-    source = sources(folder_of(tmp_path / "rows"))[name]
-    seen = TABLE.iloc[:300] if name == "a path" else TABLE
-    assert count_batches(NAMED, source, batch_size=128) == NAMED.count(seen[["a", "b"]])
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_scores_are_those_of_one_pass(name, tmp_path):
-    source = sources(folder_of(tmp_path / "rows"))[name]
+def test_counts_and_scores_are_those_of_one_pass(name, tmp_path):
+    folder = folder_of(tmp_path / "rows")
     seen = (TABLE.iloc[:300] if name == "a path" else TABLE)[["a", "b"]]
-    batches = list(score_batches(NAMED.at_prior(0.2), source, batch_size=128))
-    found = {key: np.concatenate([batch[key] for batch in batches]) for key in batches[0]}
+    assert count_batches(NAMED, sources(folder)[name], batch_size=128) == NAMED.count(seen)
     adapted = NAMED.at_prior(0.2)
+    batches = list(score_batches(adapted, sources(folder)[name], batch_size=128))
+    found = {key: np.concatenate([batch[key] for batch in batches]) for key in batches[0]}
     assert_array_equal(found["label"], adapted.predict(seen))
     assert_allclose(found["probability"], adapted.predict_proba(seen)[:, 1])
     assert_allclose(found["ratio"], adapted.ratio(seen))
@@ -67,10 +61,8 @@ def test_scores_are_those_of_one_pass(name, tmp_path):
 
 
 def test_counts_take_the_place_of_rows():
-    from_rows, from_counts = (
-        PLAIN.adapt(DATA.test),
-        PLAIN.adapt(count_batches(PLAIN, DATA.test, batch_size=37)),
-    )
+    from_rows = PLAIN.adapt(DATA.test)
+    from_counts = PLAIN.adapt(count_batches(PLAIN, DATA.test, batch_size=37))
     assert from_counts.prior_ == from_rows.prior_
     assert from_counts.shift_test_ == from_rows.shift_test_
     assert_array_equal(from_counts.predict(DATA.test), from_rows.predict(DATA.test))
