@@ -37,16 +37,16 @@ def write_overlapping(folder, data, **columns):
     return folder
 
 
-def write_folder(folder):
-    """A training file, two test files and a classifier."""
+def write_folder(folder, first="a", second="b"):
+    """Files of training and of new rows with two columns of these names, and a classifier."""
     data = make_gaussian_pu(
         200, 600, prior=0.5, test_prior=0.2, n_test=500, separation=4, dimensions=2, random_state=SEED
     )
     X, y = data.X_y()
-    train = pa.table({"id": np.arange(len(X)), "a": X[:, 0], "b": X[:, 1], "y": y})
+    train = pa.table({"id": np.arange(len(X)), first: X[:, 0], second: X[:, 1], "y": y})
     pa.parquet.write_table(train, folder / "train.parquet")
     pa.csv.write_csv(train, folder / "train.csv")
-    june = pa.table({"id": np.arange(500), "b": data.test[:, 1], "a": data.test[:, 0]})
+    june = pa.table({"id": np.arange(500), second: data.test[:, 1], first: data.test[:, 0]})
     pa.csv.write_csv(june, folder / "june.csv")
     pa.feather.write_feather(june, folder / "june.arrow")
     pa.parquet.write_table(june, folder / "june.parquet")

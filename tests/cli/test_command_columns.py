@@ -8,26 +8,15 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 from cli_answers import answer, refused
-from cli_folder import run_in
+from cli_folder import write_folder
 
-from drpu import DRPUClassifier, load, make_gaussian_pu, save
+from drpu import DRPUClassifier, load, save
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """A training file with an identifier, new rows, and a classifier that left the identifier out."""
-    folder = tmp_path_factory.mktemp("columns")
-    data = make_gaussian_pu(
-        200, 600, prior=0.5, test_prior=0.2, n_test=500, separation=4, dimensions=2, random_state=3
-    )
-    X, y = data.X_y()
-    train = pa.table({"id": np.arange(len(X)), "amount": X[:, 0], "age": X[:, 1], "y": y})
-    june = pa.table({"id": np.arange(500), "amount": data.test[:, 0], "age": data.test[:, 1]})
-    for name, table in (("train", train), ("june", june)):
-        pa.csv.write_csv(table, folder / f"{name}.csv")
-        pa.parquet.write_table(table, folder / f"{name}.parquet")
-    run_in(folder, "fit train.csv --label y --drop id --model kernel --out toy.drpu")
-    return folder
+    return write_folder(tmp_path_factory.mktemp("columns"), "amount", "age")
 
 
 # -- left out --------------------------------------------------------------------------------------
@@ -99,10 +88,10 @@ def test_names_keep_their_spaces_and_have_one_form_of_unicode(run, folder):
     spaced = table.rename_columns(["id", " amount", "âge ", "y"])
     classifier = DRPUClassifier("kernel", random_state=0).fit(spaced.select([1, 2]), table["y"].to_numpy())
     save(classifier, folder / "spaced.drpu")
-    june = pa.csv.read_csv(folder / "june.csv").rename_columns(["id", " amount", "âge "])
+    june = pa.csv.read_csv(folder / "june.csv").rename_columns(["id", "âge ", " amount"])
     pa.csv.write_csv(june, folder / "spaced.csv")
     expected = answer(run("predict toy.drpu june.csv --keep id --json"))["answers"]
-    plain = june.rename_columns(["id", "amount", unicodedata.normalize("NFD", "âge")])
+    plain = june.rename_columns(["id", unicodedata.normalize("NFD", "âge"), "amount"])
     pa.csv.write_csv(plain, folder / "plain.csv")
     # A file may also have the names without spaces, and in another form of Unicode.
     for file in ("spaced.csv", "plain.csv"):
@@ -126,7 +115,7 @@ def test_a_word_means_the_column_with_spaces_around_its_name(run, folder):
 def test_a_renamed_column_is_suggested(run, folder):
     june = pa.csv.read_csv(folder / "june.csv")
     for kind, write in (("csv", pa.csv.write_csv), ("parquet", pa.parquet.write_table)):
-        write(june.rename_columns(["id", "Amount_EUR", "age"]), folder / f"renamed.{kind}")
+        write(june.rename_columns(["id", "age", "Amount_EUR"]), folder / f"renamed.{kind}")
     for line in ("predict toy.drpu renamed.csv --out x.csv", "adapt toy.drpu renamed.parquet"):
         assert "Did you mean 'Amount_EUR'?" in refused(run(line), "no column 'amount'")
 
@@ -139,8 +128,8 @@ def test_a_renamed_column_is_suggested(run, folder):
 def test_a_column_without_values_or_in_another_unit_is_named(run, folder, kind):
     run("fit train.csv --label y --drop id --model boosted --out boosted.drpu")
     june = pa.csv.read_csv(folder / "june.csv")
-    empty = june.set_column(1, "amount", pa.nulls(500, pa.float64()))
-    cents = june.set_column(1, "amount", pa.array(100 * june["amount"].to_numpy()))
+    empty = june.set_column(2, "amount", pa.nulls(500, pa.float64()))
+    cents = june.set_column(2, "amount", pa.array(100 * june["amount"].to_numpy()))
     write = pa.csv.write_csv if kind == "csv" else pa.parquet.write_table
     write(empty, folder / f"empty.{kind}")
     write(cents, folder / f"cents.{kind}")

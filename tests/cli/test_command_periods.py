@@ -1,7 +1,6 @@
 """Commands with --by: each period has its own reading, decision, budget and warnings."""
 
 import re
-import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -10,7 +9,7 @@ import pytest
 from cli_answers import answer
 
 from drpu import DRPUClassifier, load, make_gaussian_pu, save
-from drpu.exceptions import ShiftWarning
+from drpu.exceptions import silent
 
 MONTHS = ("2026-04", "2026-05", "2026-06")
 
@@ -45,8 +44,7 @@ def folder(tmp_path_factory):
 def python(folder):
     """The classifier, the rows, and what Python finds in their months."""
     clf, new = load(folder / "toy.drpu"), pd.read_csv(folder / "new.csv")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ShiftWarning)
+    with silent():
         return clf, new, clf.adapt_by(new[["a", "b"]], by=new["month"])
 
 
@@ -119,8 +117,7 @@ def test_periods_with_other_priors_are_not_adapted_to_at_once_without_a_word(run
 def test_labels_that_arrived_are_used_in_each_period(run, python):
     clf, new, _ = python
     found = answer(run("adapt toy.drpu new.csv --by month --label truth --json"))["found"]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with silent():
         expected = clf.adapt_by(new[["a", "b"]], new["truth"], by=new["month"])
     for item, group in zip(found, expected, strict=True):
         assert item["prior"]["value"] == pytest.approx(group.prior.value)

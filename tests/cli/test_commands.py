@@ -97,13 +97,6 @@ def test_columns_are_found_by_name_whatever_their_order(run, folder, file):
     assert_allclose(result["threshold"], expected.at_cost(0.8).threshold_, rtol=1e-6)
 
 
-def test_an_adapted_classifier_is_written_and_used(run):
-    adapted = answer(run("adapt toy.drpu june.csv --out june.drpu --json"))
-    inspected = answer(run("inspect june.drpu --json"))
-    assert inspected["kind"] == "AdaptedClassifier"
-    assert inspected["prior"] == adapted["prior"]
-
-
 def test_a_folder_of_parquet_is_one_file(run, folder):
     june = pa.parquet.read_table(folder / "june.parquet")
     (folder / "june").mkdir()

@@ -2,7 +2,6 @@
 
 import copy
 import pickle
-import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -25,7 +24,7 @@ from drpu import (
 )
 from drpu.decisions import AtPrior, gain_curve, operating_point
 from drpu.decisions.point import Hypothesis, Node
-from drpu.exceptions import DataError, DataTypeError, DRPUWarning, ParameterError, PriorError
+from drpu.exceptions import DataError, DataTypeError, ParameterError, PriorError, silent
 from drpu.priors.calibration import ratio_posterior
 from drpu.priors.figures import exact_limits
 from drpu.priors.matching import Growth, later_priors
@@ -326,8 +325,7 @@ def weak():
 
 @pytest.fixture(scope="module")
 def classifiers(weak):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DRPUWarning)
+    with silent():
         clf = DRPUClassifier("kernel", random_state=0).fit_pu(weak.positive, weak.unlabeled)
         return clf, clf.adapt(weak.test), clf.adapt(weak.test, shift="prior"), clf.at_prior(0.3)
 

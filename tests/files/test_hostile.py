@@ -17,13 +17,13 @@ from decimal import Decimal
 import numpy as np
 import pytest
 import safetensors.numpy
+from changed_files import rewrite, setting
 from sklearn.ensemble import BaggingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import RobustScaler
 
-from benchmarks._fuzz import repacked, unpacked
 from drpu import (
     Audit,
     BoostedRatio,
@@ -71,11 +71,15 @@ def replaced(tree, old, new):
     return new if tree == old and type(tree) is int else tree
 
 
-def change_array(parts, name, factor):
-    """Multiply an array of an unpacked file."""
-    arrays = dict(safetensors.numpy.load(parts["arrays.safetensors"]))
-    arrays[name] = arrays[name] * factor
-    parts["arrays.safetensors"] = safetensors.numpy.save(arrays)
+def scaled(name, factor):
+    """The change of a file that multiplies an array."""
+
+    def change(_, parts):
+        arrays = dict(safetensors.numpy.load(parts["arrays.safetensors"]))
+        arrays[name] = arrays[name] * factor
+        parts["arrays.safetensors"] = safetensors.numpy.save(arrays)
+
+    return change
 
 
 # -- numbers that count something ----------------------------------------------------------------
@@ -86,9 +90,7 @@ def change_array(parts, name, factor):
 def test_a_count_is_compared_with_what_it_counts(model, n, data, tmp_path):
     path = tmp_path / "a.drpu"
     save(DRPUClassifier(model, holdout=2, random_state=0).fit(*data.X_y()), path)
-    manifest, parts = unpacked(path.read_bytes())
-    manifest["tree"]["fields"]["fitted"]["fields"]["columns"]["fields"]["n"] = n
-    path.write_bytes(repacked(manifest, parts))
+    rewrite(path, setting("tree", "fields", "fitted", "fields", "columns", "fields", "n", n))
     with pytest.raises(ArtifactError, match="columns"):
         load(path)
 
@@ -97,9 +99,7 @@ def test_a_count_is_compared_with_what_it_counts(model, n, data, tmp_path):
 def test_many_columns_that_agree_with_each_other_make_nothing_large(n, data, tmp_path):
     path = tmp_path / "a.drpu"
     save(DRPUClassifier(BoostedRatio(n_rounds=2), holdout=2, random_state=0).fit(*data.X_y()), path)
-    manifest, parts = unpacked(path.read_bytes())
-    manifest["tree"] = replaced(manifest["tree"], 3, n)
-    path.write_bytes(repacked(manifest, parts))
+    rewrite(path, lambda manifest, _: manifest.update(tree=replaced(manifest["tree"], 3, n)))
     with suppress(ArtifactError), warnings.catch_warnings():
         back = load(path)
         with pytest.raises(DRPUError, match=r"X has 3 features|columns"):
@@ -118,15 +118,11 @@ def test_many_columns_that_agree_with_each_other_make_nothing_large(n, data, tmp
 def test_numbers_that_no_data_have_are_refused(place, value, clf, data, tmp_path):
     path = tmp_path / "a.drpu"
     save(clf.adapt(data.unlabeled), path)
-    manifest, parts = unpacked(path.read_bytes())
-    *way, last = place.split(".")
-    fields = manifest["tree"]["fields"]
-    for name in way:
-        fields = fields[name]["fields"]
-    assert fields[last] != value
-    fields[last] = value
-    path.write_bytes(repacked(manifest, parts))
-    with pytest.raises(ArtifactError, match=last):
+    way = ["tree"]
+    for name in place.split("."):
+        way += ["fields", name]
+    rewrite(path, setting(*way, value))
+    with pytest.raises(ArtifactError, match=way[-1]):
         load(path)
 
 
@@ -134,9 +130,7 @@ def test_rows_of_an_audit_that_are_not_counted_are_refused(clf, tmp_path):
     rows = np.random.default_rng(2).normal(0.5, 1.5, size=(120, 3))
     answers = Audit.random(np.arange(40), (rows[:40, 0] > 1).astype(int))
     save(clf.adapt(rows, audit=answers), tmp_path / "a.drpu")
-    manifest, parts = unpacked((tmp_path / "a.drpu").read_bytes())
-    change_array(parts, "reference.tails.counts", 0)
-    (tmp_path / "a.drpu").write_bytes(repacked(manifest, parts))
+    rewrite(tmp_path / "a.drpu", scaled("reference.tails.counts", 0))
     with pytest.raises(ArtifactError, match="reference"):
         load(tmp_path / "a.drpu")
 
@@ -480,9 +474,7 @@ def test_masks_are_not_ignored(what, clf, data):
 def test_expectations_of_billions_of_rows_are_computed(clf, data, tmp_path):
     path = tmp_path / "a.drpu"
     save(clf, path)
-    manifest, parts = unpacked(path.read_bytes())
-    change_array(parts, "fitted.tails.counts", 10**8)
-    path.write_bytes(repacked(manifest, parts))
+    rewrite(path, scaled("fitted.tails.counts", 10**8))
     many = load(path)
     assert many.tails_.n > 1e9
     assert abs(many.expected_performance().recall.value - clf.expected_performance().recall.value) < 0.2

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from changed_files import rewrite, setting
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
@@ -21,7 +22,6 @@ from tests.stored import FOLDER, records
 from torch import nn
 
 import drpu
-from benchmarks._fuzz import repacked, unpacked
 from codec_laws import same
 from drpu import (
     BoostedRatio,
@@ -155,15 +155,6 @@ def test_models_made_of_rows_are_refused_unless_asked_for(toy, tmp_path, model):
     assert_array_equal(load(tmp_path / "clf.drpu", trusted=True).predict(toy.test), clf.predict(toy.test))
 
 
-def test_adaptations_are_saved_too(toy, kernel, tmp_path):
-    adapted = kernel.adapt(toy.test).at_cost(0.7)
-    save(adapted, tmp_path / "june.drpu")
-    back = load(tmp_path / "june.drpu")
-    assert (back.prior_, back.train_prior_, back.cost) == (adapted.prior_, adapted.train_prior_, 0.7)
-    assert_array_equal(back.predict_proba(toy.test), adapted.predict_proba(toy.test))
-    assert back.adapt(toy.test).prior_ == adapted.prior_
-
-
 ANOTHER_PROCESS = """
 import sys
 import numpy as np
@@ -214,11 +205,6 @@ def test_the_same_classifier_gives_the_same_bytes(kernel, path, tmp_path):
 # -- writing: all or nothing -------------------------------------------------------------
 
 
-def test_the_path_is_taken_as_given(kernel, tmp_path):
-    save(kernel, str(tmp_path / "no suffix"))
-    assert [p.name for p in tmp_path.iterdir()] == ["no suffix"]
-
-
 def test_a_failed_write_leaves_the_old_file_and_nothing_else(kernel, path, monkeypatch):
     before = path.read_bytes()
 
@@ -254,48 +240,26 @@ def test_a_file_that_does_not_reproduce_the_scores_is_not_written(kernel, path, 
 # -- reading: one error type for every defect ---------------------------------------
 
 
-def test_a_missing_file_is_a_missing_file(tmp_path):
-    with pytest.raises(FileNotFoundError):
-        load(tmp_path / "nowhere")
-
-
-def rewrite(path, change):
-    """The artifact with its manifest changed, and every digest made right again."""
-    manifest, parts = unpacked(path.read_bytes())
-    change(manifest, parts)
-    path.write_bytes(repacked(manifest, parts))
-
-
-def _set(*keys):
-    def change(manifest, parts):
-        *way, last, value = keys
-        for key in way:
-            manifest = manifest[key]
-        manifest[last] = value
-
-    return change
-
-
 FITTED = ("tree", "fields", "fitted", "fields")
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (_set("schema", 99), "has schema 99, and this drpu reads schema 1"),
-        (_set("parts", "arrays.safetensors", "sha256", "keep"), "has been changed"),
-        (_set("tree", "kind", "Nonsense"), "must be an object of"),
-        (_set(*FITTED, "prior", "fields", "value", 7.0), r"prior\.value: must be from 0 to 1"),
+        (setting("schema", 99), "has schema 99, and this drpu reads schema 1"),
+        (setting("parts", "arrays.safetensors", "sha256", "keep"), "has been changed"),
+        (setting("tree", "kind", "Nonsense"), "must be an object of"),
+        (setting(*FITTED, "prior", "fields", "value", 7.0), r"prior\.value: must be from 0 to 1"),
         (
-            _set("tree", "fields", "parameters", "items", "cost", 1.0),
+            setting("tree", "fields", "parameters", "items", "cost", 1.0),
             "cost must lie strictly between 0 and 1",
         ),
         (
-            _set(*FITTED, "population", "fields", "label_delay", -1),
+            setting(*FITTED, "population", "fields", "label_delay", -1),
             r"population\.label_delay: must be from 0",
         ),
-        (_set(*FITTED, "tails", "fields", "copies", 0), r"tails\.copies: must be from 1"),
-        (_set(*FITTED, "model", "kind", "os.system"), r"fitted\.model: must be an object of \['Folds'\]"),
+        (setting(*FITTED, "tails", "fields", "copies", 0), r"tails\.copies: must be from 1"),
+        (setting(*FITTED, "model", "kind", "os.system"), r"fitted\.model: must be an object of \['Folds'\]"),
         (lambda manifest, parts: manifest["tree"].clear(), "the object: must be Record"),
         (lambda manifest, parts: parts.update({"arrays.safetensors": b"junk"}), "the header of the arrays"),
     ],
@@ -389,13 +353,10 @@ def test_a_summary_prints_itself_and_escapes_texts_of_the_file(path):
 # -- trust ---------------------------------------------------------------------------------
 
 
-def test_estimators_of_others_need_trust_and_the_error_names_the_ways(foreign):
+def test_trust_is_a_word_or_a_digest(foreign, logistic, toy):
     for read in (load, verify):
         with pytest.raises(ArtifactError, match=r"expected_sha256=.*trusted=True"):
             read(foreign)
-
-
-def test_trust_is_a_word_or_a_digest(foreign, logistic, toy):
     for way in ({"trusted": True}, {"expected_sha256": digest(foreign)}):
         assert_array_equal(load(foreign, **way).predict(toy.test), logistic.predict(toy.test))
         assert verify(foreign, **way).estimators
@@ -468,7 +429,7 @@ def test_every_kind_is_one_frozen_dataclass_that_a_file_may_name(path):
         declared[file] = re.findall(r'^@kept\("(.+)"\)', file.read_text(), re.MULTILINE)
     kinds = [kind for names in declared.values() for kind in names]
     assert len(set(kinds)) == len(kinds)
-    rewrite(path, _set("tree", "kind", "Nonsense"))  # it is searched in all modules
+    rewrite(path, setting("tree", "kind", "Nonsense"))  # it is searched in all modules
     words = [sys.executable, "-c", KINDS_AFTER_READING, path]
     found = subprocess.run(words, capture_output=True, text=True, check=True).stdout.split()
     monitors = declared[source / "scale" / "monitor.py"]  # read by themselves

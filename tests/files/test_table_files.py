@@ -1,11 +1,11 @@
 """Classifiers of mixed tables, and pipelines, are saved and loaded without a change."""
 
-import warnings
 import zipfile
 
 import numpy as np
 import pandas as pd
 import pytest
+from changed_files import rewrite
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.compose import make_column_transformer
@@ -15,10 +15,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import drpu
-from benchmarks._fuzz import repacked, unpacked
 from codec_laws import same
 from drpu import DRPUClassifier, load, save
-from drpu.exceptions import ArtifactError, DataTypeError
+from drpu.exceptions import ArtifactError, DataTypeError, silent
 
 
 def visits(n, share, seed):
@@ -43,8 +42,7 @@ JUNE = visits(300, 0.15, 2)
 
 @pytest.fixture(scope="module")
 def clf():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", drpu.exceptions.IdColumnWarning)
+    with silent():
         return DRPUClassifier("boosted", holdout=2, random_state=0).fit(X, Y)
 
 
@@ -68,10 +66,12 @@ def test_a_saved_table_is_read_as_before_and_the_values_kept_are_named(clf, tmp_
 def test_a_file_with_other_names_than_those_of_its_table_is_refused(clf, tmp_path):
     path = tmp_path / "visits.drpu"
     save(clf, path)
-    content, parts = unpacked(path.read_bytes())
-    names = content["tree"]["fields"]["fitted"]["fields"]["columns"]["fields"]["names"]
-    names[names.index("ward")] = "WARD"
-    path.write_bytes(repacked(content, parts))
+
+    def rename(manifest, _):
+        names = manifest["tree"]["fields"]["fitted"]["fields"]["columns"]["fields"]["names"]
+        names[names.index("ward")] = "WARD"
+
+    rewrite(path, rename)
     for read in (load, drpu.verify):
         with pytest.raises(ArtifactError, match="names of the columns"):
             read(path)

@@ -1,7 +1,6 @@
 """Columns that moved more than a new prior explains: their tests, their ranges, and their names."""
 
 import json
-import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -20,7 +19,7 @@ from drpu import (
     save,
 )
 from drpu._codec import encode
-from drpu.exceptions import DataError, ShiftWarning
+from drpu.exceptions import DataError, ShiftWarning, silent
 from drpu.periods.shift_tests import column_shifts
 from drpu.tables.values import Cells, count_columns, profile_columns
 
@@ -290,8 +289,7 @@ def many_levels(request):
 def test_prior_shift_alone_is_no_move_of_columns(many_levels):
     """Over 24 samples at three priors: at p < .001 for all columns together, two are all but impossible."""
     rng = np.random.default_rng(6)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ShiftWarning)
+    with silent():
         found = [
             many_levels.adapt(visits(rng, 1500, prior)).moved_columns_
             for prior in (0.05, 0.4, 0.8)

@@ -1,7 +1,5 @@
 """Levels that training never saw, moves too small to matter, and rows too few to test."""
 
-import warnings
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,7 +10,7 @@ from scipy.stats import binom
 from sklearn.linear_model import LogisticRegression
 
 from drpu import DRPUClassifier, KernelRatio, ScoreTails, count_batches, load, save
-from drpu.exceptions import DataError, FewRowsWarning, ShiftWarning
+from drpu.exceptions import DataError, FewRowsWarning, ShiftWarning, silent
 from drpu.periods.shift_tests import mixture_test
 from drpu.report.texts import only_prior_text, shift_text
 from drpu.tables.values import Cells, count_columns, profile_columns
@@ -156,8 +154,7 @@ def test_rows_are_not_accepted_where_their_periods_are_rejected():
     rng = np.random.default_rng(8)
     X = flights(rng, 1200, 0.5).assign(month=np.repeat(["2024-01", "2024-02"], 600))
     y = (X["delay"] > 1) & (rng.random(1200) < 0.5)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with silent():
         clf = DRPUClassifier("boosted", scenario="single-sample", random_state=0)
         clf.fit(X, y.astype(int), periods="month")
     months = [flights(rng, 500, 0.5) for _ in range(2)]

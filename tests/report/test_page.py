@@ -7,7 +7,6 @@ import hashlib
 import html
 import io
 import re
-import warnings
 from dataclasses import replace
 from html.parser import HTMLParser
 from urllib.parse import unquote
@@ -18,7 +17,7 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 from drpu import DRPUClassifier, PriorEstimate, make_gaussian_pu, plots, save, suspects
-from drpu.exceptions import DataError, DataTypeError, DRPUError, FewPositivesWarning, ShiftWarning
+from drpu.exceptions import DataError, DataTypeError, DRPUError, FewPositivesWarning, ShiftWarning, silent
 from drpu.priors import Figure
 from drpu.report import render_report, write_report
 from drpu.report.texts import expected_text, share
@@ -196,8 +195,7 @@ def test_every_period_has_a_sentence_with_its_decision(classifier, data):
 def test_many_periods_have_a_summary(classifier, data):
     weeks = np.empty(600, dtype="U7")
     weeks[np.argsort(data.test_labels)] = np.repeat([f"week {k:02d}" for k in range(12)], 50)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with silent():
         page = render_report(classifier, data.test, by=weeks, by_name="week")
         groups = classifier.adapt(data.test).adapt_by(data.test, by=weeks)
     sentences = re.findall(r"<li>(.*?)</li>", page[: page.index("<main>")])
@@ -212,8 +210,7 @@ def test_many_periods_have_a_summary(classifier, data):
 def test_a_budget_of_tied_rows_says_how_many_are_listed(classifier, data):
     tied = np.repeat(data.test[:30], 20, axis=0)
     months = np.repeat(["may", "june"], 300)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with silent():
         page = render_report(classifier, tied, by=months, by_name="month", budget=50)
         groups = classifier.adapt_by(tied, by=months, budget=50)
     assert [group.flagged for group in groups] == [60, 60]

@@ -1,6 +1,5 @@
 """The HTML report in a browser: what its script alone cannot show (see ``test_page_script.py``)."""
 
-import warnings
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +7,7 @@ import pandas as pd
 import pytest
 
 from drpu import DRPUClassifier
+from drpu.exceptions import silent
 from drpu.report import render_report
 
 
@@ -63,8 +63,7 @@ def full_page(classifier, data):
     """A page with everything on it, and with long names."""
     plan = classifier.plan_audit(data.test, n=80, random_state=0)
     branches = np.repeat(["a branch with a very long name", "anotherbranchwithoutanyspaceinitslongname"], 300)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with silent():
         return render_report(
             classifier, data.test, by=branches, by_name="branch", budget=40, title="June" * 30,
             audit=plan.answer(data.test_labels[plan.rows]),
@@ -84,8 +83,7 @@ def months_page(data):
         "client": ["Ermintrude Featherstonehaugh & Co."] * 600,
         "date": ["2024-01-31"] * 600,
     }
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with silent():
         new = pd.DataFrame(data.test, columns=["amount_of_june", "km"])
         return render_report(clf, new, by=months, by_name="month", beside=beside)
 

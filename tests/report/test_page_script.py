@@ -2,7 +2,6 @@
 
 import json
 import re
-import warnings
 from html.parser import HTMLParser
 from importlib.resources import files
 
@@ -12,7 +11,7 @@ import quickjs
 from numpy.testing import assert_allclose
 
 from drpu import Costs, DRPUClassifier, make_gaussian_pu
-from drpu.exceptions import ShiftWarning
+from drpu.exceptions import ShiftWarning, silent
 from drpu.report import render_report
 from drpu.report.texts import share
 from shared_fixtures import empty_figure
@@ -201,8 +200,7 @@ def test_a_known_prior_brings_its_limits_and_its_batch(explorer, classifier, dat
 
 def test_a_period_is_read_at_its_own_prior(classifier, data):
     months = np.repeat(["may", "june"], 300)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with silent():
         tab = Script.of(classifier, data.test, by=months)
     june = classifier.adapt_by(data.test, by=months)["june"]
     found = tab.expect(known=2, cost=0.7)  # groups come in the order of their names, after found and training

@@ -14,6 +14,7 @@ from drpu import PriorEstimate, ScoreTails, plots
 from drpu.exceptions import ParameterError
 from drpu.state.population import Backtest, PastPeriod
 
+MAY = PriorEstimate(0.4, 0.3, 0.6, 0.95, "matching")
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("plot_*.py"))
 
 
@@ -35,21 +36,19 @@ def test_a_display_is_drawn_on_the_axes_it_is_given(name, classifier):
 
 
 def test_priors_are_drawn_with_their_limits():
-    may = PriorEstimate(0.4, 0.3, 0.6, 0.95, "matching")
-    ax = plots.PriorDisplay({"May": may, "June": PriorEstimate.given(0.2)}).plot().ax_
+    ax = plots.PriorDisplay({"May": MAY, "June": PriorEstimate.given(0.2)}).plot().ax_
     (segment, _) = ax.collections[0].get_segments()
     assert_allclose(segment[:, 1], [0.3, 0.6])
 
 
 def test_priors_that_cannot_be_read_as_usual_are_marked():
-    good = PriorEstimate(0.4, 0.3, 0.6, 0.95, "matching")
     bound = PriorEstimate(0.3, 0.1, 0.6, 0.95, "matching", identified=False, upper=0.5)
-    ax = plots.PriorDisplay({"May": good, "June": bound, "July": good}, shifted=["July"]).plot().ax_
+    ax = plots.PriorDisplay({"May": MAY, "June": bound, "July": MAY}, shifted=["July"]).plot().ax_
     marks = {line.get_label(): np.ravel(line.get_xdata()).tolist() for line in ax.lines}
     assert marks["not identified"] == [1]
     assert marks["more has changed"] == [2]
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["not identified", "more has changed"]
-    assert plots.PriorDisplay({"May": good}).plot().ax_.get_legend() is None
+    assert plots.PriorDisplay({"May": MAY}).plot().ax_.get_legend() is None
 
 
 @pytest.mark.parametrize("size", [(6.4, 4.8), (3.5, 2.5)])
@@ -67,9 +66,8 @@ def test_legends_lie_above_the_axes_and_inside_the_figure(classifier, name, size
 @pytest.mark.parametrize("n", [3, 12, 25, 36])
 def test_every_period_is_named_and_no_name_covers_another(n):
     months = [f"{2024 + k // 12}-{k % 12 + 1:02d}" for k in range(n)]
-    prior = PriorEstimate(0.4, 0.3, 0.6, 0.95, "matching")
     figure, ax = pyplot.subplots(figsize=(4.9, 3.2), layout="constrained")
-    plots.PriorDisplay(dict.fromkeys(months, prior)).plot(ax)
+    plots.PriorDisplay(dict.fromkeys(months, MAY)).plot(ax)
     figure.canvas.draw()
     labels = ax.get_xticklabels()
     assert [label.get_text() for label in labels] == months
@@ -79,8 +77,7 @@ def test_every_period_is_named_and_no_name_covers_another(n):
 
 
 def test_of_very_many_periods_every_kth_is_named():
-    prior = PriorEstimate(0.4, 0.3, 0.6, 0.95, "matching")
-    ax = plots.PriorDisplay({f"day {k}": prior for k in range(100)}).plot().ax_
+    ax = plots.PriorDisplay({f"day {k}": MAY for k in range(100)}).plot().ax_
     assert [label.get_text() for label in ax.get_xticklabels()] == [f"day {k}" for k in range(0, 100, 3)]
 
 
