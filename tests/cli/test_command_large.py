@@ -4,6 +4,7 @@ import csv
 import gzip
 import io
 import re
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -128,52 +129,13 @@ def rounded(text):
     return re.sub(r"\d+\.\d{10,}(e-\d+)?", lambda number: f"{float(number[0]):.12g}", text)
 
 
-OUTPUTS = [
-    "--adapt --out {}.csv.gz",
-    "--out {}.parquet --only-flagged",
-    "--out {}.arrow --keep id,note --cost 0.8",
-    "--out {}.jsonl --prior 0.3 --prefix p_ --drop note",
-    "--out {}.tsv --formulas --adapt",
-]
-CASES = [("new.csv", words) for words in OUTPUTS] + [(file, "--out {}.csv") for file in FILES]
-
-
-@pytest.mark.parametrize(("file", "words"), CASES)
-def test_predict_writes_the_same_rows_in_batches_and_as_a_whole(run, folder, in_batches, file, words):
-    command = f"predict toy.drpu {file}{FILES[file]} {words}"
-    whole = run(command.format("whole"))
-    in_batches()
-    batches = run(command.format("batches"))
-    assert [str(part).replace("batches", "whole") for part in batches] == list(map(str, whole))
-    assert whole[0] == 0
-    (name,) = [word for word in words.split() if word.startswith("{}")]
-    first = content_of(folder / name.format("whole"))
-    second = content_of(folder / name.format("batches"))
-    assert first == second
-
-
-@pytest.mark.parametrize("file", ["packed.csv.gz", "comma.csv"])
-def test_predict_to_a_pipe_is_the_same_in_batches(run, in_batches, file):
-    command = f"predict toy.drpu {file}{FILES[file]} --keep id"
-    code, out, err = run(command)
-    in_batches()
-    code_in_batches, out_in_batches, err_in_batches = run(command)
-    assert rounded(out_in_batches) == rounded(out)
-    assert (code_in_batches, err_in_batches) == (code, err)
-    assert code == 0
-
-
-@pytest.mark.parametrize("file", ["latin.csv", "new.parquet"])
-@pytest.mark.parametrize("command", ["adapt", "prior"])
-def test_shares_are_the_same_in_batches(run, in_batches, file, command):
-    words = f"{command} toy.drpu {file}{FILES[file]} --json"
-    whole = run(words)
-    in_batches()
-    assert run(words) == whole
-    assert whole[0] == 0
-
-
-PLANNED = [
+COMMANDS = [
+    "predict toy.drpu {file} --adapt --out {out}.csv.gz",
+    "predict toy.drpu {file} --out {out}.parquet --only-flagged",
+    "predict toy.drpu {file} --out {out}.arrow --keep id,note --cost 0.8",
+    "predict toy.drpu {file} --out {out}.jsonl --prior 0.3 --prefix p_ --drop note",
+    "predict toy.drpu {file} --out {out}.tsv --formulas --adapt",
+    # rows that are chosen by all of them are read again
     "audit toy.drpu {file} --n 30 --keep id,city --out {out}.csv",
     "ask toy.drpu {file} --page {out}.html --n 30 --show-reasons",
     "predict toy.drpu {file} --budget 20 --adapt --out {out}.csv",
@@ -187,22 +149,31 @@ PLANNED = [
     "prior toy.drpu {file} --by day --json",
     "audit toy.drpu {file} --by city --n 5 --out {out}.csv",
 ]
+OF_EACH_FILE = [
+    "predict toy.drpu {file} --out {out}.csv",
+    "predict toy.drpu {file} --keep id",  # to a pipe
+    "adapt toy.drpu {file} --json",
+    "prior toy.drpu {file} --json",
+]
+CASES = [*product(["new.csv", "new.parquet"], COMMANDS), *product(FILES, OF_EACH_FILE)]
 
 
-@pytest.mark.parametrize("file", ["new.csv", "new.parquet"])
-@pytest.mark.parametrize("command", PLANNED)
-def test_chosen_rows_of_large_files_are_read_again(run, folder, in_batches, command, file):
-    whole = run(command.format(file=file, out="same"))
-    written = sorted(folder.glob("same.*"))
-    contents = list(map(content_of, written))
-    for path in written:
-        path.unlink()
+@pytest.mark.parametrize(("file", "command"), CASES)
+def test_commands_give_the_same_in_batches_and_of_the_whole(run, folder, in_batches, command, file):
+    words = command.format(file=file + FILES[file], out="same")
+
+    def outcome():
+        result = run(words)
+        assert result[0] == 0
+        contents = {}
+        for path in folder.glob("same.*"):
+            contents[path.name] = content_of(path)
+            path.unlink()
+        return rounded(str(result)), contents
+
+    whole = outcome()
     in_batches()
-    assert run(command.format(file=file, out="same")) == whole
-    assert whole[0] == 0
-    assert list(map(content_of, written)) == contents
-    for path in written:
-        path.unlink()
+    assert outcome() == whole
 
 
 def test_answers_about_a_large_file_count_as_before(run, folder, in_batches, monkeypatch):
