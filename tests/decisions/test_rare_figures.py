@@ -13,23 +13,20 @@ from drpu.decisions.performance import _likely_rate
 from drpu.priors import fit_plateau
 from drpu.priors.calibration import calibrate
 from drpu.priors.plateau import noisy_curve
+from tails_data import noisy_scores
 
 PRIOR = 0.4
 given = PriorEstimate.given
 
 
-def scores(rng, x, separation, error):
-    """Fitted log-ratios of normal rows: the true ones, which end at -log(prior), with an error."""
-    log_odds = math.log(PRIOR / (1 - PRIOR)) + separation * (x - separation / 2)
-    return -np.logaddexp(0, -log_odds) + rng.normal(0, error, len(x))
-
-
 def sample(rng, n_positive, n, separation, error=0.06):
     """Tails of a training sample, and scores of many positives and negatives."""
     labels = rng.random(n) < PRIOR
-    unlabeled = scores(rng, rng.normal(labels * separation, 1), separation, error)
-    tails = ScoreTails(scores(rng, rng.normal(separation, 1, n_positive), separation, error))
-    many = [scores(rng, rng.normal(mean, 1, 20_000), separation, error) for mean in (separation, 0.0)]
+    unlabeled = noisy_scores(rng, rng.normal(labels * separation, 1), separation, PRIOR, error)
+    tails = ScoreTails(noisy_scores(rng, rng.normal(separation, 1, n_positive), separation, PRIOR, error))
+    many = [
+        noisy_scores(rng, rng.normal(mean, 1, 20_000), separation, PRIOR, error) for mean in (separation, 0.0)
+    ]
     return tails.update(unlabeled), many
 
 

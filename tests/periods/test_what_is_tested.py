@@ -9,11 +9,13 @@ from numpy.testing import assert_allclose
 from scipy.stats import binom
 from sklearn.linear_model import LogisticRegression
 
+import tails_data
 from drpu import DRPUClassifier, KernelRatio, ScoreTails, count_batches, load, save
 from drpu.exceptions import DataError, FewRowsWarning, ShiftWarning, silent
 from drpu.periods.shift_tests import mixture_test
 from drpu.report.texts import only_prior_text, shift_text
 from drpu.tables.values import Cells, count_columns, profile_columns
+from tails_data import mixture
 
 QUICK = KernelRatio(n_centres=30, width=1.0, ridge=0.1)
 QUIET = pytest.mark.filterwarnings("ignore::drpu.exceptions.DRPUWarning")
@@ -173,14 +175,8 @@ def test_rows_are_not_accepted_where_their_periods_are_rejected():
 # -- the test of prior shift -------------------------------------------------------------------------
 
 
-def mixture(rng, n, prior, apart=2.0, move=0.0):
-    return rng.normal(move, 1, n) + apart * (rng.random(n) < prior)
-
-
-def pair(rng, n_positive=200, n=3000, n_new=2000, prior=0.3, new=0.6, move=0.0):
-    tails = ScoreTails(rng.normal(2, 1, n_positive))
-    reference = tails.empty().update(mixture(rng, n, prior))
-    return tails.empty().update(mixture(rng, n_new, new, move=move)), reference
+def pair(rng, n_positive=200, n=3000, n_new=2000, **options):
+    return tails_data.pair(rng, n_positive, n, n_new, apart=2.0, **options)
 
 
 # -- prior shift, or not ---------------------------------------------------------------------
@@ -206,8 +202,8 @@ def test_other_shifts_are_found():
 def test_the_misfit_is_the_share_of_rows_that_belong_to_no_class():
     rng = np.random.default_rng(2)
     tails = ScoreTails(rng.normal(4, 1, 3000))
-    reference = tails.empty().update(mixture(rng, 50_000, 0.4, apart=4.0))
-    strangers = np.concatenate((mixture(rng, 40_000, 0.4, apart=4.0), np.full(10_000, 20.0)))
+    reference = tails.empty().update(mixture(rng, 50_000, 0.4, 4.0))
+    strangers = np.concatenate((mixture(rng, 40_000, 0.4, 4.0), np.full(10_000, 20.0)))
     found = mixture_test(tails.empty().update(strangers), reference)
     assert 0.1 < found.misfit < 0.25
     assert found.between[1] == np.inf
@@ -236,7 +232,7 @@ def test_rows_without_positives_are_possible_at_the_true_prior_and_not_at_a_low_
 
 def test_the_test_does_not_see_the_scale_of_the_score():
     rng = np.random.default_rng(4)
-    p, u, v = rng.normal(2, 1, 100), mixture(rng, 900, 0.3), mixture(rng, 700, 0.6)
+    p, u, v = rng.normal(2, 1, 100), mixture(rng, 900, 0.3, 2.0), mixture(rng, 700, 0.6, 2.0)
 
     def run(scores):
         reference = ScoreTails(scores(p)).update(scores(u))
@@ -248,7 +244,7 @@ def test_the_test_does_not_see_the_scale_of_the_score():
 
 def test_equal_copies_of_every_score_count_once():
     rng = np.random.default_rng(5)
-    p, u, v = rng.normal(2, 1, 100), mixture(rng, 900, 0.3), mixture(rng, 700, 0.6)
+    p, u, v = rng.normal(2, 1, 100), mixture(rng, 900, 0.3, 2.0), mixture(rng, 700, 0.6, 2.0)
     plain, thrice = ScoreTails(p).update(u), ScoreTails(p, copies=3).update(np.tile(u, 3))
     once = mixture_test(plain.empty().update(v), plain)
     assert_allclose(

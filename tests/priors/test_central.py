@@ -8,6 +8,7 @@ from drpu import ScoreTails
 from drpu.priors import prior_from_tails
 from drpu.priors.central import PriorEvidence, corrected_reading, positive_area, prior_distribution
 from drpu.priors.limits import ratio_limits
+from tails_data import noisy_scores
 
 SHARES = (None, 0.02, 0.1)
 
@@ -213,21 +214,15 @@ def test_the_same_rows_have_the_same_possible_priors_of_which_small_ones_are_lik
     assert again.upper == pytest.approx(train.upper, abs=1e-6)
 
 
-def noisy_scores(rng, x, separation, prior, error=0.1):
-    """Fitted log-ratios of normal rows: they end at -log(prior), and have an error."""
-    log_odds = np.log(prior / (1 - prior)) + separation * (x - separation / 2)
-    return -np.logaddexp(0, -log_odds) + rng.normal(0, error, len(x))
-
-
 @pytest.mark.parametrize("separation", [2, 3])
 def test_limits_of_rows_without_positives_include_zero(separation):
     excluded = 0
     for seed in range(20):
         rng = np.random.default_rng(seed)
         labels = rng.random(1500) < 0.4
-        tails = ScoreTails(noisy_scores(rng, rng.normal(separation, 1, 300), separation, 0.4))
-        reference = tails.update(noisy_scores(rng, rng.normal(separation * labels, 1), separation, 0.4))
-        new = reference.empty().update(noisy_scores(rng, rng.normal(0, 1, 1000), separation, 0.4))
+        tails = ScoreTails(noisy_scores(rng, rng.normal(separation, 1, 300), separation, 0.4, 0.1))
+        reference = tails.update(noisy_scores(rng, rng.normal(separation * labels, 1), separation, 0.4, 0.1))
+        new = reference.empty().update(noisy_scores(rng, rng.normal(0, 1, 1000), separation, 0.4, 0.1))
         excluded += prior_from_tails(new, reference=reference).low > 0
     # At 97.5 %, four or more of 20 have a probability of 0.1 %.
     assert excluded <= 3

@@ -8,21 +8,15 @@ from numpy.testing import assert_allclose
 from scipy.special import ndtr
 from scipy.stats import binom
 
+import tails_data
 from drpu import PriorEstimate, ScoreTails
 from drpu.priors import prior_from_tails
 from drpu.priors.limits import critical_value, ratio_limits, shift_limits
+from tails_data import mixture
 
 
-def mixture(rng, n, prior, apart=2.5):
-    return rng.normal(size=n) + apart * (rng.random(n) < prior)
-
-
-def pair(seed, n_positive=200, n=2000, n_new=1000, prior=0.3, new=0.6, apart=2.5):
-    """Tails of a training sample and of a new one over the same positives."""
-    rng = np.random.default_rng(seed)
-    tails = ScoreTails(rng.normal(apart, 1, n_positive))
-    reference = tails.empty().update(mixture(rng, n, prior, apart))
-    return tails.empty().update(mixture(rng, n_new, new, apart)), reference
+def pair(seed, **options):
+    return tails_data.pair(np.random.default_rng(seed), **options)
 
 
 RULES = {
@@ -58,7 +52,7 @@ def test_limits_widen_with_the_level(rule, seed, n_positive, new):
 
 def test_uneven_weights_widen_the_limits():
     rng = np.random.default_rng(7)
-    p, u = rng.normal(2, 1, 300), mixture(rng, 3000, 0.4)
+    p, u = rng.normal(2, 1, 300), mixture(rng, 3000, 0.4, 2.5)
     even = ratio_limits(ScoreTails(p).update(u), 0.95)
     uneven = ratio_limits(
         ScoreTails(p, rng.exponential(size=300) ** 2).update(u, rng.exponential(size=3000) ** 2), 0.95
@@ -179,7 +173,7 @@ def test_saturated_scores_bound_what_can_be_seen():
     visible = 0.3 + 0.7 * ndtr(-2.5) / 0.5  # half of the positives share the top score
 
     def holds(rng):
-        p, u = rng.normal(2.5, 1, 150), mixture(rng, 1500, 0.3)
+        p, u = rng.normal(2.5, 1, 150), mixture(rng, 1500, 0.3, 2.5)
         limits = ratio_limits(ScoreTails(np.minimum(p, 2.5)).update(np.minimum(u, 2.5)), 0.95)
         return limits.low <= visible <= limits.high
 

@@ -12,20 +12,16 @@ from drpu import PriorEstimate, ScoreTails, estimate_prior
 from drpu.exceptions import DataError, DataTypeError, ParameterError, PriorError, SeparationWarning
 from drpu.priors import PROPORTIONS, prior_from_tails
 from drpu.priors.estimate import as_prior
+from tails_data import scores
 
 METHODS = ("auto", *PROPORTIONS, "blended", "efficient")
-
-
-def scores(rng, n, prior, separation=3.0):
-    label = np.arange(n) < round(prior * n)
-    return rng.normal(separation * label, 1)
 
 
 @pytest.fixture(scope="module")
 def sample():
     """Positive scores, training scores at prior .3 and new scores at prior .6."""
     rng = np.random.default_rng(0)
-    return rng.normal(3, 1, 600), scores(rng, 3000, 0.3), scores(rng, 2000, 0.6)
+    return rng.normal(3, 1, 600), scores(rng, 3000, 0.3, 3.0), scores(rng, 2000, 0.6, 3.0)
 
 
 @pytest.fixture(scope="module")

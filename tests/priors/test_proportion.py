@@ -9,15 +9,14 @@ from drpu import ScoreTails
 from drpu.exceptions import FewPositivesWarning, ParameterError
 from drpu.priors import PROPORTIONS
 from drpu.priors.readings import infimum
-from tails_data import drawn
+from tails_data import drawn, scores
 
 best_bin, dedpul, plateau = (PROPORTIONS[name] for name in ("best-bin", "dedpul", "plateau"))
 combined, adaptive = PROPORTIONS["combined"], PROPORTIONS["adaptive"]
 
 
 def mixture(rng, n_positive, n, prior, separation=3.0):
-    label = np.arange(n) < round(prior * n)
-    return rng.normal(separation, 1, n_positive), rng.normal(separation * label, 1)
+    return rng.normal(separation, 1, n_positive), scores(rng, n, prior, separation)
 
 
 def tails_of(positive, unlabeled):

@@ -17,15 +17,10 @@ from drpu.priors.matching import (
     matching,
 )
 from drpu.priors.plateau import separation_of
-from tails_data import drawn
+from tails_data import drawn, scores
 
 inner = st.floats(0.05, 0.95)
 SHIFTS = {"matching": matching, "efficient": efficient}
-
-
-def scores(rng, n, prior, separation=2.0):
-    label = np.arange(n) < round(prior * n)
-    return rng.normal(separation * label, 1)
 
 
 def pair(rng, n_positive, n, before, now, separation=2.0):
