@@ -125,15 +125,24 @@ def test_the_past_and_labels_that_arrive_say_what_moved(seen, more):
 # -- readings --------------------------------------------------------------------------------------
 
 
+NOTHING = Backtest((), "guarded", 0.0, 1e4)  # a past in which rows said nothing, so that labels decide
+
+
 @given(before=priors, after=priors, rate=st.floats(0.05, 0.9))
 def test_labels_at_a_constant_rate_show_the_move_of_the_prior(before, after, rate):
     n = 10**9  # no noise of counts
     now, old = (LabelCount(rate * prior * n, n) for prior in (after, before))
-    nothing = Backtest((), "guarded", 0.0, 1e4)  # the rows say nothing, so that labels decide
     rows = evidence(shares(before), train=before)
-    found = decide(rows, backtest=nothing, arrived=Arrived(now, old)).prior.value
+    found = decide(rows, backtest=NOTHING, arrived=Arrived(now, old)).prior.value
     shown = min(after, max(0.95, before, (1 + rate * after) / 2))  # the reading stays below 1
     assert_allclose(logit(found), logit(shown), atol=1e-4)
+
+
+def test_labels_show_a_prior_of_at_least_their_share():
+    # The ratio of the labelled shares alone would give .3 * .4 / .5, and move labels the other way.
+    arrived = Arrived(LabelCount(4000, 10_000), LabelCount(5000, 10_000))
+    (labels,) = decide(evidence(shares(0.3)), backtest=NOTHING, arrived=arrived).hypotheses
+    assert labels.prior > 0.3
 
 
 def test_the_noise_of_a_labelled_share_is_that_of_its_count():
@@ -448,9 +457,10 @@ def test_small_groups_move_to_the_whole_and_large_ones_stay():
 
 
 def test_shrunken_values_stay_inside_their_limits():
-    groups = [(0.9, 0.02, 500), (0.1, 0.3, 9), (0.12, 0.3, 9)]
-    for group in shrink(readings(groups), prior(0.2, 0.01), 0.95):
-        assert group.prior.low <= group.prior.value <= group.prior.high
+    groups = [GroupReading(str(value), 50, prior(value, 0.02), 0.3) for value in (0.9, 0.1, 0.12)]
+    found = shrink(groups, prior(0.2, 0.01), 0.95)
+    assert max(group.weight for group in found) < 0.7  # the errors are much larger than the limits
+    assert [group.prior.value for group in found] == pytest.approx([0.88, 0.12, 0.14])
 
 
 def test_a_single_group_is_left_alone_and_its_name_is_escaped_in_notebooks():

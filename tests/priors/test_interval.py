@@ -79,6 +79,13 @@ def test_a_score_the_wrong_way_round_gives_no_lower_limit():
     assert limits.separation <= 0
 
 
+def test_there_is_no_lower_limit_where_the_best_scored_rows_may_be_negatives():
+    # The tails alone would give .73, .22 and .11, as if the best-scored rows were all positive.
+    for apart in (0.1, 0.3, 1.0):
+        assert ratio_limits(tails_data.drawn(1, 500, 5000, 0.3, apart), 0.95).low == 0
+    assert ratio_limits(tails_data.drawn(1, 500, 5000, 0.3, 4.0), 0.95).low > 0.2
+
+
 @pytest.mark.parametrize("prior", [0.0, 1.0])
 def test_priors_at_the_ends_are_inside(prior):
     tails, reference = pair(9, prior=0.3, new=prior, apart=8.0)

@@ -105,6 +105,13 @@ def test_efficient_is_exact_on_exact_mixtures_however_wrong_its_densities(seed, 
     assert_allclose(efficient(*exact_pair(positive, negative, before, now), before), now, atol=1e-3)
 
 
+def test_noise_does_not_pull_the_growth_towards_0():
+    rng = np.random.default_rng(7)
+    grown = [match_negatives(*pair(rng, 60, 300, 0.7, 0.2, 1.0)) for _ in range(400)]
+    # The standard error of the median is about .07; uncorrected least squares have a median of 2.2.
+    assert abs(np.median(grown) - 0.8 / 0.3) < 0.3
+
+
 @pytest.mark.parametrize(
     ("n_positive", "n", "before", "now", "separation", "held"),
     [(20, 1500, 0.3, 0.6, 1.0, 0.93), (50, 1000, 0.05, 0.6, 3.0, 0.97), (100, 1000, 0.3, 0.05, 2.0, 0.95)],
