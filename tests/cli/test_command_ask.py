@@ -194,6 +194,13 @@ def test_the_summary_is_what_adapt_says(ask, folder, run, truth):
     assert json.loads(out)["flagged"] == found["flagged_before"]
 
 
+def test_many_skipped_rows_are_warned_of(run, folder, monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.StringIO("y\ns\ns\ns\nn\nq\n"))
+    code, _, err = run("ask toy.drpu june.csv")
+    assert code == 0
+    assert "3 of 5 rows were skipped" in err
+
+
 def test_a_file_that_others_filled_in_goes_on_in_any_order(ask, folder, run):
     run("audit toy.drpu june.csv --n 40 --out to-label.csv")
     head, *lines = (folder / "to-label.csv").read_text().splitlines()
