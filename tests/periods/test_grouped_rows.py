@@ -21,7 +21,6 @@ from drpu import (
 from drpu._samples import Sample, SamplePair
 from drpu.exceptions import CopiedPositivesWarning, DataError
 from drpu.models.crossfit import draw_splits
-from drpu.tables.copies import copied_positives
 
 pytestmark = pytest.mark.filterwarnings("ignore::drpu.exceptions.DRPUWarning")
 

@@ -414,3 +414,9 @@ def test_amounts_give_a_bill(classifier, data):
     tab.act("false-alarm", value="50")
     bill = june.at_cost(Costs(false_alarm=50, miss=200)).expected_bill(600)
     assert_allclose(tab.shown("bill"), [bill.value, bill.low, bill.high], rtol=1e-3)
+
+
+def test_each_function_of_the_script_is_declared_once_and_called():
+    names = re.findall(r"\bfunction (\w+)", SCRIPT)
+    assert len(names) == len(set(names))
+    assert [name for name in names if len(re.findall(rf"\b{name}\b", SCRIPT)) == 1] == []
