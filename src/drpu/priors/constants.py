@@ -72,6 +72,9 @@ FEW_ANSWERS = 20
 
 # Variance of the log-ratio of a row around its true value: numbers over the sizes of both samples.
 SCORE_ERROR = (0.5, 0.25)
+# Weight of usual separability where a plateau is fitted: its slope is only roughly the distance of
+# two classes (also: python -m benchmarks.expected --choose).
+SEPARABILITY_OF_PLATEAUS = 0.3
 
 # A share whose limits are further apart is printed as a range, without its value.
 WIDE_RANGE = 0.3

@@ -114,8 +114,9 @@ def likely_plateaus(tails: ScoreTails, prior: float) -> list[Plateau]:
     """Six plateaus whose mean stands for all that the counts allow, if the prior is known.
 
     A known prior is that of the population: the share of positives among the counted rows varies
-    around it. Beforehand, the area under the ROC curve of the classes has its usual distribution;
-    without it, a few positives that score high by chance make the plateau too steep. Log-odds of
+    around it. Beforehand, the area under the ROC curve of the classes has its usual distribution,
+    which counts in part; without it, a few positives that score high by chance make the plateau too
+    steep. Log-odds of
     that share, intercept and log slope are then normal around their most likely values. The
     plateaus lie at the square root of 3 standard deviations on either side, along the three axes of
     that distribution. The mean of a function over them is its expected value, exactly for
@@ -153,9 +154,10 @@ class _ExpectedLoss:
     def __call__(self, theta: FloatArray) -> tuple[float, FloatArray]:
         value, gradient = self.loss(theta)
         away = theta[0] - self.log_odds
-        separation, by_log_slope = _log_separability(math.exp(theta[2]))
-        value += self.strength * away**2 / 2 - separation
-        return value, gradient + np.array([self.strength * away, 0.0, -by_log_slope])
+        usual, usual_by_log_slope = _log_separability(math.exp(theta[2]))
+        weight = constants.SEPARABILITY_OF_PLATEAUS
+        value += self.strength * away**2 / 2 - weight * usual
+        return value, gradient + np.array([self.strength * away, 0.0, -weight * usual_by_log_slope])
 
     def information(self, theta: FloatArray) -> FloatArray:
         """Second derivatives in log-odds of the prior, intercept and log slope."""
