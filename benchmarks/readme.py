@@ -45,9 +45,10 @@ def month_lines() -> list[str]:
     """Accuracy and error of the prior in real periods, where more than the prior moves."""
     found = read_results("months")["protocols"]
     rules = ("as trained", "prior shift", "auto", "auto, labels")
+    n_tables = found["next"]["30%"]["estimated"]["auto"]["all"]["tables"]
     lines = [
-        "Eight tables with real periods, in which more than the prior moves; 30 % of the positives labelled: "
-        "accuracy / error of the prior ([docs/months.md](docs/months.md) has every table).",
+        f"{n_tables} tables with real periods, in which more than the prior moves; 30 % of the positives "
+        "labelled: accuracy / error of the prior ([docs/months.md](docs/months.md) has every table).",
         "",
         "| | as trained | prior shift assumed | `adapt` | `adapt` with labels that arrived |",
         "|---|---|---|---|---|",

@@ -999,10 +999,12 @@ def expected() -> str:
                 f"{row['held']:.1%}",
                 f"{row['least_held']:.0%}",
                 f"{row['shown']:.0%}",
+                f"{row['printed_too_large']} of {row['printed_cells']}",
             ]
         )
     head = ["priors", "figure", "mean error", "largest", "cells above the aim", "limits hold"]
-    return _table([*head, "in the worst cell", "value printed"], lines, source)
+    head += ["in the worst cell", "value printed", "printed values: cells above the aim"]
+    return _table(head, lines, source)
 
 
 def expected_precision() -> str:
