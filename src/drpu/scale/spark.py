@@ -319,6 +319,7 @@ class SparkBoosted(FrameLearner):
             "seed": self.salt() % 2**31,
             "num_workers": workers,
             "repartition_random_shuffle": True,  # training fails on partitions sorted by label
+            "force_repartition": True,  # and on partitions that the user has coalesced
             "missing": float("nan"),
             "verbosity": 0,
             "verbose": False,  # a line for each round
