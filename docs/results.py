@@ -1052,7 +1052,13 @@ def rare() -> str:
             str(c["runs"]),
         ]
         figures = [_figure(c[name], ".2f") for name in ("precision", "recall")]
-        errors = [_figure(c["error"][name], "+.3f") for name in ("precision", "recall")]
+        errors = []
+        for name, most in (("precision", 0.05), ("recall", 0.03)):
+            error = c["error"][name]
+            text = _figure(error, "+.3f")
+            if error is not None and abs(error) > most:
+                text = f"**{text}**"
+            errors.append(text)
         lines.append([*place, *figures, *errors, _figure(1 - c["expected_flagged"], ".0%")])
     head = ["model", "separation", "positives", "prior", "runs", "precision", "recall"]
     head += ["error of expected precision", "error of expected recall", "cannot be computed"]
