@@ -10,7 +10,7 @@ estimated (``adapt``), or both are given. The error of an expected figure is its
 the population, which is computed from the densities: of few rows above a threshold, none may be negative by
 chance. Its limits should hold the figure of the new rows after ``adapt``, and that of the population where
 the prior was given. Precision is compared where rows are expected to be flagged and are. A figure with limits
-far apart is printed as a range, so errors of printed values are also counted alone.
+far apart is printed as a range, so the errors of printed values are also summarised separately.
 
 The second part counts how often the limits of a prior hold after it has moved far.
 

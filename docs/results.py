@@ -832,6 +832,27 @@ def central_choice() -> str:
     return _central_figures(source["choice"]["left_out"], source)
 
 
+def central_constants() -> str:
+    """The constants in use beside those with the smallest loss."""
+    source = _read("central")
+    choice = source["choice"]
+    lines = []
+    for name, setting, loss, groups in (
+        ("in use", choice["used"], choice["loss_of_used"], source["groups"]),
+        ("smallest loss", choice["best"], choice["loss_of_best"], choice["best_on_all"]),
+    ):
+        held = []
+        for figures in groups.values():
+            if figures["fits"] * figures["identified"] >= 20:
+                held.append(figures["holds_identified"])
+        constants = f"{setting['USUAL_PRIORS_SINGLE_SAMPLE']}, {setting['UPPER_BOUND_ONLY'][0]}"
+        error = _figure(groups["all"]["error"], ".4f")
+        lines.append([name, constants, f"{loss:.4f}", error, _figure(min(held), ".1%")])
+    head = ["constants", "usual priors of a single sample, share of upper bounds without a signal", "loss"]
+    head += ["error of all fits", "limits of identified fits hold, in the worst protocol"]
+    return _table(head, lines, source)
+
+
 def _central_figures(groups: dict[str, Any], source: dict[str, Any]) -> str:
     lines = []
     for name, figures in groups.items():
@@ -1100,6 +1121,7 @@ TABLES = {
     "suspects": suspects,
     "central": central,
     "central_choice": central_choice,
+    "central_constants": central_constants,
     "central_apart": central_apart,
     "central_limits": central_limits,
     "central_separated": central_separated,

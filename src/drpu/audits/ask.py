@@ -338,7 +338,7 @@ def ask_in_text(
 
 
 def _save_nothing(conversation: Conversation) -> None:
-    """What a conversation without a file does after each reply."""
+    """Save nothing after a reply: a conversation in Python has no file."""
 
 
 def _check_rows(plan: AuditPlan, X: Any) -> None:

@@ -88,7 +88,7 @@ def audit_of_labels(X: Any, y: Any, classes: Classes, *, blank: str | None = Non
 
 
 def refuse_beside_audit(*, shift: str, **arguments: Any) -> None:
-    """Raise if ``adapt`` was called with an audit and with other readings of the prior."""
+    """Raise if ``adapt`` was called with an audit and another argument that sets the prior."""
     if shift != "auto":
         arguments["shift"] = shift
     for name, value in arguments.items():

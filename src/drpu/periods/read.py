@@ -105,7 +105,7 @@ class Reading:
         return doubts
 
     def keeping(self, before: Reading) -> Reading:
-        """The reading with the prior of ``before``, as with ``shift="none"``."""
+        """The reading with the prior of ``before``, which ``shift="none"`` asks for."""
         return replace(self, prior=before.prior, hypotheses=before.hypotheses)
 
     def with_prior(self, prior: PriorEstimate) -> Reading:

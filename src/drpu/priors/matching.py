@@ -43,9 +43,9 @@ class Match:
     def limits(self, deviations: float) -> tuple[float, float]:
         r"""Values of lambda that are at most so many standard deviations from the estimate.
 
-        The deviation is that at the limit itself, as in Fieller's intervals for a ratio, because
-        the estimate has a small variance where it is too close to 1; or that at the estimate, if
-        it is larger there. 0 and infinity are no limits.
+        Each limit is the further of two. The first uses the deviation at the limit itself, as
+        Fieller's intervals for a ratio do, because an estimate that is too close to 1 has too small
+        a variance. The second uses the deviation at the estimate. 0 and infinity are no limits.
         """
         # (1 - k (V+ + V)) x^2 - 2 (v - k V+) x + v^2 - k (V+ + V') <= 0
         k = deviations**2

@@ -114,9 +114,10 @@ def likely_plateaus(tails: ScoreTails, prior: float) -> list[Plateau]:
     """Six plateaus whose mean stands for all that the counts allow, if the prior is known.
 
     A known prior is that of the population: the share of positives among the counted rows varies
-    around it. Beforehand, the area under the ROC curve of the classes has its usual distribution,
-    which counts in part; without it, a few positives that score high by chance make the plateau too
-    steep. Log-odds of
+    around it. Before the data are seen, the area under the ROC curve of the classes has its usual
+    distribution, with a weight below 1. Without it, a few positives that score high by chance make
+    the plateau too steep. With its full weight, strongly separated classes get too flat a plateau.
+    Log-odds of
     that share, intercept and log slope are then normal around their most likely values. The
     plateaus lie at the square root of 3 standard deviations on either side, along the three axes of
     that distribution. The mean of a function over them is its expected value, exactly for
