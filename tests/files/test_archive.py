@@ -166,6 +166,9 @@ OTHER = {
     "a directory elsewhere": ended(start=0),
     "several disks": ended(disk=1),
     "fewer parts than it has": ended(parts=0),
+    "fewer parts than it has, by one": ended(parts=3, on_disk=3),
+    "more parts than it has": ended(parts=5, on_disk=5),
+    "another number of parts on its disk": ended(on_disk=3),
     "a second end record": with_zip64(),
     "arrays that are cut": with_manifest(lambda m: None, parts_of() | {"arrays.safetensors": b"\x08"}),
     "arrays without header": with_manifest(lambda m: None, parts_of() | {"arrays.safetensors": b"\xff" * 90}),
@@ -184,6 +187,45 @@ def test_a_compressed_part_that_is_cut_is_refused(name):
     open_archive(with_stream(name, deflated(part), part))
     with pytest.raises(ArtifactError, match="cannot be read"):
         open_archive(with_stream(name, deflated(part)[:-3], part))
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "arrays.safetensors"])
+def test_data_after_the_end_of_a_stream_are_refused(name):
+    part = parts_of()[name]
+    with pytest.raises(ArtifactError, match="stated length"):
+        open_archive(with_stream(name, deflated(part) + b"hidden", part))
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "arrays.safetensors"])
+def test_data_after_the_stated_size_of_a_stream_are_refused(name):
+    part = parts_of()[name]
+    with pytest.raises(ArtifactError, match="stated length"):
+        open_archive(with_stream(name, deflated(part + b"hidden"), part + b"hidden", stated=len(part)))
+
+
+def with_header(change):
+    """The archive whose arrays have another header, with the digest of the manifest corrected."""
+    part = parts_of()["arrays.safetensors"]
+    size = int.from_bytes(part[:8], "little")
+    header = change(part[8 : 8 + size].decode().rstrip()).encode()
+    changed = len(header).to_bytes(8, "little") + header + part[8 + size :]
+    return with_manifest(lambda manifest: None, parts_of() | {"arrays.safetensors": changed})
+
+
+HEADERS = {
+    "metadata": lambda header: header.replace("{", '{"__metadata__":{"x":"hidden"},', 1),
+    "empty metadata": lambda header: header.replace("{", '{"__metadata__":{},', 1),
+    "a field": lambda header: header.replace('"dtype"', '"x":"hidden","dtype"', 1),
+    "a name twice": lambda header: header[:-1] + ',"b":' + header.split('"b":')[1],
+    "many items": lambda header: header.replace('"dtype"', '"x":[' + "[]," * 2_000_000 + '0],"dtype"', 1),
+}
+
+
+@pytest.mark.parametrize("name", HEADERS)
+def test_a_header_of_arrays_with_other_content_is_refused(name):
+    assert open_archive(with_header(lambda header: header)).tree == TREE
+    with pytest.raises(ArtifactError, match="header of the arrays"):
+        open_archive(with_header(HEADERS[name]))
 
 
 def test_a_part_that_grows_more_than_twenty_times_is_refused():
@@ -347,10 +389,14 @@ def test_a_small_file_does_not_become_many_objects(item, monkeypatch):
     assert peak * MOST_ITEMS / 15_000 < 2**28  # of the largest number of items
 
 
-def test_versions_that_do_not_look_like_versions_are_left_out():
-    found = open_archive(updated(versions={"drpu": "1.0", "x\n": "1", "y": 1, "z": "\x1b[1m", "w": "1" * 50}))
-    assert found.versions == {"drpu": "1.0"}
-    assert open_archive(updated(versions=[])).versions == {}
+@pytest.mark.parametrize(
+    "versions",
+    [[], {"x\n": "1"}, {"y": 1}, {"z": "\x1b[1m"}, {"w": "1" * 90}, {f"p{k}": "1" for k in range(21)}],
+)
+def test_versions_that_do_not_look_like_versions_are_refused(versions):
+    assert open_archive(updated(versions={"drpu": "1.0"})).versions == {"drpu": "1.0"}
+    with pytest.raises(ArtifactError, match="version"):
+        open_archive(updated(versions=versions))
 
 
 # -- files -------------------------------------------------------------------------------------

@@ -38,8 +38,10 @@ from drpu import (
     load,
     make_gaussian_pu,
     save,
+    verify,
 )
 from drpu.exceptions import ArtifactError, DRPUError
+from drpu.files.store import inspect_file
 from drpu.models.estimators import read_estimators, write_estimators
 from drpu.models.registry import LearntElsewhere
 from hostile_texts import HOSTILE
@@ -133,6 +135,33 @@ def test_rows_of_an_audit_that_are_not_counted_are_refused(clf, tmp_path):
     rewrite(tmp_path / "a.drpu", scaled("reference.tails.counts", 0))
     with pytest.raises(ArtifactError, match="reference"):
         load(tmp_path / "a.drpu")
+
+
+# -- texts that nothing needs --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("training_rows", True), ("scores", "<b>none</b>"), ("more", "hidden"), ("statistics", [])],
+)
+def test_facts_that_are_not_those_of_the_classifier_are_refused(name, value, clf, data, tmp_path):
+    path = tmp_path / "a.drpu"
+    save(clf.adapt(data.unlabeled), path)
+    rewrite(path, lambda manifest, _: manifest["facts"].update({name: value}))
+    for read in (load, verify, inspect_file):
+        with pytest.raises(ArtifactError, match="facts"):
+            read(path)
+
+
+def test_a_monitor_has_no_facts(clf, data, tmp_path):
+    path = tmp_path / "a.drpu"
+    monitor = PriorMonitor(clf)
+    monitor.update(data.unlabeled)
+    monitor.save(path)
+    PriorMonitor.load(path, clf)
+    rewrite(path, setting("facts", {"scores": "hidden"}))
+    with pytest.raises(ArtifactError, match="facts"):
+        PriorMonitor.load(path, clf)
 
 
 # -- archives of estimators ----------------------------------------------------------------------

@@ -67,10 +67,12 @@ _NAME = re.compile(r"manifest\.json|arrays\.safetensors|(?!\.)[A-Za-z0-9_.\[\]]{
 # An escaped surrogate, which UTF-8 does not need. Half of a pair would become a text that nobody
 # can print or write.
 _SURROGATE = re.compile(r"(?<!\\)(?:\\\\)*+\\u[dD][89a-fA-F]")
-_VERSION = re.compile(r"[0-9A-Za-z.+_-]{1,40}")
+_VERSION = re.compile(r"[0-9A-Za-z.+_-]{1,80}")
+_MOST_PACKAGES = 20
 _DIGEST = re.compile(r"[0-9a-fA-F]{64}")
 _PACKAGES = ["drpu", "numpy", "scipy", "scikit-learn", "lightgbm", "torch", "skops", "safetensors"]
 
+_ARRAY_FIELDS = {"dtype", "shape", "data_offsets"}
 _END = struct.Struct("<4s4H2IH")  # the end record: the last bytes of an archive
 _LOCATOR = 20  # bytes of a locator of zip64 before it, which would replace its numbers
 _MOST_ENTRY = 46 + 506  # bytes of a part in the directory: the fixed ones and the longest name
@@ -186,6 +188,7 @@ class Archive:
     """The encoded object in a file; without trust the bytes of estimators are empty."""
 
     versions: dict[str, str]  # versions of the packages that wrote the file, as stated there
+    facts: Any  # about the object, for people; whoever decodes the tree compares them
     tree: Any
     arrays: dict[str, np.ndarray[Any, Any]]
     blobs: dict[str, bytes]
@@ -206,14 +209,15 @@ def open_archive(content: bytes, *, max_bytes: int = MAX_BYTES, trusted: bool = 
             f"the parts of the artifact have more than max_bytes={max_bytes} bytes: "
             "pass a larger max_bytes if you trust the file."
         )
-    manifest = _read_manifest(_part(archive, entries.pop(MANIFEST)))
+    manifest = _read_manifest(_part(content, entries.pop(MANIFEST)))
     digests = _digests(manifest["parts"], entries)
-    arrays = _read_arrays(_checked_part(archive, entries.pop(ARRAYS), digests))
+    arrays = _read_arrays(_checked_part(content, entries.pop(ARRAYS), digests))
     blobs = {}
     for name, entry in entries.items():
-        blob = _checked_part(archive, entry, digests) if trusted else b""
+        blob = _checked_part(content, entry, digests) if trusted else b""
         blobs[name.removesuffix(".skops")] = blob
-    return Archive(_read_versions(manifest), manifest["tree"], arrays, blobs)
+    versions = _read_versions(manifest)
+    return Archive(versions, manifest["facts"], manifest["tree"], arrays, blobs)
 
 
 def _check_end(content: bytes) -> None:
@@ -226,8 +230,9 @@ def _check_end(content: bytes) -> None:
     if directory_end < 0 or not content.startswith(b"PK\5\6", directory_end):
         raise ArtifactError("this file was not written by drpu.save, or it is not complete.")
     end = _END.unpack_from(content, directory_end)
-    _, disk, first_disk, _, n_parts, size, start, comment = end
-    if disk or first_disk or comment or start + size != directory_end:
+    _, disk, first_disk, on_disk, n_parts, size, start, comment = end
+    several = disk or first_disk or on_disk != n_parts
+    if several or comment or start + size != directory_end:
         raise ArtifactError("the artifact is not complete, or has bytes that belong to no part.")
     # zipfile makes an object of each part when it opens an archive, and it reads parts until the
     # size is used up, whatever their number is.
@@ -258,6 +263,12 @@ def _entries(content: bytes, archive: ZipFile) -> dict[str, ZipInfo]:
         entries[entry.filename] = entry
     if position != archive.start_dir or len(entries) != len(archive.infolist()):
         raise ArtifactError("the artifact has a part twice, or bytes that belong to no part.")
+    stated_parts = _END.unpack_from(content, len(content) - _END.size)[4]
+    if len(entries) != stated_parts:
+        raise ArtifactError(
+            f"the artifact must have the {stated_parts} parts that its end states, "
+            f"got {len(entries)}."
+        )
     if MANIFEST not in entries or ARRAYS not in entries:
         raise ArtifactError("this file was not written by drpu.save.")
     return entries
@@ -288,16 +299,22 @@ def _check_entry(entry: ZipInfo) -> None:
 def _read_arrays(part: bytes) -> dict[str, np.ndarray[Any, Any]]:
     """The arrays by name; their header, a JSON text after its length, must not be too long."""
     header_size = int.from_bytes(part[:8], "little")
-    if header_size > MOST_MANIFEST:
-        raise ArtifactError(f"the header of the arrays has more than {MOST_MANIFEST} bytes.")
+    header = _parse_json(part[8 : 8 + header_size], "header of the arrays")
     try:
-        return safetensors.numpy.load(part)
+        arrays = safetensors.numpy.load(part)
     except Exception as error:  # of safetensors, or of NumPy for a type that NumPy does not have
         raise ArtifactError(f"the arrays of the artifact cannot be read: {error!s:.200}") from error
+    other_fields = [entry for entry in header.values() if entry.keys() != _ARRAY_FIELDS]
+    if header.keys() != arrays.keys() or other_fields:
+        raise ArtifactError(
+            "the header of the arrays must name each array once, with its type, shape and place, "
+            "and nothing else."
+        )
+    return arrays
 
 
-def _checked_part(archive: ZipFile, entry: ZipInfo, digests: Mapping[str, str]) -> bytes:
-    part = _part(archive, entry)
+def _checked_part(content: bytes, entry: ZipInfo, digests: Mapping[str, str]) -> bytes:
+    part = _part(content, entry)
     if digests[entry.filename] != _digest(part):
         raise ArtifactError(
             f"part {entry.filename!r} of the artifact has been changed: its digest does not match."
@@ -305,18 +322,39 @@ def _checked_part(archive: ZipFile, entry: ZipInfo, digests: Mapping[str, str]) 
     return part
 
 
-def _part(archive: ZipFile, entry: ZipInfo) -> bytes:
-    """The bytes of a part, whose checksum ``zipfile`` compares."""
+def _part(content: bytes, entry: ZipInfo) -> bytes:
+    """The bytes of a part: the whole stream, of the stated length and checksum.
+
+    ``zipfile`` does not look at what follows in a part after the end of its stream, and cuts a
+    longer stream to the stated size.
+    """
+    start = entry.header_offset + len(entry.FileHeader())
+    packed = content[start : start + entry.compress_size]
+    if entry.compress_type == ZIP_STORED:
+        part = packed
+    else:
+        part = _expanded(entry, packed)
+    if zlib.crc32(part) != entry.CRC:
+        raise ArtifactError(
+            f"part {entry.filename!r} of the artifact cannot be read: its checksum does not match."
+        )
+    return part
+
+
+def _expanded(entry: ZipInfo, packed: bytes) -> bytes:
+    """The part whose stream fills ``packed``, without expanding more than its stated size."""
+    stream = zlib.decompressobj(-zlib.MAX_WBITS)
     try:
-        with archive.open(entry) as file:
-            # With a limit: without one, read() expands all data of a part before it cuts them to
-            # the size stated. Data after that size are neither expanded nor used.
-            part = file.read(entry.file_size + 1)
-    except Exception as error:  # zipfile raises errors of many types
+        part = stream.decompress(packed, entry.file_size + 1)
+    except zlib.error as error:
         raise ArtifactError(
             f"part {entry.filename!r} of the artifact cannot be read: {error!s:.200}"
         ) from error
-    if len(part) != entry.file_size:
+    if len(part) <= entry.file_size and not stream.eof:
+        raise ArtifactError(
+            f"part {entry.filename!r} of the artifact cannot be read: it is not complete."
+        )
+    if len(part) != entry.file_size or stream.unused_data:
         raise ArtifactError(
             f"part {entry.filename!r} of the artifact does not have the stated length."
         )
@@ -343,32 +381,40 @@ def _digests(stated: Any, entries: Mapping[str, ZipInfo]) -> dict[str, str]:
 
 def _read_manifest(part: bytes) -> dict[str, Any]:
     """The manifest, after its size, items, depth, format and schema have been checked."""
-    manifest = _parse_manifest(part)
+    manifest = _parse_json(part, "manifest")
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise ArtifactError("this file was not written by drpu.save.")
     _check_depth(manifest)
     schema = manifest.get("schema")
     if type(schema) is not int or schema != SCHEMA:  # true equals 1 in Python
-        writer = _read_versions(manifest).get("drpu", "of an unknown version")
         raise ArtifactError(
             f"the artifact has schema {schema!r:.100}, and this drpu reads schema {SCHEMA}: it "
-            f"was written by drpu {writer}, use that one."
+            f"was written by drpu {_writer(manifest)}, use that one."
         )
     if manifest.keys() != {"format", "schema", "versions", "facts", "parts", "tree"}:
         raise ArtifactError("the manifest of the artifact has other fields than save writes.")
     return manifest
 
 
-def _parse_manifest(part: bytes) -> Any:
-    """The JSON value of the manifest.
+def _writer(manifest: dict[str, Any]) -> str:
+    """The version of drpu that a manifest of another schema states, if it looks like one."""
+    versions = manifest.get("versions")
+    stated = versions.get("drpu") if isinstance(versions, dict) else None
+    if isinstance(stated, str) and _VERSION.fullmatch(stated):
+        return stated
+    return "of an unknown version"
+
+
+def _parse_json(part: bytes, what: str) -> Any:
+    """The value of a JSON text of the artifact.
 
     Objects take many times the bytes of their text, so the items are counted first: each has a
     comma or an opening bracket before it.
     """
     if len(part) > MOST_MANIFEST:
-        raise ArtifactError(f"the manifest of the artifact has more than {MOST_MANIFEST} bytes.")
+        raise ArtifactError(f"the {what} of the artifact has more than {MOST_MANIFEST} bytes.")
     if part.count(b",") + part.count(b"[") + part.count(b"{") > MOST_ITEMS:
-        raise ArtifactError(f"the manifest of the artifact has more than {MOST_ITEMS} items.")
+        raise ArtifactError(f"the {what} of the artifact has more than {MOST_ITEMS} items.")
     try:
         # not by json, which also reads other encodings, in which items look different
         text = part.decode()
@@ -376,9 +422,7 @@ def _parse_manifest(part: bytes) -> Any:
             raise ValueError("it has an escaped surrogate, which may be half of a pair")
         return json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
-        raise ArtifactError(
-            f"the manifest of the artifact cannot be read: {error!s:.200}"
-        ) from error
+        raise ArtifactError(f"the {what} of the artifact cannot be read: {error!s:.200}") from error
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -412,12 +456,14 @@ def _check_depth(manifest: dict[str, Any]) -> None:
 
 
 def _read_versions(manifest: dict[str, Any]) -> dict[str, str]:
-    """Versions of packages; only texts that look like versions, because people read them."""
-    stated = manifest.get("versions")
-    if not isinstance(stated, dict):
-        return {}
-    versions = {}
+    """Versions of packages, which people read; raises for texts that do not look like versions."""
+    stated = manifest["versions"]
+    if not isinstance(stated, dict) or len(stated) > _MOST_PACKAGES:
+        raise ArtifactError("the manifest must give the versions of a few packages.")
     for package, text in stated.items():
-        if isinstance(text, str) and _VERSION.fullmatch(text) and _VERSION.fullmatch(package):
-            versions[package] = text
-    return versions
+        if not isinstance(text, str) or not _VERSION.fullmatch(package + text):
+            raise ArtifactError(
+                f"the manifest must give a version of the package {package!a:.60}, "
+                f"got {text!a:.60}."
+            )
+    return stated

@@ -7,6 +7,7 @@ The file holds the record of the classifier, see :mod:`drpu.state.record`. ``ver
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import sys
 from collections.abc import Iterator
@@ -300,12 +301,15 @@ class _File:
     def record(self) -> Record:
         """The record; without trust the bytes of estimators are empty."""
         tree = self.archive.tree
+        stated = self.archive.facts
         if isinstance(tree, dict) and tree.get("kind") == "monitor":
             raise ArtifactError(
                 "the file holds the counts of a monitor: read it with PriorMonitor.load."
             )
         _import_kinds(tree)
         record: Record = decode(tree, self.archive.arrays, self.archive.blobs, Record)
+        if json.dumps(record.facts(), sort_keys=True) != json.dumps(stated, sort_keys=True):
+            raise ArtifactError("the facts in the manifest must be those of the classifier.")
         return record
 
     def facts(self, record: Record) -> FileSummary:

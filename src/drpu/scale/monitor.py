@@ -470,6 +470,8 @@ class PriorMonitor:
             classifier.
         """
         archive = open_archive(read_bytes(path))
+        if archive.facts != {}:
+            raise ArtifactError("the manifest of a monitor must have no facts.")
         record: MonitorRecord = decode(archive.tree, archive.arrays, archive.blobs, MonitorRecord)
         monitor = cls(classifier, window=record.window, level=record.level, alpha=record.alpha)
         monitor._seen = record.seen
