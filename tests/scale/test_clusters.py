@@ -17,6 +17,8 @@ pytestmark = pytest.mark.filterwarnings(
     "ignore::drpu.exceptions.ExtraColumnsWarning",
 )
 
+PROBABILITY = NAMED.predict_proba(TABLE[COLUMNS])[:, 1]
+
 
 @pytest.fixture(scope="module")
 def dask_frame():
@@ -33,10 +35,61 @@ def test_dask_partitions_may_be_empty(dask_frame):
 def test_dask_scores_lazily_and_in_place(dask_frame):
     scored = score_batches(NAMED, dask_frame)
     assert scored.npartitions == dask_frame.npartitions
-    found, seen = scored.compute(), TABLE[["a", "b"]]
-    assert_array_equal(found.index, TABLE.index)
-    assert_array_equal(found["label"], NAMED.predict(seen))
-    assert_allclose(found["probability"], NAMED.predict_proba(seen)[:, 1])
+    assert scored.divisions == dask_frame.divisions
+    found = scored.compute()
+    assert list(found.columns) == [*TABLE.columns, "label", "probability", "ratio", "score"]
+    pd.testing.assert_frame_equal(found[TABLE.columns], TABLE)
+    assert_array_equal(found["label"], NAMED.predict(TABLE[COLUMNS]))
+    assert_allclose(found["probability"], PROBABILITY)
+
+
+@pytest.fixture
+def scheduler(request):
+    """A scheduler of Dask: of the process, or of the cluster of the tests."""
+    if request.param == "cluster":
+        return request.getfixturevalue("client")
+    return request.param
+
+
+@pytest.mark.parametrize("scheduler", ["synchronous", "threads", "cluster"], indirect=True)
+def test_dask_rows_keep_their_own_probability(scheduler, tmp_path):
+    """Rows of Parquet files, each of which numbers its rows from 0 on, through every way of joining."""
+    dask = pytest.importorskip("dask")
+    frame = pytest.importorskip("dask.dataframe")
+    for k in range(9):
+        rows = TABLE[100 * k : 100 * (k + 1)]
+        rows.reset_index(drop=True).to_parquet(tmp_path / f"{k}.parquet")
+    june = frame.read_parquet(tmp_path)
+    assert not june.known_divisions
+    scored = score_batches(NAMED, june, prefix="june_")
+    assigned = june.copy()
+    assigned["june_probability"] = scored["june_probability"]
+    shuffled = scored.sample(frac=1, random_state=0).shuffle("id")
+    ways = {
+        "the frame": scored,
+        "some columns": scored[["id", "june_probability"]],
+        "some rows": scored[scored["a"] > 0],
+        "other partitions": shuffled.repartition(npartitions=4),
+        "assign": june.assign(june_probability=scored["june_probability"]),
+        "an assigned column": assigned,
+        "a merge by a key": june.merge(scored[["id", "june_probability"]], on="id"),
+        "concat": frame.concat([june, scored[["june_probability"]]], axis=1),
+    }
+    for _ in range(10):
+        tables = dask.compute(*ways.values(), scheduler=scheduler)
+        for way, table in zip(ways, tables, strict=True):
+            n_rows = int((TABLE["a"] > 0).sum()) if way == "some rows" else len(TABLE)
+            assert len(table) == n_rows, way
+            assert table["id"].is_unique, way
+            assert_allclose(table["june_probability"], PROBABILITY[table["id"]], err_msg=way)
+
+
+def test_dask_scores_what_it_has_scored_under_another_prefix(dask_frame):
+    scored = score_batches(NAMED, dask_frame)
+    with pytest.raises(DataError, match=r"'label' already.*prefix="):
+        score_batches(NAMED, scored)
+    again = score_batches(NAMED, scored, prefix="july_").compute()
+    assert_array_equal(again["july_score"], again["score"])
 
 
 def test_dask_tells_classifiers_with_equal_parameters_apart(dask_frame):
@@ -52,7 +105,22 @@ def test_dask_tells_classifiers_with_equal_parameters_apart(dask_frame):
 def test_dask_arrays_are_rows():
     array = pytest.importorskip("dask.array").from_array(DATA.test, chunks=(128, 1))
     assert count_batches(PLAIN, array) == PLAIN.count(DATA.test)
-    assert_array_equal(score_batches(PLAIN, array).compute()["label"], PLAIN.predict(DATA.test))
+    scored = score_batches(PLAIN, array)
+    assert scored.divisions == (*range(0, len(DATA.test), 128), len(DATA.test) - 1)
+    found = scored.compute()
+    assert_array_equal(found.index, np.arange(len(DATA.test)))
+    assert_array_equal(found["label"], PLAIN.predict(DATA.test))
+
+
+def test_dask_arrays_of_unknown_size_are_rows():
+    array = pytest.importorskip("dask.array").from_array(DATA.test, chunks=(128, 1))
+    some = array[array[:, 0] > 0]
+    found = score_batches(PLAIN, some).compute()
+    assert_array_equal(found["label"], PLAIN.predict(DATA.test[DATA.test[:, 0] > 0]))
+
+
+def test_dask_arrays_have_no_columns_to_choose():
+    array = pytest.importorskip("dask.array").from_array(DATA.test, chunks=(128, 1))
     with pytest.raises(ParameterError, match="columns must be None"):
         count_batches(PLAIN, array, columns=["a"])
 
@@ -82,8 +150,16 @@ def test_spark_counts_and_scores(spark):
 
     with pytest.raises(DataError, match="no column 'x'"):
         count_batches(NAMED, frame, columns=["x"])
-    with pytest.raises(DataError, match="'label' already"):
-        score_batches(NAMED, frame.withColumnRenamed("id", "label"))
+
+
+def test_spark_scores_what_it_has_scored_under_another_prefix(spark):
+    scored = score_batches(NAMED, spark.createDataFrame(TABLE).repartition(3))
+    with pytest.raises(DataError, match=r"'label' already.*prefix="):
+        score_batches(NAMED, scored)
+    with pytest.raises(DataError, match="'label' already"):  # Spark does not tell A from a
+        score_batches(NAMED, scored.withColumnRenamed("label", "LABEL"))
+    again = collected(score_batches(NAMED, scored, prefix="july_"))
+    assert_array_equal(again["july_score"], again["score"])
 
 
 def test_spark_keeps_labels_of_any_kind(spark):

@@ -199,6 +199,7 @@ def score_batches(
     source: Any,
     *,
     columns: Sequence[str] | None = None,
+    prefix: str = "",
     batch_size: int = 65_536,
     verbose: int = 0,
 ) -> Any:
@@ -209,14 +210,16 @@ def score_batches(
     classifier, source, columns, batch_size, verbose
         As in :func:`count_batches`. Adapt first: labels are predicted at the prior of the
         classifier.
+    prefix : str, default=""
+        Beginning of the names of the outputs, for a source that has columns of the same names.
 
     Returns
     -------
     scored : iterator of dict, or a Dask or Spark data frame
         For each batch arrays ``label``, ``probability`` (of the positive class), ``ratio``
-        (independent of the test prior) and ``score`` (as from ``decision_function``). For Dask a
-        lazy data frame with these columns and the partitions of the source; for Spark the source
-        with these additional columns.
+        (independent of the test prior) and ``score`` (as from ``decision_function``). For a Dask or
+        Spark data frame the source with these additional columns, lazily and in the same
+        partitions; for a Dask array a data frame with these columns, whose index numbers the rows.
 
     Examples
     --------
@@ -229,11 +232,33 @@ def score_batches(
     True
     """
     check_classifier(classifier)
+    if not isinstance(prefix, str):
+        raise ParameterError(f"prefix must be a text, got {type(prefix).__name__}.")
     engine = engine_of(source)
     if engine is not None:
-        return engine.module.score(classifier, source, columns)
+        return engine.module.score(classifier, source, columns, prefix)
     batches = _read_batches(BatchReader(classifier, columns), source, batch_size, verbose)
-    return (classifier._outputs(batch.rows) for batch in batches if batch.n)
+    return (prefixed(prefix, classifier._outputs(batch.rows)) for batch in batches if batch.n)
+
+
+def prefixed(prefix: str, outputs: dict[str, Any]) -> dict[str, Any]:
+    """The outputs under names that begin with ``prefix``."""
+    return {prefix + name: values for name, values in outputs.items()}
+
+
+def check_outputs(prefix: str, names: Sequence[Any], *, ignore_case: bool = False) -> None:
+    """Raise if the source has a column of the name of an output."""
+    taken = set(names)
+    if ignore_case:
+        taken = {str(name).lower() for name in names}
+    for output in OUTPUTS:
+        name = prefix + output
+        key = name.lower() if ignore_case else name
+        if key in taken:
+            raise DataError(
+                f"source has a column {name!r} already, which is the name of an output: name the "
+                'outputs otherwise, for example with prefix="drpu_".'
+            )
 
 
 def check_classifier(classifier: Any) -> None:

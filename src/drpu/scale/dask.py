@@ -21,7 +21,7 @@ from drpu.models.boosted import BoostedFunction
 from drpu.models.clusters import MOST_LABELS, FrameLearner, Plan, ValueCounts, feature_columns
 from drpu.models.trees import Trees, category_settings
 from drpu.priors.tails import ScoreTails
-from drpu.scale.batches import OUTPUTS, BatchReader
+from drpu.scale.batches import OUTPUTS, BatchReader, check_outputs, prefixed
 from drpu.tables.encoder import TableEncoder
 from drpu.tables.frames import read_frame
 from drpu.tables.summaries import ColumnSummary, TableSummary
@@ -53,18 +53,41 @@ def count(
     return total  # type: ignore[no-any-return]
 
 
-def score(classifier: RatioClassifier, collection: Any, columns: Sequence[str] | None) -> Any:
-    """A lazy data frame with the outputs of each row."""
+def score(
+    classifier: RatioClassifier, collection: Any, columns: Sequence[str] | None, prefix: str
+) -> Any:
+    """A lazy data frame: the source with the outputs of each row as additional columns.
+
+    A task returns rows and outputs together. A frame of outputs alone would be joined by the index,
+    whose values Parquet files repeat, and so get the outputs of other rows.
+    """
+    reader = BatchReader(classifier, columns)
+    if _is_array(collection):
+        return _score_array(reader, collection, prefix)
+    _check_collection(collection)
+    check_outputs(prefix, list(collection.columns))
+    reader.columns_to_read(list(collection.columns))
+    no_rows = collection._meta.iloc[:0]
+    meta = no_rows.assign(**prefixed(prefix, _empty_outputs(classifier)))
+    return collection.map_partitions(_score_partition, _shared(reader), prefix, meta=meta)
+
+
+def _score_array(reader: BatchReader, array: Any, prefix: str) -> Any:
+    """A lazy data frame with the outputs of the rows of an array, numbered from 0 on."""
     dask = require("dask", extra="dask", for_="scoring a Dask collection")
     frame = require("dask.dataframe", extra="dask", for_="scoring a Dask collection")
     pd = require("pandas", extra="dask", for_="scoring a Dask collection")
-    reader = BatchReader(classifier, columns)
+    blocks = _row_blocks(array, reader)
     shared = _shared(reader)
-    meta = pd.DataFrame(_empty_outputs(classifier))
-    divisions = None if _is_array(collection) else collection.divisions
-    parts = _partitions(collection, reader)
-    # Not map_partitions: before Dask 2025.5 it may pass the delayed reader itself.
-    scored = [dask.delayed(_score_partition)(part, shared) for part in parts]
+    sizes = np.array(array.chunks[0], dtype=np.float64)  # NaN for sizes that Dask does not know
+    ends = np.cumsum(sizes)
+    divisions = None
+    if (sizes > 0).all():
+        divisions = (0, *ends[:-1].astype(int).tolist(), int(ends[-1]) - 1)
+    scored = []
+    for block, start in zip(blocks, ends - sizes, strict=True):
+        scored.append(dask.delayed(_score_block)(block, shared, start, prefix))
+    meta = pd.DataFrame(prefixed(prefix, _empty_outputs(reader.classifier)))
     return frame.from_delayed(scored, meta=meta, divisions=divisions)
 
 
@@ -84,16 +107,25 @@ def _is_array(collection: Any) -> bool:
 
 def _partitions(collection: Any, reader: BatchReader) -> list[Any]:
     if _is_array(collection):
-        reader.refuse_names("a Dask array")
-        whole_rows = collection.rechunk(dict.fromkeys(range(1, collection.ndim), -1))
-        return list(np.ravel(whole_rows.to_delayed()))
+        return _row_blocks(collection, reader)
+    _check_collection(collection)
+    names = reader.columns_to_read(list(collection.columns))
+    return list(collection[names].to_delayed())
+
+
+def _row_blocks(array: Any, reader: BatchReader) -> list[Any]:
+    """Blocks of whole rows of an array."""
+    reader.refuse_names("a Dask array")
+    whole_rows = array.rechunk(dict.fromkeys(range(1, array.ndim), -1))
+    return list(np.ravel(whole_rows.to_delayed()))
+
+
+def _check_collection(collection: Any) -> None:
     if not hasattr(collection, "to_delayed") or not hasattr(collection, "columns"):
         raise ParameterError(
             f"source must be a Dask data frame or array, got {type(collection).__name__}: "
             "a bag or a delayed object has no rows and columns."
         )
-    names = reader.columns_to_read(list(collection.columns))
-    return list(collection[names].to_delayed())
 
 
 def _count_partition(partition: Any, reader: BatchReader) -> ScoreTails:
@@ -103,14 +135,25 @@ def _count_partition(partition: Any, reader: BatchReader) -> ScoreTails:
     return reader.classifier.fitted_.no_counts()
 
 
-def _score_partition(partition: Any, reader: BatchReader) -> Any:
+def _score_partition(partition: Any, reader: BatchReader, prefix: str) -> Any:
+    """The rows of a partition with their outputs."""
+    return partition.assign(**prefixed(prefix, _outputs(reader, partition)))
+
+
+def _score_block(block: Any, reader: BatchReader, start: float, prefix: str) -> Any:
+    """The outputs of the rows of an array, of which the first has the number ``start``."""
     pd = require("pandas", extra="dask", for_="scoring a Dask collection")
-    batch = reader.read(partition)
+    outputs = pd.DataFrame(prefixed(prefix, _outputs(reader, block)))
+    if not np.isnan(start):
+        outputs.index += int(start)
+    return outputs
+
+
+def _outputs(reader: BatchReader, rows: Any) -> dict[str, Any]:
+    batch = reader.read(rows)
     if batch.n:
-        outputs = reader.classifier._outputs(batch.rows)
-    else:
-        outputs = _empty_outputs(reader.classifier)
-    return pd.DataFrame(outputs, index=getattr(partition, "index", None))
+        return reader.classifier._outputs(batch.rows)
+    return _empty_outputs(reader.classifier)
 
 
 def _empty_outputs(classifier: RatioClassifier) -> dict[str, Any]:

@@ -21,7 +21,7 @@ import numpy as np
 from drpu._arrays import FloatArray, IntArray
 from drpu._checks import check_integer, check_real, require
 from drpu.classifier.drpu import RatioClassifier
-from drpu.exceptions import ClusterError, DataError, DataTypeError, MissingExtraError
+from drpu.exceptions import ClusterError, DataTypeError, MissingExtraError
 from drpu.models.boosted import BoostedFunction
 from drpu.models.clusters import (
     MOST_LABELS,
@@ -33,7 +33,7 @@ from drpu.models.clusters import (
 )
 from drpu.models.trees import Trees, trees_from_xgboost
 from drpu.priors.tails import ScoreTails
-from drpu.scale.batches import OUTPUTS, BatchReader, BatchRows
+from drpu.scale.batches import OUTPUTS, BatchReader, BatchRows, check_outputs, prefixed
 from drpu.tables.columns import DateColumn
 from drpu.tables.encoder import TableEncoder
 from drpu.tables.frames import read_frame
@@ -95,15 +95,13 @@ def count(
     return total
 
 
-def score(classifier: RatioClassifier, frame: Any, columns: Sequence[str] | None) -> Any:
+def score(
+    classifier: RatioClassifier, frame: Any, columns: Sequence[str] | None, prefix: str
+) -> Any:
     """The frame with the outputs of each row as additional columns."""
     require("pyarrow", extra="data", for_="scoring a Spark data frame")
     types = require("pyspark.sql.types", extra="spark", for_="scoring a Spark data frame")
-    for name in OUTPUTS:
-        if name in frame.columns:
-            raise DataError(
-                f"source has a column {name!r} already, which an output needs: rename it."
-            )
+    check_outputs(prefix, frame.columns, ignore_case=True)
     reader = BatchReader(classifier, columns)
     reader.columns_to_read(list(frame.columns))
     shared = _share(frame, reader)
@@ -113,7 +111,7 @@ def score(classifier: RatioClassifier, frame: Any, columns: Sequence[str] | None
         for batch in batches:
             if batch.num_rows:
                 part = _read(reader, batch)
-                outputs = reader.classifier._outputs(part.rows)
+                outputs = prefixed(prefix, reader.classifier._outputs(part.rows))
                 table = pa.Table.from_batches([batch])
                 for name, values in outputs.items():
                     table = table.append_column(name, pa.array(values.tolist()))
@@ -121,9 +119,9 @@ def score(classifier: RatioClassifier, frame: Any, columns: Sequence[str] | None
 
     schema = types.StructType(list(frame.schema.fields))
     label, *numbers = OUTPUTS
-    schema.add(label, LABEL_TYPES.get(classifier.classes_.dtype.kind, "string"))
+    schema.add(prefix + label, LABEL_TYPES.get(classifier.classes_.dtype.kind, "string"))
     for name in numbers:
-        schema.add(name, "double")
+        schema.add(prefix + name, "double")
     return frame.mapInArrow(scored, schema)
 
 
