@@ -432,7 +432,7 @@ def _edit_plan(columns: dict[str, list[Any]], rng: random.Random) -> bytes:
             elif name != DESIGN:
                 columns[name][k] = new
             body = "-".join(parts)
-            columns[DESIGN][k] = f"{body}-{check_of(columns[ROW][k], body, None)}"
+            columns[DESIGN][k] = f"{body}-{check_of(columns[ROW][k], body)}"
     if rng.random() < 0.1:
         columns.pop(rng.choice(sorted(columns)))
     return json.dumps(columns).encode()

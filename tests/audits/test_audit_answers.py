@@ -18,9 +18,8 @@ from drpu.exceptions import (
     heard,
 )
 from drpu.state.labels import read_answers
-from shared_fixtures import case_control
 
-ROW, GROUP, DESIGN, LABEL = "drpu_row", "drpu_group", "drpu_design", "drpu_label"
+ROW, DESIGN, LABEL = "drpu_row", "drpu_design", "drpu_label"
 
 # -- labels -------------------------------------------------------------------------------------
 
@@ -167,84 +166,6 @@ def test_answers_of_one_kind_give_limits_and_a_finite_threshold(audit_clf, audit
     assert np.isfinite(adapted.threshold_)
 
 
-# -- groups ----------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def months(audit_data):
-    """The month of each row; the last one has few rows."""
-    return np.array(["2024-01", "2024-02", "2024-03"], object)[np.minimum(np.arange(3000) // 1490, 2)]
-
-
-@pytest.fixture(scope="module")
-def plans(audit_clf, audit_data, months):
-    return audit_clf.plan_audit_by(audit_data.test, by=months, n=60, random_state=0)
-
-
-def test_every_group_has_a_plan_of_its_own_rows(plans, months):
-    assert {name: plan.n for name, plan in plans.items()} == {"2024-01": 60, "2024-02": 60, "2024-03": 20}
-    for name, plan in plans.items():
-        assert set(months[plan.rows]) == {name}
-
-
-@pytest.mark.filterwarnings("ignore::drpu.exceptions.LabelledSampleWarning")  # 5 % of fair labels
-def test_answers_by_group_give_the_priors_of_groups_in_a_file_and_in_python(
-    audit_clf, audit_data, plans, months
-):
-    labels = audit_data.test_labels[plans.rows]
-    found = audit_clf.adapt_by(audit_data.test, by=months, audit=plans.answer(labels))
-    for group in found:
-        assert group.shift == "answers"
-        assert group.prior.low <= audit_data.test_labels[months == group.name].mean() <= group.prior.high
-    alone = audit_clf.adapt(
-        audit_data.test[months == "2024-01"], audit=plans["2024-01"].answer(labels[:60]), level=1 - 0.05 / 3
-    )
-    own = found["2024-01"].prior  # the map there starts from another training prior
-    assert (own.low, own.high) == (alone.prior_.low, alone.prior_.high)
-    assert own.value == pytest.approx(alone.prior_.value, abs=0.1 * (own.high - own.low))
-    columns = plans.to_columns() | {LABEL: ["yes" if label else "no" for label in labels]}
-    order = np.random.RandomState(0).permutation(len(labels))
-    read = audit_from_columns(audit_clf, audit_data.test, shuffled(columns, order), by=months)
-    again = audit_clf.adapt_by(audit_data.test, by=months, audit=read)
-    for group in found:
-        assert again[group.name].prior.value == pytest.approx(group.prior.value, rel=1e-9)
-
-
-def test_groups_of_a_table_are_read_from_a_file():
-    pd = pytest.importorskip("pandas")
-    rng = np.random.default_rng(0)
-    frame = pd.DataFrame({"a": rng.normal(size=900), "kind": rng.choice(["x", "y", "z"], 900)})
-    truth = rng.random(900) < np.where(frame["kind"] == "x", 0.6, 0.2)
-    with heard():
-        clf = case_control("boosted").fit(frame, truth & (rng.random(900) < 0.4))
-        frame["month"] = np.repeat([1, 2, 3], 300)
-        plans = clf.plan_audit_by(frame, by="month", n=20, random_state=0)
-        columns = plans.to_columns() | {LABEL: ["yes" if truth[row] else "no" for row in plans.rows]}
-        found = clf.adapt_by(frame, by="month", audit=audit_from_columns(clf, frame, columns, by="month"))
-    assert [group.shift for group in found] == ["answers"] * 3
-
-
-def test_a_group_without_answers_keeps_its_reading(audit_clf, audit_data, plans, months):
-    labels = audit_data.test_labels[plans.rows].astype(object)
-    labels[60:] = None
-    found = audit_clf.adapt_by(audit_data.test, by=months, audit=plans.answer(labels))
-    assert [group.shift == "answers" for group in found] == [True, False, False]
-    assert found["2024-02"] == audit_clf.adapt_by(audit_data.test, by=months)["2024-02"]
-
-
-def test_a_file_of_groups_that_was_changed_is_refused(audit_clf, audit_data, plans, months):
-    columns = plans.to_columns() | {LABEL: ["0"] * plans.n}
-    with pytest.raises(DataError, match="planned in groups"):
-        audit_from_columns(audit_clf, audit_data.test, columns)
-    with pytest.raises(DataError, match=r"must name groups|is not in the group"):
-        audit_from_columns(audit_clf, audit_data.test, columns, by=months[::-1].copy())
-    columns[GROUP][0] = "2024-02"
-    with pytest.raises(DataError, match="was changed"):
-        audit_from_columns(audit_clf, audit_data.test, columns, by=months)
-    with pytest.raises(DataError, match="must have names of groups"):
-        audit_clf.adapt_by(audit_data.test, by=months, audit={"May": plans["2024-01"].answer([0] * 60)})
-
-
 # -- errors --------------------------------------------------------------------------------------
 
 
@@ -310,7 +231,7 @@ def test_the_same_answers_are_not_counted_twice(audit_clf, audit_data):
     with pytest.raises(DataError, match="must not be given twice"):
         once + once
     joined = once + again
-    assert (joined.n, joined.twice, joined.disputed) == (40, 40, 0)
+    assert joined.n == 40
     assert_array_equal(joined.parts[0].answers.positive, once.parts[0].answers.positive)
 
 
@@ -322,31 +243,24 @@ def test_parts_of_a_plan_join_to_the_plan(audit_clf, audit_data):
     joined = plan.answer(labels[:25]) + second
     whole = plan.answer(labels)
     assert len(joined.parts) == 1
-    assert joined.twice == 0
-    assert joined.disagreement is None
     assert_array_equal(joined.parts[0].rows, whole.parts[0].rows)
     assert_array_equal(joined.parts[0].answers.positive, whole.parts[0].answers.positive)
 
 
-def test_disputed_rows_count_half_and_limits_hold_whoever_is_right(audit_clf, audit_data):
+def test_two_answers_about_one_row_have_to_be_settled_first(audit_clf, audit_data):
     plan = audit_clf.plan_audit(audit_data.test, n=40, random_state=0)
-    first = audit_data.test_labels[plan.rows].astype(bool)
-    second = first.copy()
-    second[:4] = ~second[:4]
-    audits = [plan.answer(first), plan.answer(second)]
-    joined = audits[0] + audits[1]
-    assert (joined.n, joined.twice, joined.disputed) == (40, 40, 4)
-    assert joined.disagreement.value == 0.1
-    assert "disputed=4 of 40" in repr(joined)
-    both = joined.parts[0].answers
-    share = both.answered_share(both.positive, (0.025, 0.025))
-    alone = []
-    for audit in audits:
-        answers = audit.parts[0].answers
-        alone.append(answers.answered_share(answers.positive, (0.025, 0.025)))
-    assert_allclose(share.value, (alone[0].value + alone[1].value) / 2)
-    assert share.low <= min(figure.low for figure in alone)
-    assert share.high >= max(figure.high for figure in alone)
+    labels = audit_data.test_labels[plan.rows].astype(bool)
+    other = labels.copy()
+    other[3] = ~other[3]
+    with pytest.raises(DataError, match=f"about 1 rows differ, first about row {plan.rows[3]}: settle it"):
+        plan.answer(labels) + plan.answer(other)
+
+
+@pytest.mark.parametrize("name", ["answer_2", "drpu_label_2"])
+def test_a_column_of_second_answers_has_to_be_settled_first(audit_clf, audit_data, plan, name):
+    columns = plan.to_columns() | {LABEL: ["yes"] * plan.n, name: [None] * plan.n}
+    with pytest.raises(DataError, match=f"column '{name}': settle it first"):
+        audit_from_columns(audit_clf, audit_data.test, columns)
 
 
 def test_a_plan_without_a_number_has_twenty_rows(audit_clf, audit_data):
@@ -380,18 +294,6 @@ def test_progress_shows_the_width_so_far_and_later(audit_data, plan):
     # The answers decide the rest: over 40 plans the logarithm of the ratio has mean .09 and standard
     # deviation .20, so that a factor of two is three of these from the mean.
     assert abs(np.log(late.width / early.width_after(91))) < np.log(2)
-
-
-def test_audits_of_groups_are_a_mapping_from_groups(audit_clf, audit_data, plans, months):
-    audits = plans.answer(audit_data.test_labels[plans.rows])
-    alone = audits["2024-01"]
-    for method in (audit_clf.adapt_by, audit_clf.evaluate_by):
-        with pytest.raises(DataTypeError, match="audit must be a mapping from groups"):
-            method(audit_data.test, by=months, audit=alone)
-        with pytest.raises(DataError, match="as keys, got 'May'"):
-            method(audit_data.test, by=months, audit={"May": alone})
-    with pytest.raises(ParameterError, match="one of the two"):
-        audit_clf.evaluate_by(audit_data.test, audit_data.test_labels, by=months, audit=audits)
 
 
 # -- labels of rows that are evaluated -------------------------------------------------------------

@@ -305,14 +305,6 @@ def test_a_file_of_other_rows_is_one_clear_line(ask, folder, started, run):
     refused(run("ask toy.drpu turned.csv --out june-answers.csv"), folder, started, "not those")
 
 
-def test_a_file_in_groups_is_one_clear_line(ask, folder, run):
-    table = table_of(folder / "june.csv")
-    pa.csv.write_csv(table.append_column("month", pa.array(["may", "june"] * 500)), folder / "year.csv")
-    assert run("audit toy.drpu year.csv --by month --n 10 --out june-answers.csv")[0] == 0
-    content = (folder / "june-answers.csv").read_bytes()
-    refused(run("ask toy.drpu year.csv --out june-answers.csv"), folder, content, "in groups")
-
-
 @pytest.mark.parametrize(
     ("line", "code"),
     [

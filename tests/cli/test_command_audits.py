@@ -70,16 +70,19 @@ def test_answers_are_read_whatever_a_spreadsheet_made_of_the_file(run, folder, a
     assert other["prior"] == audited
 
 
-def test_answers_of_two_people_are_joined_and_their_disagreement_is_shown(run, folder):
+def test_answers_of_two_people_have_to_be_settled_first(run, folder):
     lines = (folder / "answers.csv").read_text().splitlines()
-    first = [line.removesuffix("0").removesuffix("1") + "1" for line in lines[1:5]]
-    n_changed = sum(line.endswith("0") for line in lines[1:5])
-    (folder / "second.csv").write_text("\n".join([lines[0], *first, *lines[5:41]]))
-    words = "adapt toy.drpu june.csv --audit answers.csv --audit second.csv"
-    joined = answer(run(f"{words} --json"))
-    assert joined["twice"] == 40
-    assert joined["disagreement"]["value"] == n_changed / 40
-    assert f"different answers {n_changed / 40:.1%}" in run(words)[1]
+    last = "0" if lines[1].endswith("1") else "1"
+    (folder / "second.csv").write_text("\n".join([lines[0], f"{lines[1][:-1]}{last}", *lines[2:41]]))
+    code, _, err = run("adapt toy.drpu june.csv --audit answers.csv --audit second.csv")
+    assert code == 1
+    assert "settle it first" in err
+    head, *rows = lines
+    (folder / "two.csv").write_text("\n".join([f"{head},answer_2", *(f"{line}," for line in rows)]))
+    code, _, err = run("adapt toy.drpu june.csv --audit two.csv")
+    assert code == 1
+    assert "two.csv" in err
+    assert "a column 'answer_2': settle it first" in err
 
 
 def test_the_command_that_reads_the_answers_works_as_printed(run, folder):
@@ -89,37 +92,6 @@ def test_the_command_that_reads_the_answers_works_as_printed(run, folder):
     filled = (folder / "our answers.csv").read_text().splitlines()
     (folder / "our answers.csv").write_text("\n".join([filled[0], *(f"{line}no" for line in filled[1:])]))
     assert run(*shlex.split(out.partition(": drpu ")[2]))[0] == 0
-
-
-def test_an_audit_by_groups_is_planned_and_read_in_one_file(run, folder, truth):
-    june = table_of(folder / "june.csv")
-    half = pa.array(["a" if i < 500 else "b" for i in range(1000)])
-    pa.csv.write_csv(june.append_column("branch", half), folder / "branches.csv")
-    code, out, _ = run("audit toy.drpu branches.csv --by branch --n 40 --out by.csv")
-    assert code == 0
-    assert "80 rows to label" in out
-    table = table_of(folder / "by.csv")
-    words = ["yes" if truth.test_labels[row] else "no" for row in table.column("drpu_row").to_pylist()]
-    place = table.column_names.index("drpu_label")
-    pa.csv.write_csv(table.set_column(place, "drpu_label", pa.array(words)), folder / "filled.csv")
-    found = answer(run("prior toy.drpu branches.csv --by branch --audit filled.csv --json"))["found"]
-    for group, truth_there in zip(found, (truth.test_labels[:500], truth.test_labels[500:]), strict=True):
-        assert group["prior"]["method"] == "audit"
-        assert group["prior"]["low"] <= truth_there.mean() <= group["prior"]["high"]
-    assert run("adapt toy.drpu branches.csv --audit filled.csv")[0] == 1
-
-
-@pytest.mark.parametrize("names", [("007", "7"), ("20260101", "20260102"), ("=x", "-x"), (" a", "a")])
-def test_groups_are_found_again_by_any_names(run, folder, names):
-    june = table_of(folder / "june.csv")
-    table = june.append_column("branch", pa.array(np.resize(names, 1000).tolist()))
-    pa.csv.write_csv(table, folder / "branches.csv")
-    run("audit toy.drpu branches.csv --by branch --n 20 --keep id --out branches-label.csv")
-    lines = (folder / "branches-label.csv").read_text().splitlines()
-    (folder / "branches-label.csv").write_text("\n".join([lines[0], *(f"{line}no" for line in lines[1:])]))
-    code, out, err = run("prior toy.drpu branches.csv --by branch --audit branches-label.csv")
-    assert code == 0, err
-    assert len(out.splitlines()) == 4  # head, training and two groups
 
 
 def test_known_negatives_have_a_label_of_their_own(run, folder, truth):
@@ -153,19 +125,13 @@ def test_performance_is_measured_with_answers_and_with_labels(run, truth):
 def test_labels_of_one_class_beside_blanks_are_refused(run, folder, truth):
     table = pa.csv.read_csv(folder / "june.csv")
     marked = pa.array(["yes" if label == 1 else None for label in truth.test_labels])
-    month = pa.array(["may", "june"] * 500)
-    pa.csv.write_csv(
-        table.append_column("truth", marked).append_column("month", month), folder / "marked.csv"
-    )
-    for options in ("", "--by month"):
-        code, out, err = run(f"evaluate toy.drpu marked.csv --label truth {options}")
-        assert (code, out) == (1, "")
-        assert "write no for negatives, or --blank no" in err
+    pa.csv.write_csv(table.append_column("truth", marked), folder / "marked.csv")
+    code, out, err = run("evaluate toy.drpu marked.csv --label truth")
+    assert (code, out) == (1, "")
+    assert "write no for negatives, or --blank no" in err
     expected = answer(run("evaluate toy.drpu checked.csv --label true --json"))["evaluation"]
     found = answer(run("evaluate toy.drpu marked.csv --label truth --blank no --json"))
     assert found["evaluation"] == expected
-    groups = answer(run("evaluate toy.drpu marked.csv --label truth --blank no --by month --json"))["found"]
-    assert [group["evaluation"]["n"] for group in groups] == [500, 500]
     assert run("evaluate toy.drpu marked.csv --label truth --blank yes")[0] == 2
     assert run("evaluate toy.drpu june.csv --audit answers.csv --blank no")[0] == 2
 

@@ -147,7 +147,6 @@ COMMANDS = [
     "adapt toy.drpu {file} --by city --json",
     "adapt toy.drpu {file} --label flag --json",
     "prior toy.drpu {file} --by day --json",
-    "audit toy.drpu {file} --by city --n 5 --out {out}.csv",
 ]
 OF_EACH_FILE = [
     "predict toy.drpu {file} --out {out}.csv",

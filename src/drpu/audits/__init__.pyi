@@ -1,7 +1,6 @@
 # The door of the package: the names that other packages use.
 
 from .combine import combine_answers as combine_answers
-from .combine import evaluate_groups as evaluate_groups
 from .combine import evaluate_parts as evaluate_parts
 from .combine import resolve_audit as resolve_audit
 from .evaluation import Evaluation as Evaluation
@@ -11,11 +10,9 @@ from .labelling import sensitivity as sensitivity
 from .labelling import sensitivity_of as sensitivity_of
 from .plan import Audit as Audit
 from .plan import AuditPlan as AuditPlan
-from .plan import GroupPlans as GroupPlans
 from .plan import PlanRequest as PlanRequest
 from .plan import audit_of_labels as audit_of_labels
 from .plan import plan_audit as plan_audit
-from .plan import plan_groups as plan_groups
 from .plan import refuse_beside_audit as refuse_beside_audit
 from .plan import true_labels as true_labels
 from .training import beside as beside

@@ -18,7 +18,6 @@ from drpu._arrays import IntArray
 from drpu.audits.evaluation import Answers
 from drpu.audits.plan import (
     DESIGN,
-    GROUP,
     LABEL,
     POPULATIONS,
     ROW,
@@ -29,13 +28,11 @@ from drpu.audits.plan import (
     AuditPlan,
     check_of,
     check_positions,
-    group_text,
     mark_of,
     mean_scores,
     warn_of_missing,
 )
 from drpu.exceptions import DataError, LabelError, ParameterError
-from drpu.periods.groups import Groups
 from drpu.priors.tails import ScoreTails
 from drpu.state.fitted import FittedRatio
 from drpu.state.labels import listed, read_answers
@@ -44,6 +41,7 @@ from drpu.tables.frames import read_frame
 from drpu.tables.values import is_missing, is_missing_cell
 
 _CLOSE = 1e-3  # scores of one row on two machines differ by less
+SECOND_ANSWER = "answer_2"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +68,6 @@ class _Line:
     place: int  # in the order of the plan
     stratum: int
     score: float
-    group: str | None
     label: Any = None
 
     @property
@@ -84,10 +81,9 @@ def read_audit(
     batch: Batch,
     columns: Mapping[str, Any],
     *,
-    groups: Groups | None = None,
     label: str = LABEL,
-) -> Any:
-    """The audit in a filled-in file, or that of each group.
+) -> Audit:
+    """The audit in a filled-in file.
 
     Parameters
     ----------
@@ -97,24 +93,18 @@ def read_audit(
     batch : Batch
         The rows that the audit was planned on, in their order at that time, scored.
     columns : mapping from name to array-like
-        The columns of the file: ``drpu_row``, ``drpu_design``, the labels and, if it was planned in
-        groups, ``drpu_group``. Values may be strings. Rows of the file may be in any order, and
-        some may be missing.
-    groups : Groups, optional
-        The groups of the rows, as they were planned.
+        The columns of the file: ``drpu_row``, ``drpu_design`` and the labels. Values may be
+        strings. Rows of the file may be in any order, and some may be missing.
     label : str, default="drpu_label"
         Name of the column with the answers: yes and no, 1 and 0, true and false, or values of
         ``classes_``; an empty field means: no answer.
 
     Returns
     -------
-    audit : Audit, or dict of Audit
-        For ``classifier.adapt(X, audit=...)``. With groups, a dictionary by the names of the groups
-        for ``classifier.adapt_by(X, by=by, audit=...)``; a group without answers is left out.
+    audit : Audit
+        For ``classifier.adapt(X, audit=...)``.
     """
-    if groups is not None:
-        return _by_group(fitted, batch, columns, groups, label)
-    _refuse_groups(columns)
+    _refuse_second_answers(fitted, columns, label)
     return _audit(fitted, batch, _read_lines(columns, label), label)
 
 
@@ -124,8 +114,7 @@ def read_table(fitted: FittedRatio, batch: Batch | ScoreTails, table: Any) -> Au
         raise ParameterError("a table of answers needs the rows that it is about, not counts.")
     frame = read_frame(table)
     columns = {name: frame.column(place).to_list() for name, place in frame.positions.items()}
-    audit: Audit = read_audit(fitted, batch, columns)
-    return audit
+    return read_audit(fitted, batch, columns)
 
 
 def read_plan(
@@ -137,7 +126,7 @@ def read_plan(
     :func:`read_audit`. The rows are those that the file has, in the order in which they were
     planned.
     """
-    _refuse_groups(columns)
+    _refuse_second_answers(fitted, columns, LABEL)
     lines = sorted(_read_lines(columns, LABEL), key=lambda line: line.place)
     rows = _checked_rows(fitted, batch, lines)
     design = lines[0].design
@@ -164,56 +153,15 @@ def read_plan(
     return plan, answers
 
 
-def _refuse_groups(columns: Mapping[str, Any]) -> None:
-    if any(not is_missing_cell(name) for name in columns.get(GROUP, ())):
-        raise DataError(
-            f"the audit was planned in groups (column {GROUP!r}): name the column of the groups, "
-            "by=... in Python and --by on the command line."
-        )
-
-
-def _by_group(
-    fitted: FittedRatio, batch: Batch, columns: Mapping[str, Any], groups: Groups, label: str
-) -> dict[Any, Audit]:
-    """The audit of each group with answers."""
-    if GROUP not in columns:
-        raise DataError(
-            f"the audit file must have a column {GROUP!r}: plan the audit with the same groups."
-        )
-    lines = _read_lines(columns, label)
-    if not any(line.is_answered for line in lines):
-        raise LabelError(
-            f"the column {label!r} of the audit file holds no answer: fill in at least one."
-        )
-    _check_groups(lines, groups)
-    by_group: dict[int, list[_Line]] = {}
-    for line in lines:
-        by_group.setdefault(int(groups.member[line.row]), []).append(line)
-    audits = {}
-    for k, lines_of_group in by_group.items():
-        if not any(line.is_answered for line in lines_of_group):
-            continue
-        rows = groups.rows(k)
-        inside = []
-        for line in lines_of_group:
-            inside.append(replace(line, row=int(np.searchsorted(rows, line.row))))
-        audits[groups.names[k]] = _audit(fitted, batch.part(fitted, rows), inside, label)
-    return audits
-
-
-def _check_groups(lines: list[_Line], groups: Groups) -> None:
-    """Raise unless every row of the file is in the group that the file names."""
-    texts = [group_text(name) for name in groups.names]
-    for line in lines:
-        if line.group not in texts:
+def _refuse_second_answers(fitted: FittedRatio, columns: Mapping[str, Any], label: str) -> None:
+    """Raise if the file has a column for the answers of a second person, which is no feature."""
+    features = fitted.columns.names or ()
+    for name in (SECOND_ANSWER, f"{label}_2"):
+        if name in columns and name not in features:
             raise DataError(
-                f"{GROUP} must name groups of the rows, {groups.names[:8]}, got {line.group!r}."
-            )
-    for line in lines:
-        exists = line.row < len(groups.member)
-        if not exists or texts[groups.member[line.row]] != line.group:
-            raise DataError(
-                f"row {line.row} is not in the group {line.group!r} now: pass the rows of the plan."
+                f"the audit file must hold one answer for each row, and it has a column {name!r}: "
+                f"settle it first where two people disagree, write the result to {label!r}, and "
+                "delete the other column."
             )
 
 
@@ -228,18 +176,14 @@ def _read_lines(columns: Mapping[str, Any], label: str) -> list[_Line]:
     rows = listed(columns[ROW], ROW)
     designs = listed(columns[DESIGN], DESIGN)
     labels = listed(columns[label], label)
-    groups = [None] * len(rows)
-    if GROUP in columns:
-        groups = listed(columns[GROUP], GROUP)
     if not rows:
         raise DataError("the audit file holds no rows.")
     for row, design in zip(rows, designs, strict=True):
         _check_filled(row, design)
     lines = []
     changed = []
-    for row, design, group, answer in zip(rows, designs, groups, labels, strict=True):
-        group_name = None if is_missing_cell(group) else group_text(group)
-        line = _read_line(row, design, group_name)
+    for row, design, answer in zip(rows, designs, labels, strict=True):
+        line = _read_line(row, design)
         if line is None:
             changed.append(row)
         else:
@@ -247,9 +191,8 @@ def _read_lines(columns: Mapping[str, Any], label: str) -> list[_Line]:
     if changed:
         more = f" and {len(changed) - 1} more rows" if len(changed) > 1 else ""
         raise DataError(
-            f"the audit file was changed at {ROW} = {changed[0]!r}{more}: position, group and "
-            f"design do not belong together. Restore {ROW}, {GROUP} and {DESIGN} as they were "
-            "written."
+            f"the audit file was changed at {ROW} = {changed[0]!r}{more}: position and design do "
+            f"not belong together. Restore {ROW} and {DESIGN} as they were written."
         )
     return lines
 
@@ -332,12 +275,12 @@ def _check_scores(lines: list[_Line], scores: list[float]) -> None:
         )
 
 
-def _read_line(row: Any, text: str, group: str | None) -> _Line | None:
+def _read_line(row: Any, text: str) -> _Line | None:
     """What a row of the file says about its choice; None if it was changed."""
     try:
         position = int(float(row))
         body, _, check = text.strip().rpartition("-")
-        if check != check_of(position, body, group) or float(row) != position:
+        if check != check_of(position, body) or float(row) != position:
             return None
         version, classifier, population, strata, place, stratum, score = body.split("-", 6)
         planned = []
@@ -347,7 +290,7 @@ def _read_line(row: Any, text: str, group: str | None) -> _Line | None:
             planned.append(n)
             sizes.append(size)
         design = _Design(classifier, population, tuple(planned), tuple(sizes))
-        line = _Line(position, design, int(place), int(stratum), float(score), group)
+        line = _Line(position, design, int(place), int(stratum), float(score))
     except (TypeError, ValueError, OverflowError):  # int(inf) overflows
         return None
     if version != VERSION or population not in (*POPULATIONS, *SEEN):

@@ -26,7 +26,6 @@ from drpu.audits.evaluation import (
 )
 from drpu.audits.plan import (
     BOUND,
-    Audit,
     AuditPart,
     RandomPart,
     bound_level,
@@ -53,7 +52,6 @@ from drpu.exceptions import (
     LabelledSampleWarning,
     ParameterError,
 )
-from drpu.periods.groups import Groups
 from drpu.periods.read import Reading, read_new_rows, warn_of_other_shift
 from drpu.periods.shift_tests import MixtureTest
 from drpu.priors.calibration import ratio_posterior
@@ -63,12 +61,11 @@ from drpu.priors.matching import Growth, carry_share, negative_growth, settled_g
 from drpu.priors.methods import prior_from_tails
 from drpu.priors.tails import ScoreTails
 from drpu.state.fitted import FittedRatio
-from drpu.state.labels import labels_of, read_answers
+from drpu.state.labels import read_answers
 from drpu.state.population import with_labelled
 from drpu.state.reference import NEAREST, LogOddsMap, Reference, RowLogOdds, bounded_log_odds
 from drpu.state.rows import Batch
 from drpu.tables.frames import is_frame
-from drpu.tables.values import is_missing_cell
 
 UNFAIR = 0.05  # below this p-value the labelled positives differ from the audited ones
 COUNTED_ROWS = 10  # with fewer rows, limits that counts of them give to the training prior fail
@@ -708,27 +705,3 @@ def _mean_of_measured(figures: list[Figure]) -> Figure:
     if not measured:
         return figures[0]
     return combine_figures(measured)
-
-
-def evaluate_groups(
-    fitted: FittedRatio,
-    point: OperatingPoint,
-    batch: Batch,
-    groups: Groups,
-    y: Any,
-    *,
-    level: float,
-) -> dict[Any, Evaluation]:
-    """Performance in each group of rows with answers among the true labels ``y``."""
-    labels = labels_of(y, len(batch))
-    answered = np.array([not is_missing_cell(label) for label in labels.tolist()])
-    evaluations = {}
-    for k, name in enumerate(groups.names):
-        rows = groups.rows(k)
-        rows = rows[answered[rows]]
-        if len(rows) == 0:
-            continue
-        sample = Audit.random(rows, labels[rows].tolist())
-        parts = resolve_audit(fitted, sample, lambda rows: rows, batch)
-        evaluations[name] = evaluate_parts(fitted, point, parts, level=level)
-    return evaluations

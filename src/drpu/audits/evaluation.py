@@ -394,14 +394,12 @@ class Answers:
     """True labels of rows that were drawn at random within strata.
 
     ``rows``: Number of rows in each stratum of the sample that was audited.
-    ``disputed``: Rows about which people disagree; None if there are none.
     ``error_rate``: Probability that an answer is wrong, the same for all rows.
     """
 
     positive: BoolArray  # the true labels
     stratum: IntArray  # stratum of each row
     rows: FloatArray | IntArray
-    disputed: BoolArray | None = None
     error_rate: float = 0.0
 
     @classmethod
@@ -420,14 +418,6 @@ class Answers:
         """Number of answers in each stratum."""
         return np.bincount(self.stratum, minlength=len(self.rows)).astype(np.int64)
 
-    @property
-    def degree(self) -> FloatArray:
-        """1 for a positive answer, 0 for a negative one, and 1/2 for a disputed row."""
-        degree = self.positive.astype(np.float64)
-        if self.disputed is not None:
-            degree[self.disputed] = 0.5
-        return degree
-
     def share(self, outcome: BoolArray, tails: tuple[float, float]) -> Figure:
         """Share of the population with ``outcome``, which is known for each answered row."""
         hits = np.bincount(self.stratum[outcome], minlength=len(self.rows))
@@ -439,17 +429,10 @@ class Answers:
     ) -> Figure:
         """Share of the population with an outcome that depends on answers of the rows ``among``.
 
-        A disputed row counts as a half, and the limits hold whoever is right. With the error rate
-        e, the share s that is seen among rows with the share f is s = p (1 - e) + (f - p) e, which
-        gives p.
+        With the error rate e, the share s that is seen among rows with the share f is
+        s = p (1 - e) + (f - p) e, which gives p.
         """
         figure = self.share(outcome, tails)
-        if self.disputed is not None:
-            in_doubt = self.disputed if among is None else self.disputed & among
-            least = self.share(outcome & ~in_doubt, tails)
-            most = self.share(outcome | in_doubt, tails)
-            variance = max(least.variance, most.variance)
-            figure = Figure((least.value + most.value) / 2, least.low, most.high, variance)
         if self.error_rate == 0:
             return figure
         share_among = 1.0

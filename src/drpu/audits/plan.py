@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from drpu._arrays import BoolArray, FloatArray, IntArray, Rows, as_numpy
+from drpu._arrays import FloatArray, IntArray, Rows, as_numpy
 from drpu._checks import check_choice, check_fraction, check_integer, check_real
 from drpu._output import in_notebook
 from drpu._process import default_errors_in
@@ -32,12 +32,11 @@ from drpu.exceptions import (
     MissingAnswersWarning,
     ParameterError,
 )
-from drpu.periods.groups import Groups
 from drpu.periods.read import matched_prior, read_new_rows
 from drpu.priors.calibration import ratio_posterior
 from drpu.priors.constants import FEW_ANSWERS
 from drpu.priors.estimate import PriorEstimate
-from drpu.priors.figures import Figure, exact_limits
+from drpu.priors.figures import Figure
 from drpu.priors.tails import ScoreTails
 from drpu.state.fitted import FittedRatio
 from drpu.state.labels import Classes, listed, read_answers
@@ -135,7 +134,6 @@ class AuditPart:
     classifier: str  # mark of the classifier that gave the scores
     population: str = "auto"  # as in ``plan_audit``, or "fitted": all rows of training
     rows: IntArray | None = None  # positions of the answered rows among those of the plan
-    twice: int = 0  # rows that two people answered
 
     @property
     def seen_in_training(self) -> bool:
@@ -164,9 +162,8 @@ class Audit:
     """True labels of a few rows, with the probabilities by which the rows were chosen.
 
     Made by :meth:`AuditPlan.answer` and by :meth:`Audit.random`. ``a + b`` joins the answers
-    of two audits: of two months, of two parts of a plan, or of two people about the same rows,
-    whose ``disagreement`` it shows. Pass it to ``adapt(X, audit=...)`` to set both
-    priors, or to ``evaluate`` to measure performance. It keeps labels and scores of the
+    of two audits: of two months, or of two parts of a plan. Pass it to ``adapt(X, audit=...)`` to
+    set both priors, or to ``evaluate`` to measure performance. It keeps labels and scores of the
     answered rows, no row values (except in :meth:`Audit.random` until it is used).
 
     Attributes
@@ -175,11 +172,6 @@ class Audit:
         The answers, one part for each plan.
     n : int
         Number of answered rows.
-    twice : int
-        Number of rows that two people answered.
-    disputed : int
-        Number of rows about which they disagree. Such a row counts as half a positive, and limits
-        hold whoever is right.
 
     Examples
     --------
@@ -241,32 +233,6 @@ class Audit:
         """Number of answered rows."""
         return sum(len(part) for part in self.parts)
 
-    @property
-    def twice(self) -> int:
-        """Number of rows that two people answered."""
-        return sum(part.twice for part in self.parts if isinstance(part, AuditPart))
-
-    @property
-    def disputed(self) -> int:
-        """Number of rows with different answers."""
-        total = 0
-        for part in self.parts:
-            if isinstance(part, AuditPart) and part.answers.disputed is not None:
-                total += int(part.answers.disputed.sum())
-        return total
-
-    @property
-    def disagreement(self) -> Figure | None:
-        """Share of the rows answered twice that have different answers; None without such rows.
-
-        The limits are exact, at 95 %.
-        """
-        if self.twice == 0:
-            return None
-        share = self.disputed / self.twice
-        low, high = exact_limits(share, self.twice, 0.025)
-        return Figure(share, low, high)
-
     def with_error_rate(self, error_rate: float) -> Audit:
         """The same answers, each of which is wrong with the probability ``error_rate``."""
         rate = check_error_rate(error_rate)
@@ -296,10 +262,7 @@ class Audit:
         return Audit(tuple(parts))
 
     def __repr__(self) -> str:
-        facts = f"n={self.n}, parts={len(self.parts)}"
-        if self.twice:
-            facts += f", disputed={self.disputed} of {self.twice} rows answered twice"
-        return f"Audit({facts})"
+        return f"Audit(n={self.n}, parts={len(self.parts)})"
 
 
 def _add_part(parts: list[AuditPart | RandomPart], part: AuditPart | RandomPart) -> None:
@@ -323,39 +286,29 @@ def _same_plan(first: AuditPart, second: AuditPart) -> bool:
 
 
 def _joined(first: AuditPart, second: AuditPart) -> AuditPart:
-    """The answers of two parts of one plan; a row that both answered counts once.
-
-    Where the two differ, the row is disputed.
-    """
+    """The answers of two parts of one plan; a row that both answered counts once."""
     assert first.rows is not None  # parts of a plan know their rows
     assert second.rows is not None
     _, in_first, in_second = np.intersect1d(first.rows, second.rows, return_indices=True)
-    new = np.setdiff1d(np.arange(len(second.rows)), in_second)
-    disputed_before = _disputed(second)
-    disputed = np.append(_disputed(first), disputed_before[new])
     different = first.answers.positive[in_first] != second.answers.positive[in_second]
-    disputed[in_first] |= different | disputed_before[in_second]
+    if different.any():
+        rows = first.rows[in_first[different]]
+        raise DataError(
+            f"the answers about {len(rows)} rows differ, first about row {rows[0]}: settle it "
+            "first, and keep one answer for each row."
+        )
+    new = np.setdiff1d(np.arange(len(second.rows)), in_second)
     answers = replace(
         first.answers,
         positive=np.append(first.answers.positive, second.answers.positive[new]),
         stratum=np.append(first.answers.stratum, second.answers.stratum[new]),
-        disputed=disputed if disputed.any() else None,
     )
-    twice = first.twice + second.twice + len(in_first)
     return replace(
         first,
         answers=answers,
         scores=np.concatenate([first.scores, second.scores[new]]),
         rows=np.append(first.rows, second.rows[new]),
-        twice=min(twice, len(answers.positive)),
     )
-
-
-def _disputed(part: AuditPart) -> BoolArray:
-    """Whether each answered row is disputed."""
-    if part.answers.disputed is None:
-        return np.zeros(len(part), dtype=bool)
-    return part.answers.disputed
 
 
 def refuse_repeated(parts: Sequence[AuditPart | RandomPart]) -> None:
@@ -641,7 +594,7 @@ class AuditPlan:
         """
         return {ROW: self.rows.tolist(), DESIGN: self._design(), LABEL: [None] * self.n}
 
-    def _design(self, group: Any = None) -> list[str]:
+    def _design(self) -> list[str]:
         """How each row was chosen, as texts with a checksum."""
         strata = []
         for planned, rows in zip(self.strata.planned, self.strata.rows, strict=True):
@@ -651,7 +604,7 @@ class AuditPlan:
         rows_of_plan = zip(self.rows, self.stratum, mean_scores(self.scores), strict=True)
         for place, (row, stratum, score) in enumerate(rows_of_plan):
             body = f"{design}-{place}-{stratum}-{score:.6g}".replace("+", "")
-            texts.append(f"{body}-{check_of(int(row), body, group)}")
+            texts.append(f"{body}-{check_of(int(row), body)}")
         return texts
 
     def _filled_in(self, frame: Any) -> dict[int, Any]:
@@ -714,55 +667,7 @@ class AuditPlan:
         )
 
 
-class GroupPlans(dict[Any, AuditPlan]):
-    """The plans of an audit in groups of rows, such as months, by the names of the groups.
-
-    Positions are those in all rows.
-    """
-
-    @property
-    def rows(self) -> IntArray:
-        """Positions of the rows to label, group by group."""
-        return np.concatenate([plan.rows for plan in self.values()])
-
-    @property
-    def n(self) -> int:
-        """Number of rows to label."""
-        return len(self.rows)
-
-    def answer(self, labels: Any) -> dict[Any, Audit]:
-        """The audit of each group with answers, from the true labels in the order of ``rows``."""
-        values = listed(labels)
-        if len(values) != self.n:
-            raise DataError(
-                f"labels must hold one answer for each of {self.n} rows, got {len(values)}."
-            )
-        audits = {}
-        start = 0
-        for name, plan in self.items():
-            answers = values[start : start + plan.n]
-            start += plan.n
-            if not all(is_missing_cell(value) for value in answers):
-                audits[name] = plan.answer(answers)
-        if not audits:
-            raise LabelError("labels must hold at least one answer, got none.")
-        return audits
-
-    def to_columns(self) -> dict[str, list[Any]]:
-        """Columns for a file, as those of a plan, with the group of each row as ``drpu_group``."""
-        groups = []
-        design = []
-        for name, plan in self.items():
-            groups += [name] * plan.n
-            design += plan._design(name)
-        return {ROW: self.rows.tolist(), GROUP: groups, DESIGN: design, LABEL: [None] * self.n}
-
-    def __repr__(self) -> str:
-        return f"GroupPlans({len(self)} groups, n={self.n})"
-
-
 ROW = "drpu_row"
-GROUP = "drpu_group"
 DESIGN = "drpu_design"
 LABEL = "drpu_label"
 VERSION = "2"
@@ -782,18 +687,9 @@ def _position(row: Any) -> int:
         return -1
 
 
-def group_text(group: Any) -> str:
-    """The name of a group as a file keeps it: numbers may come back as 3, 3.0 or "3"."""
-    try:
-        return f"{float(group):.17g}"
-    except (TypeError, ValueError):
-        return str(group).strip().removeprefix("'")  # which protects formulas in CSV files
-
-
-def check_of(row: int, body: str, group: Any) -> str:
-    """Checksum of a row, its design and its group."""
-    of_group = "" if group is None else f"|{group_text(group)}"
-    return hashlib.sha256(f"{row}|{body}{of_group}".encode()).hexdigest()[:8]
+def check_of(row: int, body: str) -> str:
+    """Checksum of a row and its design."""
+    return hashlib.sha256(f"{row}|{body}".encode()).hexdigest()[:8]
 
 
 def check_error_rate(error_rate: Any) -> float:
@@ -891,28 +787,6 @@ def plan_audit(
         without_answers=reading,
         level=request.level,
     )
-
-
-def plan_groups(
-    fitted: FittedRatio,
-    reference: Reference,
-    batch: Batch,
-    groups: Groups,
-    request: PlanRequest,
-    rng: np.random.RandomState,
-) -> GroupPlans:
-    """The rows to label in each group; ``request`` is that of each."""
-    if request.n is not None:
-        check_integer("n", request.n, low=1)
-    plans = GroupPlans()
-    for k, name in enumerate(groups.names):
-        rows = groups.rows(k)
-        of_group = request
-        if request.n is not None:  # a small group is answered as a whole
-            of_group = replace(request, n=min(request.n, len(rows)))
-        plan = plan_audit(fitted, reference, batch.part(fitted, rows), of_group, rng)
-        plans[name] = replace(plan, rows=rows[plan.rows])
-    return plans
 
 
 def mark_of(fitted: FittedRatio) -> str:

@@ -315,7 +315,6 @@ class DesignedSample:
     stratum: IntArray  # stratum of each answer; rows were chosen at random within it
     weight: FloatArray
     unseen: float = 0.0  # share of the rows in strata without answers
-    disputed: BoolArray | None = None  # rows about which people disagree
     error_rate: float = 0.0  # probability that an answer is wrong
 
     @classmethod
@@ -331,37 +330,27 @@ class DesignedSample:
             stratum=answers.stratum,
             weight=weight,
             unseen=1 - answered_share,
-            disputed=answers.disputed,
             error_rate=answers.error_rate,
         )
 
-    @property
-    def degree(self) -> FloatArray:
-        """1 for a positive answer, 0 for a negative one, and 1/2 for a disputed row."""
-        degree = self.positive.astype(np.float64)
-        if self.disputed is not None:
-            degree[self.disputed] = 0.5
-        return degree
-
     def first(self, n: int) -> DesignedSample:
         """The first ``n`` answers, without the weights of a design."""
-        disputed = None if self.disputed is None else self.disputed[:n]
         weight = np.full(n, 1 / max(n, 1))
         return DesignedSample(
-            self.z[:n], self.positive[:n], self.stratum[:n], weight, 0.0, disputed, self.error_rate
+            self.z[:n], self.positive[:n], self.stratum[:n], weight, error_rate=self.error_rate
         )
 
     @property
     def is_certain(self) -> bool:
         """Whether all answers are taken as true."""
-        return self.error_rate == 0 and self.disputed is None
+        return self.error_rate == 0
 
     def log_likelihood(self, log_odds: FloatArray) -> FloatArray:
         """Logarithm of the probability of the answers, for every row of ``log_odds``."""
-        degree = self.degree
+        positive = self.positive.astype(np.float64)
         yes = self._probability_of_yes(expit(log_odds))
         no = self._probability_of_yes(expit(-log_odds))
-        return np.asarray(np.log(yes) @ degree + np.log(no) @ (1 - degree))
+        return np.asarray(np.log(yes) @ positive + np.log(no) @ (1 - positive))
 
     def _probability_of_yes(self, probability: FloatArray) -> FloatArray:
         seen = self.error_rate + (1 - 2 * self.error_rate) * probability
@@ -379,34 +368,25 @@ class DesignedSample:
 
     def plain_share(self, tails: tuple[float, float], rows: float) -> Figure:
         """Share of positives from the answers alone; strata without answers may have any share."""
-        if self.disputed is None:
-            figure = self._share_of(self.positive, tails, rows)
-        else:
-            least = self._share_of(self.positive & ~self.disputed, tails, rows)
-            most = self._share_of(self.positive | self.disputed, tails, rows)
-            variance = max(least.variance, most.variance)
-            figure = Figure((least.value + most.value) / 2, least.low, most.high, variance)
-        if self.error_rate > 0:
-            figure = corrected(figure, self.error_rate)
-        return figure
-
-    def _share_of(self, outcome: BoolArray, tails: tuple[float, float], rows: float) -> Figure:
         _, first, stratum = np.unique(self.stratum, return_index=True, return_inverse=True)
         sizes = np.bincount(stratum)
         weight = self.weight[first] * sizes * (1 - self.unseen)
-        hits = np.bincount(stratum, weights=outcome)
-        return stratified_share(
+        hits = np.bincount(stratum, weights=self.positive)
+        figure = stratified_share(
             np.append(weight, self.unseen),
             np.append(hits, 0),
             np.append(sizes, 0),
             tails=tails,
             rows=rows,
         )
+        if self.error_rate > 0:
+            figure = corrected(figure, self.error_rate)
+        return figure
 
     def residual(self, log_odds_map: LogOddsMap) -> float:
         """Weighted mean of the answers minus the map's probabilities; no bias for a fixed map."""
-        true_degree = (self.degree - self.error_rate) / (1 - 2 * self.error_rate)
-        return float(self.weight @ (true_degree - log_odds_map.probability(self.z)))
+        corrected_answers = (self.positive - self.error_rate) / (1 - 2 * self.error_rate)
+        return float(self.weight @ (corrected_answers - log_odds_map.probability(self.z)))
 
 
 def join_samples(samples: Sequence[DesignedSample]) -> DesignedSample:
@@ -427,7 +407,6 @@ def join_samples(samples: Sequence[DesignedSample]) -> DesignedSample:
         stratum=_joined_strata(samples),
         weight=np.concatenate(weights),
         unseen=float(shares @ [sample.unseen for sample in samples]),
-        disputed=_joined_disputes(samples),
         error_rate=float(sizes @ [sample.error_rate for sample in samples] / sizes.sum()),
     )
 
@@ -445,18 +424,6 @@ def _joined_strata(samples: Sequence[DesignedSample]) -> IntArray:
     if at_random:
         return np.zeros_like(joined)
     return joined
-
-
-def _joined_disputes(samples: Sequence[DesignedSample]) -> BoolArray | None:
-    if all(sample.disputed is None for sample in samples):
-        return None
-    disputed = []
-    for sample in samples:
-        if sample.disputed is None:
-            disputed.append(np.zeros(len(sample.z), dtype=bool))
-        else:
-            disputed.append(sample.disputed)
-    return np.concatenate(disputed)
 
 
 def assisted_share(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from html import escape
@@ -62,7 +62,7 @@ from drpu.tables.notes import warn_of_notes
 if TYPE_CHECKING:  # modules that a fit does not need
     from drpu.audits.evaluation import Evaluation, FairnessTest
     from drpu.audits.labelling import Sensitivity
-    from drpu.audits.plan import Audit, AuditPlan, GroupPlans
+    from drpu.audits.plan import Audit, AuditPlan
     from drpu.classifier.reading import FitArguments
     from drpu.classifier.records import AdaptedRecord, DRPURecord
     from drpu.decisions.budget import Budget
@@ -566,7 +566,6 @@ class RatioClassifier(PUClassifier):
         *,
         by: Any,
         level: float = 0.95,
-        audit: Mapping[Any, Audit] | None = None,
         budget: float | None = None,
         shift: str = "auto",
     ) -> GroupPriors:
@@ -583,9 +582,6 @@ class RatioClassifier(PUClassifier):
             The column need not have been in the training data.
         level : float, default=0.95
             Level at which the limits of all groups hold together.
-        audit : mapping from group to Audit, optional
-            Answers about rows of some or all groups, from ``plan_audit_by(...).answer(labels)``.
-            The priors of these groups come from them.
         budget : int or float, optional
             Rows of each group that can be checked, or their share as a float up to 1; see
             :meth:`at_budget`.
@@ -609,7 +605,7 @@ class RatioClassifier(PUClassifier):
         ['june', 'may']
         """
         check_choice("shift", shift, periods.SHIFTS)
-        options = classifier.GroupOptions(check_fraction("level", level), audit, budget, shift)
+        options = classifier.GroupOptions(check_fraction("level", level), budget, shift)
         warn_of_order(X, y=y)
         return classifier.adapt_by_group(self, X, y, by, options)
 
@@ -693,36 +689,6 @@ class RatioClassifier(PUClassifier):
         rng = check_random_state(random_state)
         return audits.plan_audit(self.fitted_, self.reference_, batch, request, rng)
 
-    def plan_audit_by(
-        self,
-        X: Rows,
-        *,
-        by: Any,
-        n: int | None = None,
-        width: float | None = None,
-        level: float = 0.95,
-        random_state: Any = None,
-    ) -> GroupPlans:
-        """Choose rows to label in each group of rows, such as each month.
-
-        Parameters
-        ----------
-        X, by
-            Rows and their groups, as in :meth:`adapt_by`.
-        n, width, level, random_state
-            As in :meth:`plan_audit`, for each group.
-
-        Returns
-        -------
-        plans : GroupPlans
-            ``plans.rows`` are the positions of the rows to label, and ``plans.answer(labels)`` the
-            audits that :meth:`adapt_by` accepts.
-        """
-        request = audits.PlanRequest.of(n, width, "auto", level)
-        rng = check_random_state(random_state)
-        groups, batch = classifier.read_members(self, X, by)
-        return audits.plan_groups(self.fitted_, self.reference_, batch, groups, request, rng)
-
     def evaluate(
         self,
         X: Rows | Audit,
@@ -756,43 +722,6 @@ class RatioClassifier(PUClassifier):
         audit = audits.audit_of_labels(X, y, self.classes_, blank=blank)
         parts = audits.resolve_audit(self.fitted_, audit, partial(classifier.read_rows, self))
         return audits.evaluate_parts(self.fitted_, self.point_, parts, level=level)
-
-    def evaluate_by(
-        self,
-        X: Rows,
-        y: Any = None,
-        *,
-        by: Any,
-        audit: Mapping[Any, Audit] | None = None,
-        blank: str | None = None,
-        level: float = 0.95,
-    ) -> dict[Any, Evaluation]:
-        """Measured performance in each group of rows, such as each month.
-
-        Parameters
-        ----------
-        X, by
-            Rows and their groups, as in :meth:`adapt_by`.
-        y, blank, level
-            True labels, the meaning of missing ones and confidence level, as in :meth:`evaluate`.
-        audit : mapping from group to Audit, optional
-            Instead of ``y``: answers about rows of some groups.
-
-        Returns
-        -------
-        found : dict of Evaluation
-            Groups without answers are left out.
-        """
-        warn_of_order(X, y=y)
-        if y is not None:
-            y = audits.true_labels(y, self.classes_, blank=blank)
-        if (audit is None) == (y is None):
-            raise ParameterError("give y, the true labels of the rows, or audit, one of the two.")
-        groups, batch = classifier.read_members(self, X, by)
-        if audit is not None:
-            groups.check_names(audit)
-            return {name: self.evaluate(audit[name], level=level) for name in audit}
-        return audits.evaluate_groups(self.fitted_, self.point_, batch, groups, y, level=level)
 
     # -- explanations --------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""Groups of rows: a classifier, an audit plan and an evaluation for each of them."""
+"""Groups of rows: a classifier for each of them."""
 
 from __future__ import annotations
 
@@ -14,15 +14,12 @@ from drpu.audits.plan import LABEL, Audit
 from drpu.classifier.drpu import AdaptedClassifier, RatioClassifier
 from drpu.classifier.reading import read_batch, read_members
 from drpu.decisions.budget import budget_depth
-from drpu.exceptions import silent
 from drpu.periods.groups import (
     GroupPrior,
     GroupPriors,
     GroupReader,
     Groups,
-    joint_level,
     warn_by_group,
-    with_answers,
 )
 from drpu.state.labels import labels_of
 from drpu.state.rows import Batch
@@ -34,7 +31,6 @@ class GroupOptions:
     """Arguments of ``adapt_by``."""
 
     level: float
-    audit: Mapping[Any, Audit] | None = None
     budget: float | None = None
     shift: str = "auto"
 
@@ -44,7 +40,6 @@ def adapt_by_group(
 ) -> GroupPriors:
     """Priors of the groups of ``X``, and the classifiers for them; see ``adapt_by``."""
     groups, batch = read_members(classifier, X, by)
-    groups.check_names(options.audit)
     if y is not None:
         y = labels_of(y, len(batch))
     reader = GroupReader(
@@ -52,27 +47,13 @@ def adapt_by_group(
     )
     priors, read_groups = reader.shrunken(batch, groups, y, level=options.level)
 
-    answered = {}
-    warnings = {group.name: group.warnings for group in read_groups}
-    each_level = joint_level(options.level, len(groups.names))
-    for group in read_groups:
-        if options.audit is not None and group.name in options.audit:
-            audit = options.audit[group.name]
-            with silent():
-                adapted = classifier._adapted_to_answers(group.batch, audit, level=each_level)
-            answered[group.name] = adapted
-            warnings[group.name] = []
-    answered_priors = {name: adapted.test_prior_ for name, adapted in answered.items()}
-    priors = with_answers(priors, answered_priors)
-    warn_by_group(warnings)
+    warn_by_group({group.name: group.warnings for group in read_groups})
 
     decided = []
     for prior, group in zip(priors, read_groups, strict=True):
-        if group.name in answered:
-            adapted = answered[group.name]
-        else:  # at the prior that all groups together gave
-            adapted = classifier._at_reading(group.reading.with_prior(prior.prior))
-        codes = tuple(warning.code for warning in warnings[group.name])
+        # at the prior that all groups together gave
+        adapted = classifier._at_reading(group.reading.with_prior(prior.prior))
+        codes = tuple(warning.code for warning in group.warnings)
         decided.append(replace(_decided(prior, adapted, group.batch, options), warnings=codes))
     return replace(priors, groups=tuple(decided))
 
@@ -150,18 +131,13 @@ def audit_from_columns(
     X: Rows,
     columns: Mapping[str, Any],
     *,
-    by: Any = None,
     label: str = LABEL,
-) -> Any:
-    """The audit in the columns of a filled-in file, or that of each group.
+) -> Audit:
+    """The audit in the columns of a filled-in file.
 
     ``classifier`` planned the audit, or is an adaptation or a loaded copy of the one that did.
-    ``X`` and ``by`` are the rows and groups of the plan, in their order at that time, and ``label``
-    is the name of the column with the answers.
+    ``X`` are the rows of the plan, in their order at that time, and ``label`` is the name of the
+    column with the answers.
     """
-    groups = None
-    if by is None:
-        batch = read_batch(classifier, X)
-    else:
-        groups, batch = read_members(classifier, X, by)
-    return read_audit(classifier.fitted_, batch, columns, groups=groups, label=label)
+    batch = read_batch(classifier, X)
+    return read_audit(classifier.fitted_, batch, columns, label=label)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
@@ -12,7 +11,6 @@ import typer
 import drpu
 from drpu.cli.options import (
     Answers,
-    By,
     Data,
     Decision,
     Formulas,
@@ -43,7 +41,7 @@ def audit(
         option(
             "--n",
             "-n",
-            help=f"Number of rows to label, {FEW_ANSWERS} if left out; with --by, in each group.",
+            help=f"Number of rows to label, {FEW_ANSWERS} if left out.",
         ),
     ] = None,
     width: Annotated[
@@ -56,7 +54,6 @@ def audit(
             help="auto or new: rows of any time; training: new rows of the training population."
         ),
     ] = "auto",
-    by: By = None,
     keep: Keep = None,
     formulas: Formulas = False,
     level: Level = 0.95,
@@ -67,21 +64,17 @@ def audit(
 
     drpu ask shows the same rows one at a time. Here somebody fills in the column drpu_label with
     yes and no, 1 and 0, or the labels of training, and leaves it blank where there is no answer.
-    Lines may be sorted or deleted. Then give the file to drpu adapt --audit, with the same --by if
-    it was planned by groups.
+    Lines may be sorted or deleted. Then give the file to drpu adapt --audit.
 
     Examples
     --------
     drpu audit fraud.drpu june.parquet --out to-label.csv
     drpu audit fraud.drpu june.csv --width 0.04 --keep id --out to-label.csv
-    drpu audit fraud.drpu year.parquet --by month --n 30 --out to-label.csv
     """
     if n is not None and width is not None:
         raise typer.BadParameter(
             "give a number of rows (--n 20) or the width of the interval (--width 0.04)."
         )
-    if by is not None and population != "auto":
-        raise typer.BadParameter("--population is about all rows: give it without --by.")
     from drpu.cli.tables import check_out, with_columns, write_tables
 
     check_out(out, [saved.artifact, data], table=True)
@@ -89,44 +82,23 @@ def audit(
     classifier = saved.load()
     loaded = reading.open(classifier, data)
     kept = loaded.kept(keep)
-    group_of_row = loaded.groups(by)
-    X = reading.scored(classifier, loaded, used=[by], by=group_of_row)
-    options: dict[str, Any] = {"n": n, "width": width, "level": level, "random_state": seed}
+    X = reading.scored(classifier, loaded)
     with about(data):
-        if by is None:
-            plan = classifier.plan_audit(X, population=population, **options)
-            facts = attributes(plan, "n", "rows", "expected_width", "population", "level")
-            width_of_interval = share(plan.expected_width)
-            expectation = f"the interval of the prior is expected to be {width_of_interval} wide"
-        else:
-            plan = classifier.plan_audit_by(X, by=group_of_row, **options)
-            facts, expectation = _group_facts(plan, by, level)
+        plan = classifier.plan_audit(
+            X, n=n, width=width, population=population, level=level, random_state=seed
+        )
+    facts = attributes(plan, "n", "rows", "expected_width", "population", "level")
     table = with_columns(kept, plan.to_columns(), rows=plan.rows)
     write_tables(out, [table], formulas=formulas)
-    next_command = ["drpu", "adapt", str(saved.artifact), data]
-    if by is not None:
-        next_command += ["--by", by]
-    next_command += [*reading.words, "--audit", out]
+    next_command = ["drpu", "adapt", str(saved.artifact), data, *reading.words, "--audit", out]
+    width_of_interval = share(plan.expected_width)
     lines = [
-        f"{plan.n:,} rows to label; {expectation}",
+        f"{plan.n:,} rows to label; the interval of the prior is expected to be "
+        f"{width_of_interval} wide",
         f"fill in the column drpu_label of {out} with yes or no, then run: "
         f"{shlex.join(next_command)}",
     ]
     return Result({"out": out} | facts, lines, aside=out == PIPE)
-
-
-def _group_facts(plans: Any, by: str, level: float) -> tuple[dict[str, Any], str]:
-    """Values of the plans of groups for JSON, and what is expected of them."""
-    sizes = {}
-    widths = {}
-    for name, plan in plans.items():
-        sizes[str(name)] = plan.n
-        widths[str(name)] = plan.expected_width
-    facts = attributes(plans, "n", "rows")
-    facts |= {"groups": sizes, "expected_widths": widths, "level": level}
-    widest = share(max(widths.values()))
-    intervals = f"whose intervals are expected to be at most {widest} wide"
-    return facts, f"{len(plans)} groups of {by}, {intervals}"
 
 
 _FIGURES = ("accuracy", "precision", "recall", "false_positive_rate", "flagged", "cost", "prior")
@@ -142,7 +114,6 @@ def evaluate(
     blank: Annotated[
         str | None, option(help="What a blank label means: no, if only positives were marked.")
     ] = None,
-    by: By = None,
     prior: Prior = None,
     level: Level = 0.95,
     *,
@@ -160,34 +131,23 @@ def evaluate(
     --------
     drpu evaluate june.drpu june.parquet --audit to-label.csv
     drpu evaluate june.drpu checked.csv --label is_fraud --json
-    drpu evaluate fraud.drpu year.csv --label is_fraud --by month
     drpu evaluate fraud.drpu checked.csv --label confirmed --blank no
     drpu evaluate fraud.drpu checked.csv --label is_fraud --budget 200
     """
     _check_labels(label, answers, blank)
-    if by is not None:
-        refuse({"--budget": decision.budget}, "is about all rows: give it without --by.")
     meaning = {} if blank is None else {"blank": "negative"}
     reading.check(data)
     trained = saved.load()
-    if label is None and by is None:
+    if label is None:
         loaded = reading.open(trained, data)
         X = reading.scored(trained, loaded)
     else:
         loaded = reading.read(data, trained)
-        X = reading.rows(trained, loaded, used=[label, by])
+        X = reading.rows(trained, loaded, used=[label])
     classifier = decision.applied_to(trained, prior)
     with about(data):
         classifier = decision.with_budget(classifier, X)
     y = loaded.optional_column(label)
-    if by is not None:
-        with about(data):
-            groups = loaded.groups(by)
-            audits = answers.read(classifier, X, by=groups)
-            evaluations = classifier.evaluate_by(
-                X, y, by=groups, audit=audits, level=level, **meaning
-            )
-        return _by_group(evaluations, by, classifier)
     if y is None:
         evaluation = classifier.evaluate(answers.read(classifier, X), level=level)
     else:
@@ -246,18 +206,6 @@ def _precision_of_list(classifier: Any, y: Any, blank: str | None, level: float)
     precision = float(positive[rows].mean())
     low, high = exact_limits(precision, len(rows), (1 - level) / 2)
     return Figure(precision, low, high)
-
-
-def _by_group(evaluations: Mapping[Any, Any], by: str, classifier: Any) -> Result:
-    facts = []
-    rows = []
-    for name, evaluation in evaluations.items():
-        group_name = f"{by}={name}"
-        facts.append({"data": group_name, "evaluation": evaluation})
-        figures = [_figure(figure, evaluation) for figure in _FIGURES]
-        rows.append([group_name, f"{evaluation.n:,}", *figures])
-    head = ["data", "rows", *(name.replace("_", " ") for name in _FIGURES)]
-    return Result({"found": facts} | standing(classifier), table=(head, rows))
 
 
 def _figure(name: str, evaluation: Any) -> str:

@@ -211,7 +211,7 @@ def report(
             groups = loaded.groups(by)
         used = [by, *beside_names]
         X = reading.scored(classifier, loaded, used=used, mixed=by is None)
-        audit = answers.read(classifier, X, by=groups, either=True)
+        audit = answers.read(classifier, X)
     suspicious = None
     if suspects is not None:
         suspicious = read_written(suspects).suspects()

@@ -217,7 +217,7 @@ class Answers:
         list[str] | None,
         option(
             help="File that drpu ask wrote for these rows, or one of drpu audit, filled in. "
-            "Give --audit again for each further person."
+            "Give --audit again for another part of the same plan."
         ),
     ] = None
     audit_label: Annotated[
@@ -234,12 +234,9 @@ class Answers:
         """The files with answers."""
         return self.audit or []
 
-    def read(self, classifier: Any, X: Any, by: Any = None, *, either: bool = False) -> Any:
-        """The audit in the filled-in files, or that of each group, if files were given.
-
-        With ``either``, a file without groups is read as one audit.
-        """
-        from drpu.audits.plan import GROUP, LABEL
+    def read(self, classifier: Any, X: Any) -> Any:
+        """The audit in the filled-in files, if files were given."""
+        from drpu.audits.plan import LABEL
         from drpu.classifier.groups import audit_from_columns
         from drpu.cli.tables import read_written
 
@@ -250,24 +247,10 @@ class Answers:
                 if loaded.table is None:
                     raise DataError("an audit is a table, not a NumPy archive.")
                 columns = {name: loaded.column(name) for name in loaded.names}
-                if either and GROUP not in columns:
-                    by = None
                 label = self.audit_label or LABEL
-                audit = audit_from_columns(classifier, X, columns, by=by, label=label)
-                joined = audit if joined is None else _joined(joined, audit)
+                audit = audit_from_columns(classifier, X, columns, label=label)
+                joined = audit if joined is None else joined + audit
         return joined
-
-
-def _joined(first: Any, second: Any) -> Any:
-    """Two audits of the same rows as one, or two of each group."""
-    if isinstance(first, dict) != isinstance(second, dict):
-        raise DataError("answers of groups and answers about all rows cannot be joined.")
-    if not isinstance(first, dict):
-        return first + second
-    joined = first | second
-    for name in first.keys() & second.keys():
-        joined[name] = first[name] + second[name]
-    return joined
 
 
 @dataclass(frozen=True, kw_only=True)

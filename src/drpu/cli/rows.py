@@ -42,7 +42,7 @@ from drpu.cli.show import (
 )
 from drpu.exceptions import ParameterError
 from drpu.priors.constants import FEW_ANSWERS
-from drpu.report.texts import figure_text, prior_text, share, shift_text
+from drpu.report.texts import prior_text, share, shift_text
 
 
 def adapt(
@@ -83,6 +83,8 @@ def adapt(
         raise typer.BadParameter(
             "--out writes one classifier, and --by makes several: give one of them."
         )
+    if by is not None:
+        refuse({"--audit": answers.files}, "is about all rows: give it without --by.")
     from drpu.cli.tables import check_out
 
     check_out(out, [saved.artifact, data, *answers.files])
@@ -101,9 +103,7 @@ def adapt(
     y = loaded.optional_column(label)
     with about(data):
         if by is not None:
-            audits = answers.read(classifier, X, by=group_of_row)
-            options |= {"audit": audits, "budget": budget}
-            groups = classifier.adapt_by(X, y, by=group_of_row, **options)
+            groups = classifier.adapt_by(X, y, by=group_of_row, budget=budget, **options)
             facts, table = by_group(groups, by)
             return Result({"train_prior": classifier.train_prior_} | facts, table=table)
         audit = answers.read(classifier, X)
@@ -112,7 +112,7 @@ def adapt(
     next_step = None
     if audit is None and y is None:
         next_step = ask_words(saved, data, reading)
-    return _save_adapted(adapted, trained, out, next_step=next_step, audit=audit)
+    return _save_adapted(adapted, trained, out, next_step=next_step)
 
 
 def ask_words(saved: Saved, data: str, reading: Reading) -> str | None:
@@ -122,9 +122,7 @@ def ask_words(saved: Saved, data: str, reading: Reading) -> str | None:
     return shlex.join(["drpu", "ask", str(saved.artifact), data, *reading.words])
 
 
-def _save_adapted(
-    adapted: Any, trained: Any, out: Path | None, *, next_step: str | None, audit: Any = None
-) -> Result:
+def _save_adapted(adapted: Any, trained: Any, out: Path | None, *, next_step: str | None) -> Result:
     """Facts about the adapted classifier, which is written if there is a path for it."""
     values = standing(adapted)
     values["moved_columns"] = list(adapted.moved_columns_)
@@ -137,11 +135,6 @@ def _save_adapted(
         "threshold": threshold,
     }
     lines |= decision_lines(values)
-    if audit is not None and audit.twice:
-        values |= attributes(audit, "twice", "disagreement")
-        lines["answered twice"] = (
-            f"{audit.twice} rows; different answers {figure_text(audit.disagreement)}"
-        )
     if out is not None:
         with about(out):
             drpu.save(adapted, out)
@@ -396,25 +389,18 @@ def prior(
     by: By = None,
     level: Level = 0.95,
     *,
-    answers: Answers,
     reading: Reading,
 ) -> Result:
     """Share of positives in new rows, file by file or group by group, with intervals.
 
     With --by, the intervals hold for all groups of a file together, and the values of small groups
-    are shrunk towards the share of all rows. With --audit, the shares come from answers: give the
-    file that drpu audit --by wrote, filled in.
+    are shrunk towards the share of all rows.
 
     Examples
     --------
     drpu prior fraud.drpu april.csv may.csv june.csv
     drpu prior fraud.drpu year.parquet --by month --json
-    drpu prior fraud.drpu year.parquet --by month --audit to-label.csv
     """
-    if answers.files and (by is None or len(data) > 1):
-        raise typer.BadParameter(
-            "--audit needs one file and the column of its groups (--by month)."
-        )
     reading.check(*data)
     classifier = saved.load()
     train = classifier.train_prior_
@@ -439,8 +425,7 @@ def prior(
         group_of_row = loaded.groups(by)
         X = reading.scored(classifier, loaded, used=[by], by=group_of_row)
         with about(path):
-            audit = answers.read(classifier, X, by=group_of_row)
-            groups = classifier.adapt_by(X, by=group_of_row, level=level, audit=audit)
+            groups = classifier.adapt_by(X, by=group_of_row, level=level)
         for group in groups:
             group_name = f"{by}={group.name}"
             names = ("prior", "alone", "weight", "p_value", "shift", "warnings")

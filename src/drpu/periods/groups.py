@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from scipy.special import chdtrc, ndtri
+from scipy.special import chdtrc
 
 from drpu._arrays import FloatArray, IntArray
 from drpu._checks import check_fraction
@@ -79,9 +79,8 @@ class GroupPrior:
         Weight of ``alone`` in ``prior``, between 0 and 1.
     p_value : float
         P-value of the test of the scores that only the prior has changed in this group.
-    shift : {"prior", "other", "answers"}
-        What moved, by both tests: only the prior; more, so that it is a guarded reading; or
-        answers were used.
+    shift : {"prior", "other"}
+        What moved, by both tests: only the prior; or more, so that it is a guarded reading.
     warnings : tuple of str
         Codes of the warnings about the group.
     classifier : AdaptedClassifier or None
@@ -249,39 +248,6 @@ def shrink(groups: Sequence[GroupReading], whole: PriorEstimate, level: float) -
     return GroupPriors(tuple(shrunk_groups), whole, level, float(np.sqrt(tau2)), p_value)
 
 
-def with_answers(group_priors: GroupPriors, answered: dict[Any, PriorEstimate]) -> GroupPriors:
-    """The priors with those of groups that have answers, which are not shrunk.
-
-    If all groups have answers, the prior of all rows is the mean of theirs, weighted by their rows.
-    """
-    groups = []
-    for group in group_priors:
-        prior = answered.get(group.name)
-        if prior is not None:
-            group = replace(group, prior=prior, alone=prior, weight=1.0, shift="answers")
-        groups.append(group)
-    whole = group_priors.whole
-    if len(answered) >= len(groups):
-        whole = _mean_prior(groups, group_priors.level)
-    return replace(group_priors, groups=tuple(groups), whole=whole)
-
-
-def _mean_prior(groups: Sequence[GroupPrior], level: float) -> PriorEstimate:
-    """Mean of the priors of groups, weighted by their rows; their intervals imply its error."""
-    n = np.array([group.n for group in groups])
-    share = n / n.sum()
-    value = float(share @ [group.prior.value for group in groups])
-    errors = []
-    for group in groups:
-        deviations = float(ndtri((1 + group.prior.level) / 2))
-        errors.append((group.prior.high - group.prior.low) / (2 * deviations))
-    error = float(np.sqrt(share**2 @ np.square(errors)))
-    distance = error * float(ndtri((1 + level) / 2))
-    low = max(value - distance, 0.0)
-    high = min(value + distance, 1.0)
-    return PriorEstimate(value, low, high, level, "audit")
-
-
 MOST_GROUPS = 1000
 MOST_NAMED = 6  # groups that a warning names
 _MISSING = "(missing)"
@@ -328,20 +294,6 @@ class Groups:
     def rows(self, k: int) -> IntArray:
         """Positions of the rows of group ``k``."""
         return np.flatnonzero(self.member == k)
-
-    def check_names(self, audit: Any) -> None:
-        """Raise if ``audit`` is no mapping from names of groups."""
-        if audit is None:
-            return
-        if not isinstance(audit, Mapping):
-            raise DataTypeError(
-                f"audit must be a mapping from groups to audits, got {type(audit).__name__}."
-            )
-        for name in audit:
-            if name not in self.names:
-                raise DataError(
-                    f"audit must have names of groups, {self.names[:8]}, as keys, got {name!r}."
-                )
 
 
 def _group_name(value: Any) -> Any:

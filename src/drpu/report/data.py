@@ -294,22 +294,15 @@ def _adapt(classifier: Any, new_rows: NewRows, budget: float | None) -> ReportDa
     """The data of a report on a classifier and new rows; each row is scored once."""
     X = new_rows.X
     level = new_rows.level
-    audit = new_rows.audit
-    audits_of_groups = None
-    if isinstance(audit, Mapping):
-        audits_of_groups = audit
-        audit = None
     groups = None
     member = None
     with heard() as issued:
         if new_rows.by is not None:
             group_of_row, X = group_values(classifier.fitted_.columns, X, new_rows.by)
         scored = read_batch(classifier, X)
-        current = classifier.adapt(scored, level=level, audit=audit)
+        current = classifier.adapt(scored, level=level, audit=new_rows.audit)
         if new_rows.by is not None:
-            groups = current.adapt_by(
-                scored, by=group_of_row, level=level, budget=budget, audit=audits_of_groups
-            )
+            groups = current.adapt_by(scored, by=group_of_row, level=level, budget=budget)
             member = Groups.of(group_of_row).member
         within_budget = _with_budget(current, budget, scored)
     # With groups the last of each kind: a warning about groups replaces that about all rows.

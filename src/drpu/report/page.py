@@ -76,8 +76,8 @@ def render_report(classifier: Any, X: Rows | None = None, **options: Unpack[Repo
         Column or values to group the new rows by; see ``adapt_by``.
     by_name : str, optional
         Heading of the groups; the name of the column when left out.
-    audit : Audit or mapping of Audit, optional
-        True labels of some of the new rows, or of rows of each group; see ``plan_audit``.
+    audit : Audit, optional
+        True labels of some of the new rows; see ``plan_audit``.
     budget : int or float, optional
         Rows that can be checked, or their share as a float up to 1; see ``at_budget``. Without new
         rows, a number of rows is one of 10,000.
