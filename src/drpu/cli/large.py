@@ -185,7 +185,7 @@ class LargeText(LargeFile):
         survey = _Survey.of(text, texts)
         if survey is None:
             return None
-        codes = text.columns_of_codes(arrow().schema(survey.types))
+        codes = text.columns_of_codes(arrow().schema(survey.types), BLOCK)
         if codes:
             survey = _Survey.of(text, survey.types | dict.fromkeys(codes, arrow().string()))
         if survey is None:

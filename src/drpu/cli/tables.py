@@ -52,6 +52,9 @@ FIRST_ROWS = 10_000  # of a Parquet file, which show whether a column is empty
 _LARGEST_BLOCK = 2**31 - 2  # bytes
 _SPOOLED = 2**26  # bytes for a pipe that are kept in memory until all are written
 _MOST_PACKED = 50  # times that a compressed file is smaller than its content
+_MOST_NESTED = 64  # levels of values in JSON lines
+_LINES_AT_ONCE = 2**24  # bytes
+_NO_MARKS = bytes(set(range(256)) - set(b'[]{}"\n'))  # bytes that do not matter for nesting
 _DECIMAL_COMMA = r"^[+-]?[0-9]+,[0-9]+$"
 _THOUSANDS = r"^[+-]?[0-9]{1,3}(,[0-9]{3})+$"
 _FORMULA = r"^[=+\-@\t\r]"
@@ -141,6 +144,7 @@ class TextFile:
         pa = arrow()
         try:
             if self.is_json:
+                self._check_nesting()
                 return arrow("pyarrow.json").read_json(self._source)
             table = self._read_csv()
             if any(pa.types.is_binary(kind) for kind in table.schema.types):
@@ -206,26 +210,67 @@ class TextFile:
                 f"read it with --encoding {encoding}."
             )
 
+    def _check_nesting(self) -> None:
+        """Raise if values are nested so deeply that the reader of Arrow, which recurs, would end.
+
+        Arrow reads blocks of the file at once. No state is carried over from one line to the next
+        but the depth, and the largest increase of the depth counts, whatever is closed before.
+        """
+        depth = 0
+        with self._json_bytes() as file:
+            while lines := file.readlines(_LINES_AT_ONCE):
+                increases = _nesting(b"".join(lines))
+                depths = np.concatenate(([0, depth], increases)).cumsum()
+                rises = depths - np.minimum.accumulate(depths)
+                depth = int(rises[-1])
+                if rises.max() > _MOST_NESTED:
+                    raise DataError(
+                        f"{self.name} cannot be read: values are nested deeper than "
+                        f"{_MOST_NESTED} levels. Write one object of plain values per line: "
+                        '{"a": 1, "b": 2}.'
+                    )
+
+    def _json_bytes(self) -> Any:
+        """A file with the bytes that Arrow reads, unpacked."""
+        source = self._source
+        if isinstance(source, str):
+            return self._open()
+        source.seek(0)
+        content: bytes = source.read()
+        source.seek(0)
+        file = io.BytesIO(content)
+        if content.startswith(b"\x1f\x8b"):
+            return gzip.open(file)
+        return file
+
     def _read_csv(self) -> Any:
         """The table in a CSV file; NA and the like are missing numbers, but values of texts."""
         pa = arrow()
         known_texts = dict.fromkeys(self.texts, pa.string())
+        block_size = None
         try:
             table = self._read_with(known_texts)
         except pa.ArrowInvalid:
-            # Types were guessed from the first block; a later value may not fit. Guess from all.
-            source = self._source
-            if isinstance(source, str):
-                size = _MOST_PACKED * os.path.getsize(source)
-            else:
-                size = source.size()
-            table = self._read_with(known_texts, block_size=min(size + 1, _LARGEST_BLOCK))
+            # Types were guessed from the first block; a later value may not fit, or be longer than
+            # a block. Guess from all.
+            block_size = self._size_of_all
+            table = self._read_with(known_texts, block_size)
         if len(set(table.column_names)) < table.num_columns:
             return table  # the caller refuses names that occur twice
-        codes = self.columns_of_codes(table.schema)
+        codes = self.columns_of_codes(table.schema, block_size)
         if not codes:
             return table
-        return self._read_with(known_texts | dict.fromkeys(codes, pa.string()))
+        return self._read_with(known_texts | dict.fromkeys(codes, pa.string()), block_size)
+
+    @property
+    def _size_of_all(self) -> int:
+        """Bytes of a block that holds the whole file."""
+        source = self._source
+        if isinstance(source, str):
+            size = _MOST_PACKED * os.path.getsize(source)
+        else:
+            size = source.size()
+        return int(min(size + 1, _LARGEST_BLOCK))
 
     def _read_with(self, types: dict[str, Any], block_size: int | None = None) -> Any:
         """The table, with the types of some columns given and those of the others guessed."""
@@ -248,7 +293,7 @@ class TextFile:
         read = arrow_csv.ReadOptions(encoding=self.form.encoding or "utf8", block_size=block_size)
         return self._source, read, arrow_csv.ParseOptions(delimiter=self._separator)
 
-    def columns_of_codes(self, schema: Any) -> list[str]:
+    def columns_of_codes(self, schema: Any, block_size: int | None = None) -> list[str]:
         """Columns of digits with leading zeros, such as postal codes, which are texts."""
         pa = arrow()
         arrow_csv = arrow("pyarrow.csv")
@@ -260,7 +305,7 @@ class TextFile:
             include_columns=whole, column_types=dict.fromkeys(whole, pa.string())
         )
         codes = set()
-        for batch in arrow_csv.open_csv(*self.csv_options(), as_texts):
+        for batch in arrow_csv.open_csv(*self.csv_options(block_size), as_texts):
             for name in whole:
                 leading_zeros = compute.match_substring_regex(batch.column(name), "^0[0-9]")
                 if compute.any(leading_zeros).as_py():
@@ -331,6 +376,15 @@ class TextFile:
                     f"in {values[0]}: read the file with --decimal , (or with --decimal . if they "
                     "are texts)."
                 )
+
+
+def _nesting(lines: bytes) -> Any:
+    """1 for each bracket that opens in JSON lines and -1 for each that closes, outside of texts."""
+    without_escapes = re.sub(rb"\\.", b"", lines)
+    marks = without_escapes.translate(None, delete=_NO_MARKS)
+    brackets = re.sub(rb'"[^"\n]*"|["\n]', b"", marks)
+    opening = np.isin(np.frombuffer(brackets, dtype=np.uint8), list(b"[{"))
+    return np.where(opening, 1, -1)
 
 
 def _default_separator(ending: str) -> str:
