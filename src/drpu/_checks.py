@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, distribution
 from numbers import Integral, Real
@@ -228,7 +229,7 @@ def check_weights(name: str, values: Any, n: int, *, allow_zero: bool = False) -
 
 def check_numbers(name: str, values: Any) -> FloatArray:
     """``values`` as an array of float64."""
-    refuse_mask(name, values)
+    check_readable(name, values)
     dtype = getattr(values, "dtype", None)
     if getattr(dtype, "kind", "f") in "cmM":  # of which NumPy would make floats
         raise DataTypeError(f"{name} must hold numbers, got {values.dtype} values.")
@@ -253,8 +254,53 @@ def check_size(name: str, values: Any) -> None:
         )
 
 
-def refuse_mask(name: str, values: Any) -> None:
-    """Raise if ``values`` has masked entries, which would be read as if they were not masked."""
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """A kind of cluster: the module that counts, scores and fits its frames, and its learner.
+
+    Both are named and not imported: the module imports the classifiers, and is needed for such
+    frames only.
+    """
+
+    name: str  # of the module
+    learner: str  # name of the class of the module that is fitted to such frames
+
+    @property
+    def module(self) -> Any:
+        """The module, with ``count`` and ``score``: the workers compute both."""
+        return import_module(self.name)
+
+
+# by the package of a frame
+ENGINES = {
+    "dask": Engine("drpu.scale.dask", "DaskBoosted"),
+    "dask_expr": Engine("drpu.scale.dask", "DaskBoosted"),
+    "pyspark": Engine("drpu.scale.spark", "SparkBoosted"),
+}
+
+
+def engine_of(X: Any) -> Engine | None:
+    """The engine of a frame on a cluster, or None if the rows of ``X`` are in memory."""
+    return ENGINES.get(type(X).__module__.partition(".")[0])
+
+
+def refuse_frame(X: Any, name: str = "X") -> None:
+    """Raise for a frame on a cluster, which is never loaded into memory implicitly."""
+    engine = engine_of(X)
+    if engine is None:
+        return
+    package = type(X).__module__.partition(".")[0]
+    raise DataTypeError(
+        f"{name} is a {package} {type(X).__name__}, whose rows are not in memory and are never "
+        f"collected: fit with DRPUClassifier({engine.learner}(...)).fit(frame, y='label'), and "
+        "use adapt, at_budget, count_batches and score_batches. For anything else, such as "
+        "plan_audit, load a random sample of the rows into memory."
+    )
+
+
+def check_readable(name: str, values: Any) -> None:
+    """Raise if ``values`` are on a cluster, or have masked entries, which would lose their mask."""
+    refuse_frame(values, name)
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
         raise DataError(
             f"{name} has masked values, whose mask would be lost: pass {name}.filled(np.nan), "

@@ -13,7 +13,15 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
 from drpu._arrays import BoolArray, FloatArray, IntArray, Rows, as_numpy
-from drpu._checks import SCENARIOS, check_choice, check_integer, check_prior, check_real
+from drpu._checks import (
+    SCENARIOS,
+    check_choice,
+    check_integer,
+    check_prior,
+    check_readable,
+    check_real,
+    refuse_frame,
+)
 from drpu._process import default_errors
 from drpu.exceptions import DataError, DataTypeError, LabelError, ParameterError
 from drpu.priors.calibration import ratio_posterior
@@ -470,6 +478,8 @@ def as_generator(random_state: Any) -> np.random.Generator:
 
 def _positives(X: Rows, y: Any, pos_label: Any) -> BoolArray:
     """Mask of the positive rows of labelled data."""
+    refuse_frame(X)
+    check_readable("y", y)
     warn_of_order(X, y=y)
     try:
         rows = _num_samples(X)

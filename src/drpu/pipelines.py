@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from sklearn.pipeline import Pipeline
 
 from drpu._arrays import FloatArray, Rows
+from drpu._checks import refuse_frame
 from drpu._codec import Items, NotKept, kept
 from drpu._process import default_errors
 from drpu.audits.plan import Audit, AuditPart, RandomPart
@@ -65,6 +66,7 @@ def adapt(estimator: Any, X: Rows, **options: Any) -> Any:
     pipeline, classifier = last_step(estimator)
     if pipeline is None:
         return classifier.adapt(X, **options)
+    refuse_frame(X)
     steps = pipeline[:-1]
     audit = options.get("audit")
     if isinstance(audit, Audit):  # rows in it are those of the whole estimator, too

@@ -12,7 +12,7 @@ from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
 from sklearn.pipeline import Pipeline
 
 from drpu._arrays import BoolArray, IntArray, Rows
-from drpu._checks import check_flag, check_fraction, check_prior
+from drpu._checks import check_flag, check_fraction, check_prior, refuse_frame
 from drpu._process import default_errors, default_errors_in
 from drpu.classifier.drpu import PUClassifier
 from drpu.exceptions import ParameterError, PriorError
@@ -231,6 +231,7 @@ class PUStratifiedKFold(StratifiedKFold):  # type: ignore[misc]
 
     def split(self, X: Any, y: Any, groups: Any = None) -> Iterator[tuple[IntArray, IntArray]]:
         """Positions of training and held-out rows of each fold; rows of a group stay together."""
+        refuse_frame(X)
         warn_of_order(X, y=y, groups=groups)
         positive, _ = read_labels(y, self.pos_label, warn=False)
         if groups is None:
@@ -244,6 +245,7 @@ class PUStratifiedKFold(StratifiedKFold):  # type: ignore[misc]
 
 def _parts(estimator: Any, X: Rows, y: Any) -> tuple[Rows, Any, BoolArray, Classes]:
     """The rows as the last classifier of a pipeline gets them, this classifier, and labels."""
+    refuse_frame(X)
     warn_of_order(X, y=y)
     if isinstance(estimator, Pipeline):
         X = estimator[:-1].transform(X)

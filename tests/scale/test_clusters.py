@@ -46,9 +46,14 @@ def test_dask_scores_lazily_and_in_place(dask_frame):
 @pytest.fixture
 def scheduler(request):
     """A scheduler of Dask: of the process, or of the cluster of the tests."""
+    dask = pytest.importorskip("dask")
     if request.param == "cluster":
-        return request.getfixturevalue("client")
-    return request.param
+        yield request.getfixturevalue("client")
+        return
+    with dask.config.set(
+        {"dataframe.shuffle.method": "tasks"}
+    ):  # the default needs a cluster if there is one
+        yield request.param
 
 
 @pytest.mark.parametrize("scheduler", ["synchronous", "threads", "cluster"], indirect=True)

@@ -27,7 +27,6 @@ from drpu.audits.plan import (
     refuse_repeated,
 )
 from drpu.exceptions import ContradictionWarning, DataError, ParameterError
-from drpu.models.clusters import refuse_frame
 from drpu.models.crossfit import Known
 from drpu.priors.estimate import PriorEstimate
 from drpu.priors.figures import Figure
@@ -332,7 +331,6 @@ def labelling_weights(
         raise ParameterError(
             "give rates, the known ones, or audits to estimate them, one of the two."
         )
-    refuse_frame(X)
     X = collected(X)
     warn_of_order(X, y=y)
     y, _, classes = split_negatives(y, negative_label, pos_label)

@@ -28,6 +28,7 @@ from drpu._checks import (
     check_random_state,
     check_real,
     check_weights,
+    engine_of,
 )
 from drpu._process import DefaultErrors
 from drpu._progress import inform, part, progress_bar
@@ -387,7 +388,8 @@ class RatioClassifier(PUClassifier):
         rows : int, optional
             Number of rows that can be checked.
         of : rows of shape (n, d), ScoreTails or int, optional
-            The rows to choose from: the rows themselves, their counts, or their number.
+            The rows to choose from: the rows themselves, their counts, or their number. The workers
+            count those of a Dask or Spark data frame, and ``budget_`` then has no ``rows``.
         share : float, optional
             Share of the rows that can be checked, instead of ``rows``.
 
@@ -446,6 +448,8 @@ class RatioClassifier(PUClassifier):
     def _batch_or_counts(self, X: Any) -> Batch | ScoreTails:
         if isinstance(X, ScoreTails):
             return check_counts(self.fitted_, X)
+        if engine_of(X) is not None:
+            return classifier.read_counts(self, X)
         return classifier.read_batch(self, X)
 
     # -- adaptation ----------------------------------------------------------------------------

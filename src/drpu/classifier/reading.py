@@ -11,10 +11,16 @@ import numpy as np
 from sklearn.utils.validation import validate_data
 
 from drpu import audits as audits_package
-from drpu import models
 from drpu import periods as periods_package
 from drpu._arrays import BoolArray, FloatArray, Rows, as_numpy
-from drpu._checks import LARGEST, check_numbers, check_weights, unit_weights
+from drpu._checks import (
+    LARGEST,
+    check_numbers,
+    check_weights,
+    engine_of,
+    refuse_frame,
+    unit_weights,
+)
 from drpu._samples import Sample, SamplePair, at_rows, n_rows, stack_rows
 from drpu.exceptions import DataError, DataTypeError, LabelError, ParameterError
 from drpu.models.crossfit import Known
@@ -74,7 +80,6 @@ def read_training(estimator: Any, model: Accepts, arguments: FitArguments) -> Tr
     ``estimator`` has the parameters ``scenario``, ``pos_label``, ``negative_label`` and
     ``label_delay``, and gets the attributes that scikit-learn defines for columns.
     """
-    models.refuse_frame(arguments.X)
     X = collected(as_records(arguments.X))
     weight = arguments.sample_weight
     groups = arguments.groups
@@ -273,7 +278,7 @@ def check_rows(
     """
     if not reset and _is_plain(estimator, X, model):
         return X
-    models.refuse_frame(X, name)
+    refuse_frame(X, name)
     table = None if reset else getattr(estimator, "table_", None)
     X = as_records(X)
     if not reset and isinstance(X, RecordFrame) and not hasattr(estimator, "feature_names_in_"):
@@ -385,7 +390,7 @@ def read_rows(classifier: Any, X: Any) -> Rows:
 def rows_with_periods(classifier: Any, X: Any) -> Any:
     """``X``, as scored rows with their periods if training had a column of periods."""
     in_training = classifier.fitted_.columns.period is not None
-    if not in_training or isinstance(X, ScoreTails) or models.engine_of(X) is not None:
+    if not in_training or isinstance(X, ScoreTails) or engine_of(X) is not None:
         return X
     return read_batch(classifier, X, with_periods=True)
 
@@ -431,7 +436,7 @@ def read_texts(fitted: FittedRatio, X: Any) -> dict[str, Any]:
 def read_counts(classifier: Any, X: Any, sample_weight: Any = None) -> ScoreTails:
     """The counts of rows, which may have been counted or scored before."""
     fitted: FittedRatio = classifier.fitted_
-    engine = models.engine_of(X)
+    engine = engine_of(X)
     if engine is not None:
         if sample_weight is not None and not isinstance(sample_weight, str):
             raise ParameterError(

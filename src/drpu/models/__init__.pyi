@@ -3,8 +3,6 @@
 from .boosted import BoostedFunction as BoostedFunction
 from .clusters import FrameLearner as FrameLearner
 from .clusters import Ranges as Ranges
-from .clusters import engine_of as engine_of
-from .clusters import refuse_frame as refuse_frame
 from .crossfit import cross_fit as cross_fit
 from .crossfit import negative_part as negative_part
 from .crossfit import resolve_holdout as resolve_holdout

@@ -6,7 +6,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
@@ -16,7 +15,7 @@ from drpu._arrays import BoolArray, FloatArray, IntArray
 from drpu._checks import check_integer, check_random_state, check_real
 from drpu._process import DefaultErrors
 from drpu._progress import part, progress
-from drpu.exceptions import DataError, DataTypeError, LabelError, ParameterError
+from drpu.exceptions import DataError, LabelError, ParameterError
 from drpu.models.crossfit import resolve_holdout
 from drpu.models.learner import Accepts, Folds, Parameters
 from drpu.priors.tails import ScoreTails
@@ -30,31 +29,6 @@ if TYPE_CHECKING:  # modules that only fits on a cluster need
 MOST_LEVELS = 100_000  # held-out positives whose scores are kept; of more, a random sample
 MOST_LABELS = 100  # a column with more values than this is not a label
 ValueCounts = list[tuple[Any, int]]  # values of a column with their numbers of rows
-
-
-@dataclass(frozen=True, slots=True)
-class Engine:
-    """A kind of cluster: the module that counts, scores and fits its frames, and its learner.
-
-    Both are named and not imported: the module imports the classifiers, and is needed for such
-    frames only.
-    """
-
-    name: str  # of the module
-    learner: str  # name of the class of the module that is fitted to such frames
-
-    @property
-    def module(self) -> Any:
-        """The module, with ``count`` and ``score``: the workers compute both."""
-        return import_module(self.name)
-
-
-# by the package of a frame
-ENGINES = {
-    "dask": Engine("drpu.scale.dask", "DaskBoosted"),
-    "dask_expr": Engine("drpu.scale.dask", "DaskBoosted"),
-    "pyspark": Engine("drpu.scale.spark", "SparkBoosted"),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,21 +302,3 @@ def held_out_tails(rows: RowsOnCluster, functions: Sequence[BoostedFunction]) ->
     for fold, function in enumerate(functions):
         total.merge(rows.count(function, fold, empty))
     return total
-
-
-def engine_of(X: Any) -> Engine | None:
-    """The engine of a frame on a cluster, or None if the rows of ``X`` are in memory."""
-    return ENGINES.get(type(X).__module__.partition(".")[0])
-
-
-def refuse_frame(X: Any, name: str = "X") -> None:
-    """Raise for a frame on a cluster, which is never loaded into memory implicitly."""
-    engine = engine_of(X)
-    if engine is None:
-        return
-    package = type(X).__module__.partition(".")[0]
-    raise DataTypeError(
-        f"{name} is a {package} {type(X).__name__}, whose rows are not in memory. To fit on the "
-        f"cluster use DRPUClassifier(model={engine.learner}(...)).fit(frame, y='label'), to count "
-        "or score them use adapt, count_batches or score_batches, or load them into memory."
-    )

@@ -18,7 +18,7 @@ import scipy
 
 from drpu import _lazy
 from drpu._arrays import FloatArray, Rows, as_numpy
-from drpu._checks import check_size, check_weights, one_line, refuse_mask, unit_weights
+from drpu._checks import check_readable, check_size, check_weights, one_line, unit_weights
 from drpu._codec import Items, Kept, Number, kept
 from drpu._process import DefaultErrors
 from drpu._samples import Sample, SamplePair, without_repeats
@@ -674,7 +674,7 @@ def _numpy_rows(taker: Accepts, name: str, X: Any) -> Any:
             f"{name}.toarray(), or choose a model that supports it (kernel, linear, boosted)."
         )
     X = _stacked(X) if taker.accepts_nd else as_numpy(X)
-    refuse_mask(name, X)
+    check_readable(name, X)
     if isinstance(X, np.ndarray) and X.ndim > 2 and not taker.accepts_nd:
         text = f"{name} must have two dimensions, rows and columns, got shape {X.shape}: "
         raise DataError(

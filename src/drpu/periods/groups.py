@@ -34,7 +34,6 @@ from drpu.exceptions import (
     ShiftWarning,
     heard,
 )
-from drpu.models.clusters import refuse_frame
 from drpu.periods.read import (
     Reading,
     arrived_labels,
@@ -311,7 +310,6 @@ def group_values(columns: TrainingColumns, X: Any, by: Any) -> tuple[np.ndarray[
     if not isinstance(by, str):
         warn_of_order(X, by=by)
         return flat_values("by", by), X
-    refuse_frame(X)
     X = as_records(X)
     by = composed(by)
     names = []
@@ -336,7 +334,6 @@ def split_period(columns: TrainingColumns, X: Any) -> tuple[np.ndarray[Any, Any]
     X = as_records(X)
     if columns.period is None or not is_frame(X):
         return None, X
-    refuse_frame(X)
     X = collected(X)
     if columns.period not in read_frame(X).names:
         return None, X

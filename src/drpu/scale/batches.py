@@ -12,13 +12,12 @@ from typing import Any
 import numpy as np
 
 from drpu._arrays import FloatArray
-from drpu._checks import check_integer, check_numbers, require
+from drpu._checks import check_integer, check_numbers, engine_of, require
 from drpu._process import default_errors
 from drpu._progress import progress, progress_bar
 from drpu._samples import indexable, is_sparse
 from drpu.classifier.drpu import RatioClassifier
 from drpu.exceptions import DataError, DataTypeError, ParameterError
-from drpu.models.clusters import engine_of
 from drpu.priors.tails import ScoreTails
 from drpu.tables.frames import collected, columns_named, warn_of_extra
 

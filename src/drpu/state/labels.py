@@ -11,7 +11,7 @@ import numpy as np
 
 from drpu import _lazy
 from drpu._arrays import BoolArray, as_numpy
-from drpu._checks import one_line, refuse_mask
+from drpu._checks import check_readable, one_line
 from drpu._codec import Kept, Number, Text, kept
 from drpu.exceptions import (
     DataError,
@@ -77,6 +77,7 @@ def listed(labels: Any, name: str = "labels") -> list[Any]:
 
 def _sequence(labels: Any, name: str) -> Any:
     """The labels as a list or tuple; columns of frames keep their missing values."""
+    check_readable(name, labels)
     if isinstance(labels, (list, tuple)):
         return labels
     if hasattr(labels, "to_list") and not isinstance(labels, np.ndarray):
@@ -305,7 +306,7 @@ def _storable(classes: Classes) -> Classes:
 
 def _flat(y: Any, *, warn: bool = True) -> np.ndarray[Any, Any]:
     """The labels as an array of one dimension."""
-    refuse_mask("y", y)
+    check_readable("y", y)
     if isinstance(y, str):
         raise LabelError(
             f"y must have one label per row, got the text {y!r}: pass the column itself, as in "

@@ -16,7 +16,7 @@ import numpy as np
 from narwhals.exceptions import NarwhalsError
 
 from drpu._arrays import IntArray
-from drpu._checks import one_line, require
+from drpu._checks import one_line, refuse_frame, require
 from drpu._samples import is_sparse
 from drpu.exceptions import (
     CollectedWarning,
@@ -277,6 +277,7 @@ def collected(X: Any) -> Any:
     """``X`` itself, a batch of Arrow as a table, or the rows of a lazy frame, with a warning."""
     if _is_record_batch(X):
         return sys.modules["pyarrow"].Table.from_batches([X])
+    refuse_frame(X)
     try:
         frame = nw.from_native(X, pass_through=True)
     except NarwhalsError as error:

@@ -23,6 +23,7 @@ import numpy as np
 
 from drpu import _lazy
 from drpu._arrays import BoolArray, FloatArray, IntArray, as_numpy
+from drpu._checks import check_readable
 from drpu._codec import Array, NotKept, kept
 from drpu.exceptions import DataError, DataTypeError
 
@@ -87,6 +88,7 @@ def as_series(values: Any) -> nw.Series[Any] | None:
 
 def flat_values(name: str, values: Any) -> np.ndarray[Any, Any]:
     """One value per row; dates with a time zone are those of the clocks in that zone."""
+    check_readable(name, values)
     series = as_series(values)
     if series is not None:
         if isinstance(series.dtype, nw.Datetime) and series.dtype.time_zone:
@@ -108,6 +110,7 @@ def flat_values(name: str, values: Any) -> np.ndarray[Any, Any]:
 
 def group_codes(name: str, groups: Any, n: int) -> IntArray:
     """Group numbers from values of any type, one per row."""
+    check_readable(name, groups)
     try:
         values = _lazy.column_or_1d(as_numpy(groups))
     except ValueError as error:
