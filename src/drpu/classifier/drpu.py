@@ -56,7 +56,7 @@ from drpu.state.record import Record, parameters_of
 from drpu.state.reference import LogOddsMap, Reference
 from drpu.state.rows import Batch, RawRows, TrainingSet
 from drpu.tables.copies import grouped_copies
-from drpu.tables.encoder import TableEncoder
+from drpu.tables.encoder import Keep, TableEncoder
 from drpu.tables.frames import collected, is_frame, warn_of_order
 from drpu.tables.notes import warn_of_notes
 
@@ -1047,6 +1047,12 @@ class DRPUClassifier(RatioClassifier):
         Number of periods after which labels are complete. The labels of as many last ``periods`` of
         ``fit`` are not used as shares, and those that :meth:`adapt` gets are a lower bound if it is
         above 0. It has no meaning in a case-control study.
+    keep_time : bool or list of str, default=False
+        Columns of dates whose time itself is a feature; True for all of them. Later rows have later
+        dates than any training row, so only parts of dates are used otherwise, and differences
+        between the dates of a row.
+    keep_ids : bool or list of str, default=False
+        Identifiers to use although they have another value in almost every row; True for all.
     random_state : int, RandomState or None, default=None
         Seeds the folds and the models.
     n_jobs : int, optional
@@ -1091,6 +1097,8 @@ class DRPUClassifier(RatioClassifier):
     holdout: Any = "auto"
     calibrate: bool = True
     label_delay: int = 0
+    keep_time: Any = False
+    keep_ids: Any = False
     random_state: Any = None
     n_jobs: int | None = None
     verbose: int = 0
@@ -1289,7 +1297,7 @@ class DRPUClassifier(RatioClassifier):
         read = partial(read_labels, pos_label=self.pos_label, warn=False)
         with progress_bar("fit", show=self.verbose):
             frame_fit = learner.fit_frame(
-                arguments.X, arguments.y, arguments.sample_weight, self.holdout, read
+                arguments.X, arguments.y, arguments.sample_weight, self.holdout, read, Keep.of(self)
             )
         sizes = (frame_fit.n_positive, frame_fit.n_unlabeled)
         if self.pos_label is None:

@@ -43,7 +43,7 @@ from drpu.state.population import (
     scenario_of_table,
 )
 from drpu.state.rows import Batch, RawRows, TrainingSet
-from drpu.tables.encoder import TableEncoder
+from drpu.tables.encoder import Keep, TableEncoder
 from drpu.tables.frames import (
     Frame,
     FrameRows,
@@ -192,6 +192,7 @@ def _read_table(
         )
     _forget(estimator)
     X = check_rows(estimator, X, model=model, reset=True)
+    _refuse_keep_without_table(estimator)
     positive, classes = read_labels(y, estimator.pos_label)
     check_same_rows(n_rows(X), len(positive))
     warn_of_more_positives(int(positive.sum()), int((~positive).sum()))
@@ -223,6 +224,7 @@ def _pair_samples(
     else:
         positive = check_rows(estimator, positive, model=model, reset=True, name="positive")
         unlabeled = check_rows(estimator, unlabeled, model=model, name="unlabeled", like=positive)
+    _refuse_keep_without_table(estimator)
     n_positive = n_rows(positive)
     n_unlabeled = n_rows(unlabeled)
     warn_of_more_positives(n_positive, n_unlabeled)
@@ -234,6 +236,15 @@ def _pair_samples(
     whole = Sample(stack_rows(positive, unlabeled), weights)  # the same array type for both
     first = np.arange(len(whole)) < n_positive
     return SamplePair(_part(whole, first), _part(whole, ~first))
+
+
+def _refuse_keep_without_table(estimator: Any) -> None:
+    """Raise if columns are to be kept and drpu does not read the columns of a table."""
+    if estimator.table_ is None and Keep.of(estimator) != Keep():
+        raise ParameterError(
+            "keep_time and keep_ids name columns of a data frame that drpu reads: leave them out "
+            "for arrays, and for a pipeline that reads the frame itself."
+        )
 
 
 def _mean_one_weights(name: str, weight: Any, n: int) -> FloatArray:
@@ -334,7 +345,9 @@ def read_tables(estimator: Any, parts: Sequence[Any], *, model: Accepts, reset: 
             _remember(estimator, frames[0], None)
         return [_aligned(estimator, frame) for frame in frames]
     if reset:
-        encoder, matrix = TableEncoder.fit(frames, expand=not model.accepts_categories)
+        encoder, matrix = TableEncoder.fit(
+            frames, expand=not model.accepts_categories, keep=Keep.of(estimator)
+        )
         _remember(estimator, frames[0], encoder)
         sizes = [len(frame) for frame in frames]
         matrices = np.split(matrix, np.cumsum(sizes)[:-1])

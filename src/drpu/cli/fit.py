@@ -75,6 +75,14 @@ def fit(
             help="Periods after which labels are complete; then those of new rows are a bound."
         ),
     ] = 0,
+    keep_time: Annotated[
+        str | None,
+        typer.Option(help="Columns of dates whose time itself is used: opened,closed; or all."),
+    ] = None,
+    keep_ids: Annotated[
+        str | None,
+        typer.Option(help="Identifiers to use, which are left out otherwise: case; or all."),
+    ] = None,
     seed: Seed = 0,
     jobs: Annotated[
         int, typer.Option(help="Folds fitted at the same time; -1 takes all cores.")
@@ -119,9 +127,10 @@ def fit(
     known_negatives = 0
     if label is None:
         assert unlabeled is not None
-        _fit_two_files(classifier, reading, train, unlabeled, weight)
+        _fit_two_files(classifier, reading, train, unlabeled, weight, (keep_time, keep_ids))
     else:
         loaded = reading.read(train)
+        classifier.set_params(**_columns_to_keep(loaded, keep_time, keep_ids))
         X, weights = reading.training_rows(loaded, weight, label=label)
         y = loaded.column(label)
         if period is not None and loaded.table is not None:
@@ -157,10 +166,29 @@ def _check_samples(train: str, label: str | None, unlabeled: str | None) -> None
         )
 
 
+def _columns_to_keep(
+    loaded: Any, keep_time: str | None, keep_ids: str | None
+) -> dict[str, bool | list[str]]:
+    """Parameters of the classifier about columns that are used although new rows differ."""
+    parameters: dict[str, bool | list[str]] = {}
+    for name, words in (("keep_time", keep_time), ("keep_ids", keep_ids)):
+        if words == "all":
+            parameters[name] = True
+        elif words is not None:
+            parameters[name] = loaded.names_of(words)
+    return parameters
+
+
 def _fit_two_files(
-    classifier: Any, reading: Reading, train: str, unlabeled: str, weight: str | None
+    classifier: Any,
+    reading: Reading,
+    train: str,
+    unlabeled: str,
+    weight: str | None,
+    keep: tuple[str | None, str | None],
 ) -> None:
     positives = reading.read(train)
+    classifier.set_params(**_columns_to_keep(positives, *keep))
     others = reading.read(unlabeled)
     texts = positives.texts | others.texts  # a column that is text in one is text in both
     positives = reading.with_texts(positives, texts)

@@ -134,16 +134,15 @@ def _row_inputs(graph: Graph, classifier: Any) -> tuple[str, dict[str, list[Any]
     table: TableEncoder | None = classifier.table_
     if table is None or table.plain:
         return "X", {"X": ["rows", *classifier.fitted_.model.row_shape]}, []
-    inputs = {}
+    names = {column.name: f"X.{column.name}" for column in table.read}
+    inputs = {name: ["rows", 1] for name in names.values()}
     texts = []
     encoded = []
     for column in table.used:
-        name = f"X.{column.name}"
-        inputs[name] = ["rows", 1]
-        values, is_text = column.onnx(graph, name)
+        values, is_text = column.onnx(graph, names)
         encoded.append(values)
         if is_text:
-            texts.append(name)
+            texts.append(names[column.name])
     rows = graph.op("Concat", *encoded, axis=1)
     if table.indicators is not None:
         rows = onnx_indicators(graph, table.indicators, rows)

@@ -19,7 +19,7 @@ from drpu.exceptions import DataError, LabelError, ParameterError
 from drpu.models.crossfit import resolve_holdout
 from drpu.models.learner import Accepts, Folds, Parameters
 from drpu.priors.tails import ScoreTails
-from drpu.tables.encoder import TableEncoder, fixed_cells
+from drpu.tables.encoder import Keep, TableEncoder, fixed_cells
 from drpu.tables.values import MOST_PROFILED_COLUMNS, Cells, is_missing
 
 if TYPE_CHECKING:  # modules that only fits on a cluster need
@@ -69,7 +69,7 @@ class Plan:
     @property
     def columns(self) -> list[str]:
         """The columns that are encoded."""
-        return [plan.name for plan in self.table.used]
+        return [column.name for column in self.table.read]
 
     @property
     def hashed_columns(self) -> list[str]:
@@ -132,7 +132,7 @@ class FrameLearner(DefaultErrors, Parameters, Accepts, ABC):
 
     @abstractmethod
     def survey(
-        self, frame: Any, label: str, weight: str | None
+        self, frame: Any, label: str, weight: str | None, keep: Keep
     ) -> tuple[ValueCounts, TableEncoder]:
         """Numbers of rows by label, at most one too many, and the encoder of the other columns."""
 
@@ -151,6 +151,7 @@ class FrameLearner(DefaultErrors, Parameters, Accepts, ABC):
         weight: Any,
         holdout: Any,
         read_labels: Callable[[Any], tuple[BoolArray, np.ndarray[Any, Any]]],
+        keep: Keep,
     ) -> FrameFit:
         """Functions of the folds, and counts of the rows that each was not trained on."""
         if not isinstance(label, str) or not (weight is None or isinstance(weight, str)):
@@ -160,7 +161,7 @@ class FrameLearner(DefaultErrors, Parameters, Accepts, ABC):
             )
         self._check_parameters()
         with part(0.1):
-            counts_by_label, table = self.survey(frame, label, weight)
+            counts_by_label, table = self.survey(frame, label, weight, keep)
         labels, sizes = _merged(counts_by_label, label)
         is_positive, classes = read_labels(labels)
         n_positive = int(sizes[is_positive].sum())

@@ -253,15 +253,13 @@ def columns_moved(
 ) -> tuple[ColumnShift, ...]:
     """Columns of counted rows that moved more than their ``prior`` explains.
 
-    Later rows have later dates by themselves, so that those are no such columns.
+    Columns that had moved before the last answers are not named again.
     """
     profiles = fitted.columns.profiles
-    expected_to_move = fitted.columns.growing_with_time()
     if reference.map is None or reference.tails.columns is None:
-        shifts = moved_columns(
+        return moved_columns(
             profiles, counts.columns, fitted.unlabeled_prior, prior, small_moves=small_moves
         )
-        return tuple(shift for shift in shifts if shift.name not in expected_to_move)
     ends = np.cumsum([profile.cells.n for profile in profiles])[:-1]
     counts_by_column = np.split(reference.tails.columns.astype(np.float64), ends)
     answered = []
@@ -270,8 +268,7 @@ def columns_moved(
     shifts = moved_columns(
         answered, counts.columns, reference.prior, prior, small_moves=small_moves
     )
-    expected_to_move.update(reference.moved)
-    return tuple(shift for shift in shifts if shift.name not in expected_to_move)
+    return tuple(shift for shift in shifts if shift.name not in reference.moved)
 
 
 def evidence_of(

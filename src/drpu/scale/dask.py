@@ -22,10 +22,11 @@ from drpu.models.clusters import MOST_LABELS, FrameLearner, Plan, ValueCounts, f
 from drpu.models.trees import Trees, category_settings
 from drpu.priors.tails import ScoreTails
 from drpu.scale.batches import OUTPUTS, BatchReader, check_outputs, prefixed
-from drpu.tables.encoder import TableEncoder
+from drpu.tables.dates import DATE
+from drpu.tables.encoder import Keep, TableEncoder
 from drpu.tables.frames import read_frame
 from drpu.tables.summaries import ColumnSummary, TableSummary
-from drpu.tables.values import DATE, NUMBER, Cells, column_quantiles, count_columns
+from drpu.tables.values import NUMBER, Cells, column_quantiles, count_columns
 
 FAN = 16  # results added in one task
 MOST_SORTED = 50_000  # rows of a part that are sorted for quantiles
@@ -210,7 +211,7 @@ class DaskBoosted(FrameLearner):
         return type(self)(**self.get_params(deep=False))  # a client is shared, never copied
 
     def survey(  # noqa: D102
-        self, frame: Any, label: str, weight: str | None
+        self, frame: Any, label: str, weight: str | None, keep: Keep
     ) -> tuple[ValueCounts, TableEncoder]:
         client = self._client()
         if not hasattr(frame, "columns") or not hasattr(frame, "to_delayed"):
@@ -233,7 +234,7 @@ class DaskBoosted(FrameLearner):
                 summaries[name] = known[name]
             else:
                 summaries[name] = survey.table.columns[name]
-        return survey.labels, TableEncoder.of_summaries(summaries)
+        return survey.labels, TableEncoder.of_summaries(summaries, keep=keep)
 
     @contextmanager
     def rows(self, frame: Any, plan: Plan) -> Iterator[_DaskRows]:  # noqa: D102
@@ -284,9 +285,6 @@ def _summaries_by_type(frame: Any, columns: list[str]) -> dict[str, ColumnSummar
         dtype = frame.dtypes[name]
         if dtype.kind in "fb":
             summaries[name] = ColumnSummary.of_kind(NUMBER)
-        elif dtype.kind == "M":
-            has_zone = getattr(dtype, "tz", None) is not None
-            summaries[name] = ColumnSummary.of_kind(DATE, zones=frozenset([has_zone]))
         elif dtype.kind == "m":
             summaries[name] = ColumnSummary.of_kind(DATE)
     return summaries

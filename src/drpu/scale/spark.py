@@ -35,11 +35,10 @@ from drpu.models.trees import Trees, trees_from_xgboost
 from drpu.priors.tails import ScoreTails
 from drpu.scale.batches import OUTPUTS, BatchReader, BatchRows, check_outputs, prefixed
 from drpu.tables.columns import DateColumn
-from drpu.tables.encoder import TableEncoder
+from drpu.tables.encoder import Keep, TableEncoder
 from drpu.tables.frames import read_frame
 from drpu.tables.summaries import ColumnSummary, TableSummary
 from drpu.tables.values import (
-    DATE,
     NEIGHBOURS,
     NUMBER,
     RANGE_SHARES,
@@ -274,14 +273,14 @@ class SparkBoosted(FrameLearner):
             return super().fit_frame(frame, *arguments)
 
     def survey(  # noqa: D102
-        self, frame: Any, label: str, weight: str | None
+        self, frame: Any, label: str, weight: str | None, keep: Keep
     ) -> tuple[ValueCounts, TableEncoder]:
         require("xgboost", extra="spark", for_="SparkBoosted")
         require("pyarrow", extra="data", for_="SparkBoosted")
         if not hasattr(frame, "sparkSession") or not hasattr(frame, "schema"):
             raise DataTypeError(f"X must be a Spark data frame, got {type(frame).__name__}.")
         types = _types(frame, feature_columns(frame.columns, label, weight, self.key))
-        table = _learn_encoder(frame, types)
+        table = _learn_encoder(frame, types, keep)
         lines = frame.groupBy(label).count().limit(MOST_LABELS + 1).collect()
         labels = [(line[label], line["count"]) for line in lines]
         return labels, table
@@ -520,22 +519,17 @@ def _all_numbers(frame: Any, plan: Plan) -> bool:
     """Whether all columns are numbers in the frame and are used as numbers."""
     types = _types(frame, plan.columns)
     return all(
-        column.kind == NUMBER and types[column.name] in NUMBERS for column in plan.table.used
+        column.kind == NUMBER and types[column.name] in NUMBERS for column in plan.table.read
     )
 
 
-def _learn_encoder(frame: Any, types: dict[str, str]) -> TableEncoder:
-    """The encoder of the columns; only strings and whole numbers are read for it, in one job."""
-    summaries = {}
-    for name, kind in types.items():
-        if kind in DATES:  # without a zone, see wall_clock
-            summaries[name] = ColumnSummary.of_kind(DATE, zones=frozenset([False]))
-        else:
-            summaries[name] = ColumnSummary.of_kind(NUMBER)
-    unclear = [name for name, kind in types.items() if kind in WHOLE | TEXTS]
+def _learn_encoder(frame: Any, types: dict[str, str], keep: Keep) -> TableEncoder:
+    """The encoder of the columns; strings, dates and whole numbers are read for it, in one job."""
+    summaries = {name: ColumnSummary.of_kind(NUMBER) for name in types}
+    unclear = [name for name, kind in types.items() if kind in WHOLE | TEXTS | DATES]
     if unclear:
         summaries |= _summarized(frame.select(*unclear)).columns
-    return TableEncoder.of_summaries(summaries, expand=True)
+    return TableEncoder.of_summaries(summaries, expand=True, keep=keep)
 
 
 def _summarized(frame: Any) -> TableSummary:
@@ -588,7 +582,7 @@ def _as_doubles(marked: Any, columns: list[str]) -> Any:
 
 def _encoded(marked: Any, table: TableEncoder) -> Any:
     """Encoded features in new columns; the columns with flag, fold and weight are kept."""
-    names = [column.name for column in table.used]
+    names = [column.name for column in table.read]
     encoded_names = [f"__drpu_x{k}" for k in range(table.width)]
     shared = _share(marked, table)
 

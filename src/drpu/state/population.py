@@ -288,12 +288,6 @@ class Columns(Kept):
             levels = self.table.kept_values()
         return {"column_names": self.names is not None, "category_levels": levels}
 
-    def growing_with_time(self) -> set[str]:
-        """Names of the columns of dates."""
-        if self.table is None:
-            return set()
-        return {column.name for column in self.table.used if column.grows_with_time}
-
     def encoded_names(self, n: int) -> list[str]:
         """Names of the ``n`` columns of encoded rows; a category may have several of them."""
         names = list(self.names or ())

@@ -98,7 +98,7 @@ class LearnerRecord(Kept):
 
 Parameter = (
     None | bool | int | float | str | KeptCosts | PriorEstimate | LearnerRecord | LearntElsewhere
-    | tuple[int | float, ...]
+    | tuple[int | float | str, ...]
 )  # fmt: skip
 
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections import Counter
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, Self
 
@@ -18,12 +19,12 @@ import narwhals as nw
 import numpy as np
 
 from drpu._arrays import FloatArray
-from drpu._codec import Items, Kept, NotKept, Number, kept
+from drpu._codec import Items, Kept, NotKept, Number, Text, kept
 from drpu.exceptions import DataError, DataTypeError
+from drpu.tables.dates import DATE, DIGITS, FORMS, PARTS, TIME, onnx_part, part_of
 from drpu.tables.summaries import ColumnSummary
 from drpu.tables.values import (
     CATEGORY,
-    DATE,
     FEW,
     NUMBER,
     RANGES,
@@ -48,6 +49,11 @@ from drpu.tables.values import (
 )
 
 _CODE = re.compile(r"0\d+")  # digits with leading zeros, such as a postal code
+# Names of columns that hold one number for each case, such as "id", "case_no" and "CustomerID".
+_NAME_OF_IDS = re.compile(
+    r"(.*[\W_])?(id|ids|uuid|guid|key|nr|no|number)\.?|.*[a-z0-9](ID|Id|Key|Nr|No|Number)",
+)
+_OTHER_DATE = re.compile(r"\d\d?[-/. ](\d\d?|[^\W\d]{3,9}\.?)[-/. ](19|20)?\d\d( .*)?")
 LEFT_OUT = "left out"
 MISSING = 0  # code of a missing value
 OTHER = 1  # code of rare and unseen levels
@@ -90,14 +96,14 @@ class Column(Kept, ABC):
         return ""
 
     @property
+    def detail(self) -> str:
+        """What the note says about the column."""
+        return ""
+
+    @property
     def levels(self) -> tuple[str, ...]:
         """Values of the data that are kept."""
         return ()
-
-    @property
-    def grows_with_time(self) -> bool:
-        """Whether values of later rows are larger by themselves."""
-        return False
 
     def cells(self) -> list[Cells | None]:
         """For each encoded column the cells in which rows are counted; None for quantiles."""
@@ -120,15 +126,18 @@ class Column(Kept, ABC):
         """Codes of the levels whose shares are compared with those of new rows."""
         return []
 
-    def onnx(self, graph: Any, column: str) -> tuple[str, bool]:
-        """The encoded column in a graph with the input ``column``, and whether that is a string."""
-        return column, False
+    def onnx(self, graph: Any, inputs: Mapping[str, str]) -> tuple[str, bool]:
+        """The encoded column in a graph, and whether its input is a string.
+
+        ``inputs`` are the names of the inputs by column.
+        """
+        return inputs[self.name], False
 
 
-def _read(column: Column, series: nw.Series[Any]) -> FloatArray:
-    """Numbers or dates of rows whose type is not the declared one."""
+def _read(column: Column, series: nw.Series[Any], form: str) -> FloatArray:
+    """Numbers or dates of rows whose type is not the declared one; ``form`` is how to read them."""
     try:
-        return read_rows(column.name, series.to_list(), READERS[column.kind])
+        return read_rows(column.name, series.to_list(), READERS[form])
     except DataTypeError:
         raise
     except (TypeError, ValueError) as error:
@@ -146,69 +155,137 @@ class NumberColumn(Column):
     kind: ClassVar[str] = NUMBER
     is_number: ClassVar[bool] = True
     may_be_parsed: ClassVar[bool] = True
-    # Whether the training rows had them as text; unknown after loading.
+    # Whether the training rows had them as text, and whether nearly all were different whole
+    # numbers; unknown after loading.
     from_text: Annotated[bool, NotKept] = field(default=False, compare=False)
+    different: Annotated[bool, NotKept] = field(default=False, compare=False)
 
     @classmethod
     def learn(cls, name: str, summary: ColumnSummary) -> Self | None:  # noqa: D102
         if not summary.is_kind(NUMBER):
             return None
-        return cls(name, from_text=summary.texts and bool(summary.levels))
+        from_text = summary.texts and bool(summary.levels)
+        return cls(name, from_text, summary.share_of_different >= ID_SHARE)
 
     @property
     def note(self) -> str:  # noqa: D102
-        return "numbers-as-text" if self.from_text else ""
+        if self.from_text:
+            return "numbers-as-text"
+        return "different-numbers" if self.different else ""
 
     def encode(self, series: nw.Series[Any]) -> FloatArray:  # noqa: D102
         if declared_kind(series.dtype) == NUMBER:
             return numeric(series)
-        return _read(self, series)
+        return _read(self, series, NUMBER)
 
 
 @kept("date-column")
 @dataclass(frozen=True)
 class DateColumn(Column):
-    """Dates, and strings that are all dates as in 2026-06-30: days since 1970-01-01.
+    """Dates, durations and times of the day.
 
-    Durations and times of the day are days, too. ``zoned`` is whether the training dates had a time
-    zone; None if they were durations or times. Dates with a zone are those of clocks in UTC. Dates
-    of the other kind would be hours away, so they are refused.
+    Dates are read as days since 1970-01-01, of which the ``parts`` are used that later rows share
+    with those of training (see :mod:`drpu.tables.dates`), and the days since earlier columns of
+    dates. Durations and times of the day are days, too.
+
+    ``zoned`` is whether the training dates had a time zone; None if they were durations or times.
+    Dates with a zone are those of clocks in UTC. Dates of the other kind would be hours away, so
+    they are refused.
     """
 
     kind: ClassVar[str] = DATE
     may_be_parsed: ClassVar[bool] = True
     zoned: bool | None = None
+    form: Annotated[str, Text(pattern="|".join(FORMS))] = DATE  # how texts and numbers are read
+    parts: Annotated[tuple[Annotated[str, Text(pattern="|".join(PARTS))], ...], Items()] = (TIME,)
+    since: Annotated[tuple[str, ...], Items()] = ()  # columns of dates that are subtracted
 
     @classmethod
     def learn(cls, name: str, summary: ColumnSummary) -> Self | None:  # noqa: D102
-        if not summary.is_kind(DATE):
+        form = summary.date_form
+        if form is None:
             return None
         if len(summary.zones) == 2:
             raise DataTypeError(
                 f"column {name!r} has dates with a time zone and dates without one, which may be "
                 "hours apart: add the zone to all of them, or remove it."
             )
-        zoned = None
-        if summary.zones:
-            (zoned,) = summary.zones
-        return cls(name, zoned)
+        zones = summary.zones
+        if form == DIGITS:
+            zones = frozenset([False])
+        if not zones:
+            return cls(name)
+        (zoned,) = zones
+        return cls(name, zoned, form, summary.covered[form].parts)
 
-    def encode(self, series: nw.Series[Any]) -> FloatArray:  # noqa: D102
+    def with_time(self) -> DateColumn:
+        """The column with time itself among its parts."""
+        return replace(self, parts=tuple(dict.fromkeys((TIME, *self.parts))))
+
+    @property
+    def is_date(self) -> bool:
+        """Whether the values are dates, not durations or times of the day."""
+        return self.zoned is not None
+
+    @property
+    def width(self) -> int:  # noqa: D102
+        return len(self.parts) + len(self.since)
+
+    @property
+    def note(self) -> str:  # noqa: D102
+        if not self.is_date or TIME in self.parts:
+            return ""
+        return "dates" if self.width else "only-time"
+
+    @property
+    def detail(self) -> str:  # noqa: D102
+        used = list(self.parts)
+        used += [f"days since {name!r}" for name in self.since]
+        return " and ".join(filter(None, [", ".join(used[:-1]), *used[-1:]]))
+
+    def cells(self) -> list[Cells | None]:
+        """Quantiles of time and of differences.
+
+        Months, weekdays and hours are not compared: they say when rows were collected, and new
+        rows are rarely collected for as long as those of training.
+        """
+        not_compared = Cells(np.empty(0))
+        cells: list[Cells | None] = []
+        for part in self.parts:
+            cells.append(None if part == TIME else not_compared)
+        return cells + [None] * len(self.since)
+
+    def encode(
+        self, series: nw.Series[Any], days_of_others: Mapping[str, FloatArray] | None = None
+    ) -> FloatArray:
+        """The parts, and the days since the columns of dates that are subtracted."""
+        return self.encode_days(self.days(series), days_of_others or {})
+
+    def encode_days(self, days: FloatArray, others: Mapping[str, FloatArray]) -> FloatArray:
+        """The same from days since 1970-01-01, of this column and of others."""
+        columns = [part_of(part, days) for part in self.parts]
+        columns += [days - others[name] for name in self.since]
+        return np.array(columns).reshape(len(columns), len(days)).T
+
+    def days(self, series: nw.Series[Any]) -> FloatArray:
+        """Days since 1970-01-01, or durations and times in days."""
         kind = declared_kind(series.dtype)
-        if kind == NUMBER:
+        if kind == NUMBER and self.form != DIGITS:
             raise DataTypeError(f"column {self.name!r} had dates in training and has numbers here.")
         if kind == DATE:
             self._check_zones(zones_of_series(series))
             return days(series)
-        encoded = _read(self, series)
+        encoded = _read(self, series, self.form)
         if self.zoned is not None:
             self._check_zones(zones_of(set(series.to_list())))
         return encoded
 
-    @property
-    def grows_with_time(self) -> bool:
-        """Whether the values are dates, not durations or times of the day."""
-        return self.zoned is not None
+    def onnx(self, graph: Any, inputs: Mapping[str, str]) -> tuple[str, bool]:
+        """The parts and differences; inputs are days since 1970-01-01."""
+        days = inputs[self.name]
+        columns = [onnx_part(graph, part, days) for part in self.parts]
+        columns += [graph.op("Sub", days, inputs[name]) for name in self.since]
+        return graph.op("Concat", *columns, axis=1), False
 
     def _check_zones(self, zones: frozenset[bool]) -> None:
         """Raise if dates have a time zone and those of training had none, or the other way."""
@@ -228,9 +305,11 @@ class DateColumn(Column):
 @kept("left-out-column")
 @dataclass(frozen=True)
 class LeftOutColumn(Column):
-    """Identifiers: different strings without spaces, or different whole numbers in order.
+    """Identifiers: different strings without spaces, or different whole numbers.
 
-    Different whole numbers, as strings or not, are identifiers if most are too long to be exact.
+    Whole numbers, as strings or not, are identifiers if they are in order, too long to be exact,
+    repeat less often than independent values can, or have a name such as "id" or "case_no".
+    Others, such as populations and amounts, are numbers.
     """
 
     kind: ClassVar[str] = LEFT_OUT
@@ -239,8 +318,7 @@ class LeftOutColumn(Column):
     def learn(cls, name: str, summary: ColumnSummary) -> Self | None:  # noqa: D102
         different = summary.share_of_different >= ID_SHARE
         if summary.is_kind(NUMBER):
-            long_codes = different and summary.whole and summary.exact <= 0.5
-            identifies = summary.counts_up or long_codes
+            identifies = summary.counts_up or (different and _is_assigned(name, summary))
         else:
             identifies = summary.texts and different and summary.spaced <= 0.5
         return cls(name) if identifies else None
@@ -255,6 +333,14 @@ class LeftOutColumn(Column):
     @property
     def note(self) -> str:  # noqa: D102
         return "left-out"
+
+
+def _is_assigned(name: str, summary: ColumnSummary) -> bool:
+    """Whether different whole numbers were given to the rows, and measure nothing."""
+    if not summary.whole:
+        return False
+    is_long = summary.exact <= 0.5
+    return is_long or summary.assigned or _NAME_OF_IDS.fullmatch(name) is not None
 
 
 @kept("category-column")
@@ -273,6 +359,8 @@ class CategoryColumn(Column):
     rows: Annotated[tuple[int, ...], NotKept] = field(default=(), compare=False)
     # Share of rows with rare levels to expect.
     rare: Annotated[float, Number(0, 1)] = field(default=0.0, compare=False)
+    # Whether all values look like dates that cannot be read; unknown after loading.
+    other_dates: Annotated[bool, NotKept] = field(default=False, compare=False)
 
     def __post_init__(self) -> None:
         if len(set(self.levels)) != len(self.levels):
@@ -298,10 +386,13 @@ class CategoryColumn(Column):
         if summary.present:
             frequent_without_one = [n for n in rows if n > LEVEL_ROWS]
             rare = 1 - sum(frequent_without_one) / summary.present
-        return cls(name, tuple(levels), tuple(rows), rare)
+        other_dates = bool(counts) and all(map(_OTHER_DATE.fullmatch, counts))
+        return cls(name, tuple(levels), tuple(rows), rare, other_dates)
 
     @property
     def note(self) -> str:  # noqa: D102
+        if self.other_dates:
+            return "other-dates"
         has_leading_zeros = any(_CODE.fullmatch(level) for level in self.levels)
         is_code = has_leading_zeros and all(is_whole(level) for level in self.levels)
         return "codes" if is_code else ""
@@ -388,12 +479,12 @@ class CategoryColumn(Column):
             return share
         return None
 
-    def onnx(self, graph: Any, column: str) -> tuple[str, bool]:
+    def onnx(self, graph: Any, inputs: Mapping[str, str]) -> tuple[str, bool]:
         """Codes of a column of strings in NFC; the empty string is a missing value."""
         codes = np.arange(FIRST, FIRST + len(self.levels), dtype=float)
         encoded = graph.op(
             "LabelEncoder",
-            column,
+            inputs[self.name],
             domain="ai.onnx.ml",
             keys_strings=["", *self.levels],
             values_floats=[float(MISSING), *codes],

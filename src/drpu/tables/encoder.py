@@ -12,7 +12,13 @@ import numpy as np
 
 from drpu._arrays import FloatArray
 from drpu._codec import Items, Kept, Whole, kept
-from drpu.exceptions import DataError, DataTypeError, IdColumnWarning, UnseenLevelsWarning
+from drpu.exceptions import (
+    DataError,
+    DataTypeError,
+    IdColumnWarning,
+    ParameterError,
+    UnseenLevelsWarning,
+)
 from drpu.tables.columns import (
     MISSING,
     OTHER,
@@ -22,16 +28,16 @@ from drpu.tables.columns import (
     LeftOutColumn,
     NumberColumn,
 )
-from drpu.tables.frames import Frame, aligned, columns_named, read_frame
+from drpu.tables.frames import Frame, aligned, columns_named, composed, read_frame
 from drpu.tables.summaries import ColumnSummary, TableSummary
 from drpu.tables.text import TextColumn
 from drpu.tables.values import Cells, most_frequent
 
 # A column is of the first type that recognises it.
 COLUMN_TYPES: tuple[type[Column], ...] = (
+    DateColumn,
     LeftOutColumn,
     NumberColumn,
-    DateColumn,
     TextColumn,
     CategoryColumn,
 )
@@ -41,6 +47,66 @@ ENOUGH_ROWS = 50  # minimum number of rows for the warning of unseen levels
 # Up to this number of rows, columns of these types are read together, which takes less time.
 ROWS_READ_TOGETHER = 1000
 PLAIN_TYPES = (nw.Float64, nw.Float32, nw.Int64, nw.Int32, nw.Int16, nw.Int8)
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """The columns that are used although new rows have values that no training row has.
+
+    ``time`` are columns of dates whose time is used, ``ids`` identifiers. True stands for all of
+    them, False for none.
+    """
+
+    time: bool | tuple[str, ...] = False
+    ids: bool | tuple[str, ...] = False
+
+    @classmethod
+    def of(cls, estimator: Any) -> Keep:
+        """What the parameters ``keep_time`` and ``keep_ids`` of an estimator say."""
+        return cls(_names_to_keep(estimator, "keep_time"), _names_to_keep(estimator, "keep_ids"))
+
+    @property
+    def named(self) -> dict[str, tuple[str, ...]]:
+        """The names that were given, by parameter."""
+        given = {"keep_time": self.time, "keep_ids": self.ids}
+        return {name: value for name, value in given.items() if isinstance(value, tuple)}
+
+    def keeps_time(self, name: str) -> bool:
+        """Whether the time of a column of dates is used."""
+        return self.time is True or (isinstance(self.time, tuple) and name in self.time)
+
+    def keeps_ids(self, name: str) -> bool:
+        """Whether a column is used although it is an identifier."""
+        return self.ids is True or (isinstance(self.ids, tuple) and name in self.ids)
+
+    def check(self, columns: Sequence[Column]) -> None:
+        """Raise if a column of the table has no such name, or no time that could be kept."""
+        names = [column.name for column in columns]
+        dates = [column.name for column in columns if _is_date(column)]
+        possible = {"keep_time": dates, "keep_ids": names}
+        for parameter, given in self.named.items():
+            others = [name for name in given if name not in possible[parameter]]
+            if others:
+                kind = "columns of dates" if parameter == "keep_time" else "columns of X"
+                there_are = columns_named(possible[parameter]) or "none"
+                found = f"got {others[0]!r}; there are {there_are}."
+                option = "--" + parameter.replace("_", "-")
+                raise ParameterError(
+                    f"{parameter} must be True, False or names of {kind}, {found}",
+                    command=f"{option} must be names of {kind}, {found}",
+                )
+
+
+def _names_to_keep(estimator: Any, parameter: str) -> bool | tuple[str, ...]:
+    value = getattr(estimator, parameter, False)
+    if isinstance(value, (bool, np.bool_)):
+        return bool(value)
+    names = [value] if isinstance(value, str) else value
+    if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) for name in names):
+        raise ParameterError(
+            f"{parameter} must be True, False or a list of names of columns, got {value!r:.100}."
+        )
+    return tuple(map(composed, names))
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +238,12 @@ class TableEncoder(Kept):
             raise DataError("a table encoder names a column twice.")
         if not self.used:
             raise DataError("a table encoder leaves all columns out.")
+        earlier: set[str] = set()
+        for column in self.columns:
+            if isinstance(column, DateColumn):
+                if not earlier.issuperset(column.since):
+                    raise DataError("a table encoder subtracts dates that come later or are none.")
+                earlier.add(column.name)
         if self.indicators is None:
             return
         fits = self.indicators.n_columns == len(self.encoded)
@@ -179,10 +251,13 @@ class TableEncoder(Kept):
             raise DataError("the indicators of a table encoder must have its columns.")
 
     @classmethod
-    def fit(cls, parts: Sequence[Frame], *, expand: bool = False) -> tuple[Self, FloatArray]:
+    def fit(
+        cls, parts: Sequence[Frame], *, expand: bool = False, keep: Keep | None = None
+    ) -> tuple[Self, FloatArray]:
         """The encoder of a training table and its encoded rows, which may be in several samples.
 
-        With ``expand`` categories become indicator columns, otherwise codes.
+        With ``expand`` categories become indicator columns, otherwise codes. ``keep`` are columns
+        that are used although new rows have other values.
         """
         first, *others = parts
         samples = [first]
@@ -191,28 +266,39 @@ class TableEncoder(Kept):
                 aligned(part, first.names, named=first.named, rows="unlabeled", of="positive")
             )
         summaries = TableSummary.of_samples(samples).columns
-        encoder = cls.of_summaries(summaries, expand=expand, named=first.named)
+        encoder = cls.of_summaries(summaries, expand=expand, named=first.named, keep=keep)
         encoded = [encoder.transform(sample, warn=False) for sample in samples]
         return encoder, np.concatenate(encoded)
 
     @classmethod
     def of_summaries(
-        cls, summaries: Mapping[str, ColumnSummary], *, expand: bool = False, named: bool = True
+        cls,
+        summaries: Mapping[str, ColumnSummary],
+        *,
+        expand: bool = False,
+        named: bool = True,
+        keep: Keep | None = None,
     ) -> Self:
         """The encoder of a training table from the summaries of its columns."""
         if not summaries:
             raise DataError("X must have at least one column, got a table with 0 feature(s).")
-        columns = [_learn_column(name, summary) for name, summary in summaries.items()]
+        keep = keep or Keep()
+        columns = []
+        for name, summary in summaries.items():
+            columns.append(_learn_column(name, summary, keep))
+        keep.check(columns)
+        columns = _with_differences(columns)
         if not any(column.width for column in columns):  # one column is always used
             last = columns[-1].name
-            columns[-1] = _learn_column(last, summaries[last], leave_out=False)
+            columns[-1] = _learn_column(last, summaries[last], Keep(time=True, ids=True))
         encoder = cls(tuple(columns), named)
-        if encoder.left_out:
+        identifiers = [column.name for column in columns if isinstance(column, LeftOutColumn)]
+        if identifiers:
             IdColumnWarning.issue(
-                f"{columns_named(encoder.left_out)}: every row has a different value, as in an "
+                f"{columns_named(identifiers)}: almost every row has a different value, as in an "
                 "identifier, which says nothing about new rows. It is left out:",
-                advice="drop it from X, or declare it a category to keep it.",
-                command="name it in --drop.",
+                advice="drop it from X, or name it in keep_ids to use it.",
+                command="name it in --drop, or in --keep-ids to use it.",
             )
         if not expand or not encoder.categories:
             return encoder
@@ -233,6 +319,30 @@ class TableEncoder(Kept):
         return [j for j, column in enumerate(self.columns) if column.width]
 
     @cached_property
+    def read_positions(self) -> list[int]:
+        """Positions of the columns that are read: those used, and dates that are subtracted."""
+        subtracted = set(self._dates_of_differences)
+        positions = []
+        for j, column in enumerate(self.columns):
+            if column.width or column.name in subtracted:
+                positions.append(j)
+        return positions
+
+    @cached_property
+    def read(self) -> tuple[Column, ...]:
+        """The columns that are read."""
+        return tuple(self.columns[j] for j in self.read_positions)
+
+    @property
+    def _dates_of_differences(self) -> tuple[str, ...]:
+        """Names of the columns of dates that others subtract."""
+        names: list[str] = []
+        for column in self.columns:
+            if isinstance(column, DateColumn):
+                names += column.since
+        return tuple(dict.fromkeys(names))
+
+    @cached_property
     def used(self) -> tuple[Column, ...]:
         """The columns that are used as features."""
         return tuple(self.columns[j] for j in self.used_positions)
@@ -248,7 +358,8 @@ class TableEncoder(Kept):
     @property
     def left_out(self) -> tuple[str, ...]:
         """Names of the columns that are not used."""
-        return tuple(column.name for column in self.columns if not column.width)
+        names_read = {column.name for column in self.read}
+        return tuple(name for name in self.names if name not in names_read)
 
     @property
     def free_texts(self) -> tuple[str, ...]:
@@ -337,9 +448,9 @@ class TableEncoder(Kept):
             frame = frame.without(self.ignored)
         frame = aligned(frame, self.names, named=self.named, optional=frozenset(self.left_out))
         if self.named:  # columns that are not used may be absent, which moves the others
-            frame = frame.select_names([column.name for column in self.used])
+            frame = frame.select_names([column.name for column in self.read])
         else:
-            frame = frame.select(self.used_positions)
+            frame = frame.select(self.read_positions)
         types = frame.types
         values = self._encode_columns(frame, types)
         if warn:
@@ -349,7 +460,7 @@ class TableEncoder(Kept):
             precision = np.float32
         matrix = np.empty((len(frame), len(self.encoded)), dtype=precision)
         start = 0
-        for column, encoded in zip(self.used, values, strict=True):
+        for column, encoded in zip(self.read, values, strict=True):
             matrix[:, start : start + column.width] = encoded.reshape(len(frame), column.width)
             start += column.width
         if self.indicators is None:
@@ -358,20 +469,24 @@ class TableEncoder(Kept):
 
     def _encode_columns(self, frame: Frame, types: Sequence[Any]) -> list[FloatArray]:
         plain_numbers = self._plain_numbers(frame, types)
+        days = {}
         encoded = []
-        for k, column in enumerate(self.used):
+        for k, column in enumerate(self.read):
             if k in plain_numbers:
                 encoded.append(plain_numbers[k])
+            elif isinstance(column, DateColumn):
+                days[column.name] = column.days(frame.column(k))
+                encoded.append(column.encode_days(days[column.name], days))
             else:
                 encoded.append(column.encode(frame.column(k)))
         return encoded
 
     def _plain_numbers(self, frame: Frame, types: Sequence[Any]) -> dict[int, FloatArray]:
-        """Used columns of plain numbers by position, if they can be read together."""
+        """Columns of plain numbers by position, if they can be read together."""
         if len(frame) > ROWS_READ_TOGETHER:
             return {}
         numbers = []
-        for k, column in enumerate(self.used):
+        for k, column in enumerate(self.read):
             if column.is_number and types[k] in PLAIN_TYPES:
                 numbers.append(k)
         if not numbers:
@@ -385,7 +500,7 @@ class TableEncoder(Kept):
         if len(values[0]) < ENOUGH_ROWS:
             return
         shares = []
-        for column, encoded in zip(self.used, values, strict=True):
+        for column, encoded in zip(self.read, values, strict=True):
             share = column.many_unseen(encoded)
             if share is not None:
                 shares.append(f"{column.name!r} ({share:.0%})")
@@ -424,21 +539,39 @@ class TableEncoder(Kept):
         return {column.name: len(column.levels) for column in self.used if column.levels}
 
 
-def _learn_column(name: str, summary: ColumnSummary, *, leave_out: bool = True) -> Column:
-    """The column, of the first type that recognises it.
-
-    ``leave_out`` is whether that may be a type that is not used as a feature.
-    """
+def _learn_column(name: str, summary: ColumnSummary, keep: Keep) -> Column:
+    """The column, of the first type that recognises it and is not to be left out."""
     if len(summary.sources) > 1:
         kinds = " and ".join(sorted(summary.sources))
         raise DataTypeError(
             f"column {name!r} holds {kinds} in different partitions: give it one type first."
         )
     for column_type in COLUMN_TYPES:
+        if column_type is LeftOutColumn and keep.keeps_ids(name):
+            continue
         column = column_type.learn(name, summary)
-        if column is not None and (column.width or leave_out):
+        if isinstance(column, DateColumn) and keep.keeps_time(name):
+            column = column.with_time()
+        if column is not None:
             return column
     raise AssertionError("every column can be a category")
+
+
+def _is_date(column: Column) -> bool:
+    return isinstance(column, DateColumn) and column.is_date
+
+
+def _with_differences(columns: Sequence[Column]) -> list[Column]:
+    """The columns; each one of dates has the days since every earlier one of the same clocks."""
+    all_columns: list[Column] = []
+    earlier: list[DateColumn] = []
+    for column in columns:
+        if isinstance(column, DateColumn) and column.is_date:
+            since = [other.name for other in earlier if other.zoned == column.zoned]
+            earlier.append(column)
+            column = replace(column, since=tuple(since))
+        all_columns.append(column)
+    return all_columns
 
 
 def fixed_cells(table: TableEncoder | None, columns: int) -> list[Cells | None]:

@@ -16,9 +16,10 @@ from drpu._arrays import BoolArray, FloatArray
 from drpu._codec import Kept, Number, Text, kept
 from drpu._samples import is_matrix, is_sparse, row_keys
 from drpu.exceptions import TrainingTableWarning
+from drpu.tables.columns import DateColumn, NumberColumn
 from drpu.tables.copies import COPIES, FEWEST_OF_CLASS, equal_pairs, reappearing
 from drpu.tables.encoder import TableEncoder
-from drpu.tables.values import DATE
+from drpu.tables.summaries import repeats_too_rarely
 
 FEWEST_OF_LEVEL = 5  # a level with fewer rows counts as an average one
 # AUC of one column that no honest column reaches if a few unlabeled rows are positive.
@@ -29,7 +30,6 @@ BY_CHANCE = 1000  # equal rows are so much more frequent than by chance: columns
 MOST_NOTES = 50
 
 _PERIOD = re.compile(r"(19|20)\d\d[-/. ]?(0[1-9]|1[0-2]|[Qq][1-4]|[Ww]\d\d)")
-_OTHER_DATE = re.compile(r"\d\d?[-/. ](\d\d?|[^\W\d]{3,9}\.?)[-/. ](19|20)?\d\d( .*)?")
 _DROP = ("drop it", "--drop {word}")
 # By code: the finding, and the ways out in Python and on the command line. The worst comes first.
 _TEXTS = {
@@ -50,8 +50,8 @@ _TEXTS = {
         "--period {word}, or --drop {word}",
     ),
     "identifier": (
-        "{column!r} has {number:.0f} whole numbers, all different, as row numbers have, and is "
-        "used",
+        "{column!r} has {number:.0f} whole numbers that repeat less often than chance allows, as "
+        "identifiers do, and is used",
         *_DROP,
     ),
     "other-scenario": (
@@ -67,8 +67,8 @@ _TEXTS = {
         "if they are one case each, keep one of them",
     ),
     "other-dates": (
-        "{column!r} has dates in another form than 2026-06-30, so they are categories that later "
-        "rows do not have",
+        "{column!r} has dates whose day and month can be exchanged, or that are not read, so they "
+        "are categories that later rows do not have",
         "convert it to dates, or drop it",
         "write them as 2026-06-30, or --drop {word}",
     ),
@@ -83,8 +83,30 @@ _TEXTS = {
         "",
         "",
     ),
+    "dates": (
+        "{column!r} has dates: {detail} are used, and time itself is not, because later rows have "
+        "later dates",
+        "name it in keep_time to use its time as well",
+        "--keep-time {word} uses its time as well",
+    ),
+    "only-time": (
+        "{column!r} has dates of so short a time that no part of them comes again in later rows, "
+        "and is not used by itself",
+        "name it in keep_time to use its time",
+        "--keep-time {word} uses its time",
+    ),
     "sorted": ("the table is sorted by {column!r}, which is used", "", ""),
-    "left-out": ("{column!r} is left out, because every row has a different value", "", ""),
+    "left-out": (
+        "{column!r} is left out, because almost every row has a different value, as an identifier "
+        "has",
+        "name it in keep_ids to use it",
+        "--keep-ids {word} uses it",
+    ),
+    "different-numbers": (
+        "{column!r} has a different whole number in almost every row, and is used as an amount",
+        "if it is an identifier, drop it",
+        "if it is an identifier, --drop {word}",
+    ),
     "gaps": (
         "{number:.1%} of the rows have a missing value: trees use it as it is, a smooth model gets "
         "the median of the column, or zero in sparse rows",
@@ -104,6 +126,8 @@ _TEXTS = {
     ),
     "text": ("{column!r} is free text, read as {number:.0f} columns", "", ""),
 }
+# Findings that nothing is wrong with: there is a way out for those who mean another thing.
+_AS_USUAL = ("dates", "only-time", "left-out", "different-numbers")
 
 
 @kept("note")
@@ -114,6 +138,7 @@ class Note(Kept):
     code: Annotated[str, Text(pattern="|".join(_TEXTS))]
     column: str = ""  # the column, or an empty string if the note is about rows
     number: Annotated[float, Number(0)] = 0.0  # an AUC, a share or a count, depending on the code
+    detail: Annotated[str, Text(most=10_000)] = ""  # what is used of dates
 
     def __str__(self) -> str:
         return self.text()
@@ -121,7 +146,7 @@ class Note(Kept):
     @property
     def doubtful(self) -> bool:
         """Whether there is something to do about it."""
-        return bool(_TEXTS[self.code][1])
+        return bool(_TEXTS[self.code][1]) and self.code not in _AS_USUAL
 
     def text(self, *, command_line: bool = False) -> str:
         """The finding and the way out, for users of Python or of the command line."""
@@ -130,7 +155,7 @@ class Note(Kept):
         if way_out:
             text += f": {way_out}"
         word = shlex.quote(str(self.column))
-        return text.format(column=self.column, word=word, number=self.number)
+        return text.format(column=self.column, word=word, number=self.number, detail=self.detail)
 
 
 def table_notes(
@@ -147,17 +172,25 @@ def table_notes(
     if table is not None:
         for column in table.columns:
             if column.note:
-                notes.append(Note(column.note, column.name, float(column.width)))
+                notes.append(Note(column.note, column.name, float(column.width), column.detail))
     if min(len(positive), len(unlabeled)) >= FEWEST_OF_CLASS:
         rows = np.concatenate([positive, unlabeled])
         is_positive = np.arange(len(rows)) < len(positive)
         if rows.shape[1] <= MOST_CHECKED:
             for sortable in _sortable_columns(rows, table):
-                notes += _column_notes(sortable, is_positive)
+                for note in _column_notes(sortable, is_positive):
+                    if not _is_said(note, notes):
+                        notes.append(note)
         notes += _row_notes(rows, is_positive, scenario)
     order = list(_TEXTS)
     notes.sort(key=lambda note: order.index(note.code))
     return tuple(notes[:MOST_NOTES])
+
+
+def _is_said(note: Note, notes: Sequence[Note]) -> bool:
+    """Whether there is such a note of the column, or one that implies it."""
+    codes = {other.code for other in notes if other.column == note.column}
+    return note.code in codes or (note.code == "rare" and "other-dates" in codes)
 
 
 def notes_of_gaps(positive: Any, unlabeled: Any) -> tuple[Note, ...]:
@@ -211,6 +244,7 @@ class _SortableColumn:
     values: FloatArray
     levels: tuple[str, ...] | None = None
     is_date: bool = False
+    known: bool = False  # whether another note says that its whole numbers are all different
 
 
 def _sortable_columns(rows: FloatArray, table: TableEncoder | None) -> Iterator[_SortableColumn]:
@@ -224,7 +258,13 @@ def _sortable_columns(rows: FloatArray, table: TableEncoder | None) -> Iterator[
         values = column.sortable(rows[:, k])
         if values is not None:
             levels = column.levels if column.has_codes else None
-            yield _SortableColumn(column.name, values, levels, is_date=column.kind == DATE)
+            yield _SortableColumn(
+                column.name,
+                values,
+                levels,
+                is_date=isinstance(column, DateColumn) and column.is_date,
+                known=isinstance(column, NumberColumn) and column.different,
+            )
 
 
 def _column_notes(column: _SortableColumn, positive: BoolArray) -> list[Note]:
@@ -234,6 +274,8 @@ def _column_notes(column: _SortableColumn, positive: BoolArray) -> list[Note]:
     missing_shares = (missing[positive].mean(), missing[~positive].mean())
     if max(missing_shares) >= GIVES_AWAY and min(missing_shares) <= 1 - GIVES_AWAY:
         return [Note("missing-by-label", column.name, float(max(missing_shares)))]
+    if column.is_date and not missing.all():
+        return _notes_of_part(column, positive)
     different = np.unique(values[~missing])
     if len(different) + missing.any() <= 1:
         only_rare_levels = column.levels == () and not missing.all()
@@ -244,12 +286,19 @@ def _column_notes(column: _SortableColumn, positive: BoolArray) -> list[Note]:
     in_order = _is_sorted(values, positive)
     if _has_periods(column, different) or (in_order and _looks_like_time(column, different)):
         return [Note("time", column.name, len(different))]
-    if column.levels and _all_match(_OTHER_DATE, column.levels):
-        return [Note("other-dates", column.name, len(different))]
-    if column.levels is None and len(different) == len(values) and _is_dense(different):
+    is_number = column.levels is None and not column.known
+    if is_number and _is_assigned(different, len(values)):
         return [Note("identifier", column.name, len(values))]
     if in_order:
         return [Note("sorted", column.name, len(different))]
+    return []
+
+
+def _notes_of_part(column: _SortableColumn, positive: BoolArray) -> list[Note]:
+    """Whether a part of dates gives the label away; what else there is to say is said of dates."""
+    auc = _auc(column, positive)
+    if auc >= GIVES_AWAY:
+        return [Note("gives-away", column.name, auc)]
     return []
 
 
@@ -284,10 +333,10 @@ def _has_periods(column: _SortableColumn, different: FloatArray) -> bool:
 
 
 def _looks_like_time(column: _SortableColumn, different: FloatArray) -> bool:
-    """Whether the values are dates, or years."""
-    if column.is_date or column.levels is not None:
-        return column.is_date
-    return _is_whole(different) and bool(different[0] >= 1900 and different[-1] < 2100)
+    """Whether the values are years."""
+    if column.levels is not None or not _is_whole(different):
+        return False
+    return bool(different[0] >= 1900 and different[-1] < 2100)
 
 
 def _all_match(pattern: re.Pattern[str], texts: Iterable[str]) -> bool:
@@ -298,9 +347,11 @@ def _is_whole(values: FloatArray) -> bool:
     return bool((values % 1 == 0).all())
 
 
-def _is_dense(different: FloatArray) -> bool:
-    """Whether different whole numbers are so dense that it is no accident."""
-    return _is_whole(different) and bool(np.ptp(different) < 2 * len(different))
+def _is_assigned(different: FloatArray, n: int) -> bool:
+    """Whether whole numbers are all different, more than chance allows."""
+    if len(different) < n or not _is_whole(different):
+        return False
+    return repeats_too_rarely(n, n, int(different[-1] - different[0]) + 1)
 
 
 def _is_sorted(values: FloatArray, positive: BoolArray) -> bool:

@@ -17,15 +17,17 @@ from typing import Any
 
 import narwhals as nw
 import numpy as np
+import scipy
 
 from drpu._arrays import FloatArray
+from drpu.tables.dates import DATE, DAY_FIRST, DIGITS, FORMS, MONTH_FIRST, Covered
 from drpu.tables.frames import Frame
 from drpu.tables.values import (
     CATEGORY,
-    DATE,
     NUMBER,
     READERS,
     VALUES,
+    days,
     declared_kind,
     distinct_values,
     hash_of,
@@ -40,6 +42,7 @@ from drpu.tables.values import (
 )
 
 FEWEST_VALUES = 20  # with fewer values, "all are different" is no sign of an identifier
+BY_CHANCE = 0.001  # numbers that repeat less often than this probability allows were assigned
 EXACT_DIGITS = 15  # whole numbers of so many digits differ as floats, too
 MOST_DIFFERENT = 2**14  # different values of a summary; for columns with more, it is approximate
 
@@ -72,6 +75,7 @@ class ColumnSummary:
     texts: bool = True  # whether all values are strings
     whole: bool = True  # whether all values are whole numbers
     zones: frozenset[bool] = frozenset()  # whether dates have a time zone: one answer or both
+    covered: Mapping[str, Covered] = field(default_factory=dict)  # by dates, for each form
     # Whole numbers that are all different and in order in each part; None if they are not.
     runs: tuple[Run, ...] | None = ()
     levels: Mapping[str, int] = field(default_factory=dict)
@@ -107,6 +111,9 @@ class ColumnSummary:
         runs = None
         if self.runs is not None and other.runs is not None:
             runs = self.runs + other.runs
+        covered = {}
+        for form in self.covered.keys() & other.covered.keys():
+            covered[form] = self.covered[form] + other.covered[form]
         return ColumnSummary(
             sources=self.sources | other.sources,
             rows=self.rows + other.rows,
@@ -115,6 +122,7 @@ class ColumnSummary:
             texts=self.texts and other.texts,
             whole=self.whole and other.whole,
             zones=self.zones | other.zones,
+            covered=covered,
             runs=runs,
             levels=_frequent(levels, self.most),
             sample=sample,
@@ -127,6 +135,29 @@ class ColumnSummary:
         if self.sources == {VALUES}:
             return kind in self.readable
         return self.sources == {kind}
+
+    @property
+    def date_form(self) -> str | None:
+        """The form of dates in which the values are read; None if they are no dates.
+
+        None also if day and month could be exchanged in all texts.
+        """
+        if self.sources == {DATE}:
+            return DATE
+        if len(self.sources) != 1 or not self.readable.intersection(FORMS):
+            return None
+        if DIGITS in self.readable and self.covers_days(DIGITS):
+            return DIGITS
+        if self.sources != {VALUES} or NUMBER in self.readable:
+            return None
+        forms = self.readable.intersection((DATE, DAY_FIRST, MONTH_FIRST))
+        if DATE in forms:
+            return DATE
+        return min(forms) if len(forms) == 1 else None
+
+    def covers_days(self, form: str) -> bool:
+        """Whether there are dates of a form."""
+        return form in self.covered and bool(self.covered[form].days)
 
     @property
     def different(self) -> float:
@@ -143,9 +174,18 @@ class ColumnSummary:
         """
         if self.sources not in ({VALUES}, {NUMBER}) or not (self.texts or self.whole):
             return 0.0
-        if self.present < FEWEST_VALUES or self.is_kind(DATE):
+        if self.present < FEWEST_VALUES or self.readable.intersection((DAY_FIRST, MONTH_FIRST)):
             return 0.0
         return self.different / self.present
+
+    @property
+    def assigned(self) -> bool:
+        """Whether whole numbers repeat so rarely that they were assigned to the rows."""
+        if not self.levels or not self.whole:
+            return False
+        numbers = [int(text) for text in self._known_values()]
+        possible = max(numbers) - min(numbers) + 1
+        return repeats_too_rarely(self.present, round(self.different), possible)
 
     @property
     def spaced(self) -> float:
@@ -229,6 +269,19 @@ class TableSummary:
         return TableSummary(summaries)
 
 
+def repeats_too_rarely(n: int, different: int, possible: int) -> bool:
+    """Whether n values repeat each other less often than independent ones can.
+
+    Of n independent values among R possible ones, at least n - R (1 - (1 - 1/R)^n) repeat others in
+    expectation: that many if all values are equally likely, and more if not, as for amounts.
+    """
+    if possible < 2:
+        return False
+    expected = n + possible * math.expm1(n * math.log1p(-1 / possible))
+    repeats = max(n - different, 0)
+    return bool(scipy.special.pdtr(repeats, max(expected, 0.0)) < BY_CHANCE)
+
+
 def _common_kind(parts: Sequence[nw.Series[Any]]) -> str:
     """The kind of a column by the types of its parts; if they differ, the values determine it."""
     kinds = {declared_kind(part.dtype) for part in parts}
@@ -249,22 +302,59 @@ def summarize(
     source = source or declared_kind(series.dtype)
     if source in (VALUES, CATEGORY):
         return _summary_of_values(name, series.to_list(), place, source, most)
-    if source != NUMBER or not series.dtype.is_integer():
-        zones = zones_of_series(series)
-        return ColumnSummary.of_kind(source, rows=len(series), zones=zones)
+    if source == DATE:
+        summary = ColumnSummary.of_kind(DATE, rows=len(series), zones=zones_of_series(series))
+        return replace(summary, covered={DATE: Covered.by(days(series))})
+    if not series.dtype.is_integer():
+        return ColumnSummary.of_kind(source, rows=len(series))
     numbers = numeric(series)
-    present = int((~np.isnan(numbers)).sum())
-    summary = ColumnSummary(
+    present = numbers[~np.isnan(numbers)]
+    if 2 * (np.abs(present) >= 10**EXACT_DIGITS).sum() >= len(present) > 0:
+        of_values = _summary_of_values(name, series.to_list(), place, source, most)
+        return replace(of_values, runs=_runs(numbers, place))
+    return _summary_of_numbers(numbers, present, place, most)
+
+
+def _summary_of_numbers(
+    numbers: FloatArray, present: FloatArray, place: tuple[int, ...], most: float
+) -> ColumnSummary:
+    """The summary of whole numbers; their values are kept if half of them differ."""
+    different, counts = np.unique(present, return_counts=True)
+    readable = {NUMBER}
+    covered = {}
+    dates = _dates_of_digits(different)
+    if dates is not None:
+        readable.add(DIGITS)
+        covered[DIGITS] = Covered.by(dates)
+    levels: Counter[str] = Counter()
+    if 2 * len(different) >= len(present):
+        names = different.astype(np.int64).astype(str).tolist()
+        levels = Counter(dict(zip(names, counts.tolist(), strict=True)))
+    sample = None
+    if len(levels) > most:
+        sample = _smallest(_hashed(levels), most)
+    return ColumnSummary(
         frozenset([NUMBER]),
-        rows=len(series),
-        present=present,
+        rows=len(numbers),
+        present=len(present),
+        readable=frozenset(readable),
         texts=False,
+        covered=covered,
         runs=_runs(numbers, place),
+        levels=_frequent(levels, most),
+        sample=sample,
+        most=most,
     )
-    if 2 * (np.abs(numbers) >= 10**EXACT_DIGITS).sum() < present:
-        return summary
-    of_values = _summary_of_values(name, series.to_list(), place, source, most)
-    return replace(of_values, runs=summary.runs)
+
+
+def _dates_of_digits(different: FloatArray) -> FloatArray | None:
+    """Whole numbers as days since 1970-01-01 if all are dates such as 20260630."""
+    if len(different) and (different[0] < 19_000_101 or different[-1] > 20_991_231):
+        return None
+    try:
+        return read_distinct(different.astype(np.int64).tolist(), READERS[DIGITS])
+    except ValueError:
+        return None
 
 
 def _summary_of_values(
@@ -287,7 +377,10 @@ def _summary_of_values(
         if example is None and not is_plain(value):
             example = value
     readable = frozenset(kind for kind, read in READERS.items() if _reads_all(read, present))
-    zones = zones_of(present) if DATE in readable else frozenset()
+    covered = {}
+    for form in readable.intersection(FORMS):
+        covered[form] = Covered.by(read_distinct(present, READERS[form]))
+    zones = zones_of(present) if covered else frozenset()
     runs = None
     if whole and NUMBER in readable and source == VALUES:
         runs = _runs(read_distinct(distinct, READERS[NUMBER])[rows], place)
@@ -302,6 +395,7 @@ def _summary_of_values(
         texts=texts,
         whole=whole,
         zones=zones,
+        covered=covered,
         runs=runs,
         levels=_frequent(levels, most),
         sample=sample,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Self
 
@@ -127,7 +127,7 @@ class TextColumn(Column):
         """None, because a direction of words mixes many words."""
         return None
 
-    def onnx(self, graph: Any, column: str) -> tuple[str, bool]:
+    def onnx(self, graph: Any, inputs: Mapping[str, str]) -> tuple[str, bool]:
         """Not possible: a graph has no hashes of words."""
         raise ArtifactError(
             f"column {self.name!r} is free text, whose words an ONNX graph cannot find: leave the "

@@ -16,6 +16,7 @@ import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from functools import partial
 from typing import Annotated, Any, TypeVar
 
 import narwhals as nw
@@ -26,11 +27,20 @@ from drpu._arrays import BoolArray, FloatArray, IntArray, as_numpy
 from drpu._checks import check_readable
 from drpu._codec import Array, NotKept, kept
 from drpu.exceptions import DataError, DataTypeError
+from drpu.tables.dates import (
+    DATE,
+    DAY_FIRST,
+    DIGITS,
+    FORMS,
+    MONTH_FIRST,
+    iso_moment,
+    moment,
+    moment_of_digits,
+)
 
 T = TypeVar("T", int, str)
 
 NUMBER = "number"
-DATE = "date"
 CATEGORY = "category"
 VALUES = "values"  # the type does not determine the kind of a column, so its values do
 
@@ -48,7 +58,6 @@ _TRUTH = {"true": True, "True": True, "TRUE": True, "false": False, "False": Fal
 _WHOLE_NUMBER = r"[+-]?(0|[1-9]\d{0,4299})"
 _PLAIN_NUMBER = re.compile(rf"({_WHOLE_NUMBER}|[+-]?)(\.\d*)?([eE][+-]?\d{{1,3}})?")
 _PLAIN_WHOLE_NUMBER = re.compile(_WHOLE_NUMBER)
-_ISO_DATE = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d(:?\d\d.*)?)?")
 _ISO_TIME = re.compile(r"\d\d:\d\d(:\d\d(\.\d+)?)?")
 
 
@@ -146,23 +155,61 @@ def positions_in(names: Sequence[Any], values: Iterable[Any]) -> IntArray:
 def by_month(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """The values, with dates as calendar months, such as "2024-05", and None for missing ones.
 
-    Texts are in NFC, as the names of levels are.
+    Texts and whole numbers are dates if all of them are, in one form of :mod:`drpu.tables.dates`.
+    Other texts are in NFC, as the names of levels are.
     """
     if values.dtype.kind == "M":
         months = values.astype("datetime64[M]").astype(str).astype(object)
         months[np.isnat(values)] = None
         return months
-    if values.dtype.kind == "U":
-        return np.array([level_name(text) for text in values.tolist()])
-    if values.dtype != object:
+    if values.dtype.kind not in "UOiu":
         return values
-    months = values.copy()
+    form = form_of_dates(values.tolist())
+    if form is None and values.dtype.kind in "iu":
+        return values
+    if form is None and values.dtype.kind == "U":
+        return np.array([level_name(text) for text in values.tolist()])
+    months = values.astype(object)
     for k, value in enumerate(values.tolist()):
-        if isinstance(value, str):
+        if is_missing_cell(value):
+            continue
+        if form is not None and not isinstance(value, dt.date):
+            months[k] = _moment_of(value, form).strftime("%Y-%m")
+        elif isinstance(value, str):
             months[k] = level_name(value)
-        elif isinstance(value, dt.date) and not is_missing(value):
+        elif isinstance(value, dt.date):
             months[k] = value.strftime("%Y-%m")
     return months
+
+
+def form_of_dates(values: Iterable[Any]) -> str | None:
+    """The form in which all texts and whole numbers among the values are dates, if there is one.
+
+    None also if day and month could be exchanged in all of them.
+    """
+    different = {value for value in values if isinstance(value, (str, int, np.integer))}
+    different = {value for value in different if not is_missing_cell(value)}
+    if not different:
+        return None
+    forms = [form for form in FORMS if _all_moments(different, form)]
+    if DATE in forms:
+        return DATE
+    return forms[0] if len(forms) == 1 else None
+
+
+def _all_moments(values: Iterable[Any], form: str) -> bool:
+    try:
+        for value in values:
+            _moment_of(value, form)
+    except ValueError:
+        return False
+    return True
+
+
+def _moment_of(value: Any, form: str) -> dt.datetime:
+    if form == DIGITS:
+        return moment_of_digits(str(value).strip())
+    return moment(str(value).strip(), form)
 
 
 def missing(values: np.ndarray[Any, Any]) -> BoolArray:
@@ -249,7 +296,7 @@ def common_name(value: Any) -> str:
         return level_name(_TRUTH[text])
     if _PLAIN_WHOLE_NUMBER.fullmatch(text):
         return str(int(text))  # as a float, long numbers would be equal
-    for read in (_plain_number, _moment):
+    for read in (_plain_number, iso_moment):
         try:
             return level_name(read(text))
         except ValueError:
@@ -297,7 +344,7 @@ def _plain_number(text: str) -> float:
     return float(text)
 
 
-def _as_day(value: Any) -> float:
+def _as_day(value: Any, form: str = DATE) -> float:
     """Days since 1970-01-01, or the time of the day in days; without a time zone in UTC."""
     if isinstance(value, str):
         text = value.strip()
@@ -305,7 +352,7 @@ def _as_day(value: Any) -> float:
             return math.nan
         if _ISO_TIME.fullmatch(text):
             return _time_of_day(dt.time.fromisoformat(text))
-        value = _moment(text)
+        value = moment(text, form)
     if isinstance(value, np.datetime64):
         return float(value.astype("datetime64[us]").astype(np.int64)) / _DAY
     if isinstance(value, dt.datetime):
@@ -319,10 +366,16 @@ def _as_day(value: Any) -> float:
     raise TypeError(f"a value is of type {type(value).__name__}, not a date.")
 
 
-def _moment(text: str) -> dt.datetime:
-    if not _ISO_DATE.fullmatch(text):
-        raise ValueError(f"a value is not a date as in 2026-06-30: {text[:40]!r}.")
-    return dt.datetime.fromisoformat(text)
+def _as_day_of_digits(value: Any) -> float:
+    """Days since 1970-01-01 of a number or a text such as 20260630."""
+    if isinstance(value, str):
+        text = value.strip()
+        if text in NULL_WORDS:
+            return math.nan
+        return _as_day(moment_of_digits(text))
+    if isinstance(value, (dt.date, dt.time, np.datetime64, bool, np.bool_)):
+        raise TypeError(f"a value is of type {type(value).__name__}, not eight digits.")
+    return _as_day(moment_of_digits(level_name(value)))
 
 
 def has_zone(value: Any) -> bool | None:
@@ -331,7 +384,10 @@ def has_zone(value: Any) -> bool | None:
         text = value.strip()
         if text in NULL_WORDS or _ISO_TIME.fullmatch(text):
             return None
-        value = _moment(text)
+        try:
+            value = iso_moment(text)
+        except ValueError:  # other forms have no zone
+            return False
     if isinstance(value, dt.datetime):
         return value.tzinfo is not None
     if isinstance(value, (dt.date, np.datetime64)):
@@ -361,8 +417,14 @@ def zones_of_series(series: nw.Series[Any]) -> frozenset[bool]:
     return frozenset()
 
 
-# Kinds of columns that can be recognised value by value, with the function that reads a value.
-READERS: dict[str, Callable[[Any], float]] = {NUMBER: _as_number, DATE: _as_day}
+# Numbers and forms of dates, which are recognised value by value; the functions read a value.
+READERS: dict[str, Callable[[Any], float]] = {
+    NUMBER: _as_number,
+    DATE: _as_day,
+    DAY_FIRST: partial(_as_day, form=DAY_FIRST),
+    MONTH_FIRST: partial(_as_day, form=MONTH_FIRST),
+    DIGITS: _as_day_of_digits,
+}
 
 
 # -- columns with a type --
