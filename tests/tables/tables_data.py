@@ -86,7 +86,17 @@ KINDS = [
     ([None] * 40, "number"),
     (["2026-06-30", None] * 20, "date"),
     (["2026-06-31", "2026-06-30"] * 20, "category"),
-    (["30.06.2026", "01.07.2026"] * 20, "category"),
+    (["30.06.2026", "01.07.2026"] * 20, "date"),
+    (["2026/06/30", "Nov 16, 2004", "01. January 2023", "1-Feb-24"] * 10, "date"),
+    (["Jan-23", "Feb-23"] * 20, "date"),
+    (["2026-06", "2026-07"] * 20, "date"),
+    (["20260630", "20260701"] * 20, "date"),
+    ([20260630, 20260701, None] * 20, "date"),
+    ([20260630, 20260732] * 20, "number"),
+    (["30/06/2026", "01/07/2026"] * 20, "date"),
+    (["06/30/2026", "07/01/2026"] * 20, "date"),
+    (["06/07/2026", "07/06/2026"] * 20, "category"),  # which is the day?
+    (["30/06/2026", "06/30/2026"] * 20, "category"),
     ([f"id{i % 30}" for i in range(60)], "category"),
 ]
 
@@ -96,8 +106,10 @@ IDENTIFIERS = [
     (range(40, 0, -1), True),
     ([str(i) for i in range(1000, 1040)], True),
     ([f"u{i}" for i in range(40)], True),
-    ([*range(39), 5], False),  # not all different
-    ([1, 0, *range(2, 40)], False),  # not monotone
+    ([*range(39), 5], True),  # almost all different
+    ([1, 0, *range(2, 40)], True),  # in no order, and still hardly by chance
+    ([*range(20), *range(20)], False),  # not all different
+    ([k * k * 9973 % 100_003 for k in range(40)], False),  # as different as amounts may be
     (np.arange(40.0), False),  # not whole by its type
     (pd.Categorical([f"u{i}" for i in range(40)]), False),  # declared to be a category
 ]

@@ -19,9 +19,16 @@ from tables_data import CONTAINERS, IDENTIFIERS, KINDS, N, claims
 
 from codec_laws import check_kept
 from drpu._codec import decode, encode, kept
-from drpu.exceptions import ArtifactError, DataError, DataTypeError, IdColumnWarning, UnseenLevelsWarning
+from drpu.exceptions import (
+    ArtifactError,
+    DataError,
+    DataTypeError,
+    IdColumnWarning,
+    ParameterError,
+    UnseenLevelsWarning,
+)
 from drpu.tables.columns import Column
-from drpu.tables.encoder import COLUMN_TYPES, Indicators, TableEncoder, fixed_cells
+from drpu.tables.encoder import COLUMN_TYPES, Indicators, Keep, TableEncoder, fixed_cells
 from drpu.tables.frames import is_frame, read_frame, stack_frames, take_frame
 from drpu.tables.notes import table_notes
 from drpu.tables.summaries import TableSummary, summarize
@@ -29,8 +36,8 @@ from drpu.tables.summaries import TableSummary, summarize
 MISSING, OTHER, FIRST = 0, 1, 2  # codes: of a gap, of rare and unseen levels, of the most frequent level
 
 
-def fit(frame):
-    return TableEncoder.fit([read_frame(frame)])
+def fit(frame, **kept):
+    return TableEncoder.fit([read_frame(frame)], keep=Keep(**kept))
 
 
 @pytest.fixture(scope="module")
@@ -68,10 +75,10 @@ def test_dates_are_days_since_1970():
     zoned = ["1970-01-02 00:00Z", "1970-01-01T14:00+02:00", "1969-12-31 00:00:00+00:00", None]
     expected = [1.0, 0.5, -1.0, np.nan]
     for texts in (days, zoned):
-        assert_array_equal(fit(pd.DataFrame({"day": texts, "x": 0.0}))[1][:, 0], expected)
+        assert_array_equal(fit(pd.DataFrame({"day": texts, "x": 0.0}), time=True)[1][:, 0], expected)
     stamps = pd.to_datetime(pd.Series(days), format="ISO8601", utc=True)
     for column in (stamps, stamps.dt.tz_convert("Asia/Tokyo"), stamps.astype(object)):
-        assert_array_equal(fit(pd.DataFrame({"day": column, "x": 0.0}))[1][:, 0], expected)
+        assert_array_equal(fit(pd.DataFrame({"day": column, "x": 0.0}), time=True)[1][:, 0], expected)
     spans = pd.DataFrame({"span": pd.to_timedelta([1.5, None], unit="D"), "x": 0.0})
     assert_array_equal(fit(spans)[1][:, 0], [1.5, np.nan])
 
@@ -122,7 +129,7 @@ def test_levels_are_the_same_whatever_type_they_come_in():
 @pytest.mark.parametrize(("values", "kind"), KINDS)
 def test_the_kind_of_strings_and_objects_follows_from_all_values(values, kind):
     frame = pd.DataFrame({"x": pd.Series(values, dtype=object), "other": 0.0})
-    encoder, rows = fit(frame)
+    encoder, rows = fit(frame, time=True)
     assert encoder.columns[0].kind == kind
     assert rows.shape == (len(values), 2)
 
@@ -139,6 +146,60 @@ def test_a_column_is_an_identifier_by_its_values(values, left_out):
     assert encoder.left_out == (("x",) if left_out else ())
     assert len(caught) == left_out
     assert rows.shape[1] == 2 - left_out
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_amounts_with_few_repeats_are_no_identifiers(seed):
+    rng = np.random.default_rng(seed)
+    n = 3000
+    amounts = {
+        "income": rng.lognormal(10.5, 0.7, n),
+        "population": rng.lognormal(10, 1.5, n),
+        "price": rng.gamma(4, 80_000, n),
+        "meters": rng.uniform(0, 1e7, n),
+        "born": rng.normal(0, 1e5, n),
+    }
+    frame = pd.DataFrame({name: values.astype(int) for name, values in amounts.items()})
+    assert (frame.nunique() > 0.95 * n).any()
+    encoder, _ = fit(frame)
+    assert encoder.left_out == ()
+
+
+def test_numbers_that_repeat_too_rarely_are_identifiers_and_can_be_kept():
+    rng = np.random.default_rng(0)
+    n = 14_000
+    numbers = 10**6 + rng.choice(9 * 10**6, n, replace=False)  # seven digits, in no order
+    frame = pd.DataFrame({"client": numbers, "x": rng.normal(size=n)})
+    with pytest.warns(IdColumnWarning, match="'client'.*keep_ids"):
+        encoder, rows = fit(frame)
+    assert encoder.left_out == ("client",)
+    assert rows.shape == (n, 1)
+    for names in (True, ("client",)):
+        assert fit(frame, ids=names)[0].left_out == ()
+    few = frame.head(500)  # so few numbers may all differ by chance: the name decides
+    assert fit(few)[0].left_out == ()
+    for name in ("id", "client_id", "ClientID", "case no."):
+        with pytest.warns(IdColumnWarning):
+            assert fit(few.rename(columns={"client": name}))[0].left_out == (name,)
+
+
+def test_numbers_with_decimals_are_never_identifiers():
+    frame = pd.DataFrame({"id": np.arange(1000) + 0.5, "x": 0.0})
+    assert fit(frame)[0].left_out == ()
+
+
+def test_parts_of_a_table_find_the_identifiers_of_the_whole():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"client": rng.permutation(30_000), "x": rng.integers(0, 9, 30_000)})
+    parts = [TableSummary.of(read_frame(frame[k::7]), (k,)) for k in range(7)]
+    with pytest.warns(IdColumnWarning):
+        assert TableEncoder.of_summaries(reduce(add, parts).columns).left_out == ("client",)
+
+
+@pytest.mark.parametrize("names", [{"time": ("x",)}, {"time": ("absent",)}, {"ids": ("absent",)}])
+def test_columns_to_keep_must_be_there(names):
+    with pytest.raises(ParameterError, match=r"must be True, False or names of columns of .*, got '"):
+        fit(pd.DataFrame({"day": pd.Timestamp("2026-01-01"), "x": np.arange(30.0)}), **names)
 
 
 def test_the_last_column_is_never_left_out():
