@@ -51,8 +51,8 @@ def export_onnx(classifier: Any, path: str | os.PathLike[str]) -> None:
 
     For a mixed table there is an input of shape (rows, 1) for each column instead of ``X``:
     ``X.ward`` for the column ``ward``. Categories are strings in the form NFC of Unicode; an
-    empty string is a missing value. Numbers are float64, and dates are days since 1970-01-01. The
-    graph contains the levels of the categories.
+    empty string is a missing value. Numbers are float64, and dates are days since 1970-01-01, of
+    which the graph computes the parts. The graph contains the levels of the categories.
 
     The graph agrees with Python to about 1e-7 in the score (1e-6 for networks, whose convolutions
     are computed in float32, 1e-9 for trees and kernels). Calibration has steps, so a row whose
