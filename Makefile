@@ -6,12 +6,14 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 DIST_VENV := .venv-dist
 DIST_READY := $(DIST_VENV)/.ready
+WORKFLOWS := $(wildcard .github/workflows/*.yml)
+INSTALL := python -m pip install --quiet --disable-pip-version-check
 
 # Tests start many processes. They read the compiled modules of the first one, also where Python is told not to
 # write them.
 PYTEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal
 
-.PHONY: help demo test test-all test-fast test-install test-floor coverage fuzz lint docs links bench paper dist release-check release audit constraints clean
+.PHONY: help demo test test-all test-fast test-install test-floor test-drawn test-nightly speed coverage fuzz lint docs links bench paper dist release-check release audit constraints clean
 
 help:  ## list the targets (the default)
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1|/' | awk -F'|' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -39,9 +41,13 @@ coverage: $(READY)  ## the tests of "make test" with the share of lines they run
 	$(PYTEST) -m "not slow" --cov --cov-fail-under=90 --cov-report=xml \
 	  --cov-report=markdown-append:$(or $(GITHUB_STEP_SUMMARY),coverage.md)
 
-lint: $(READY)  ## ruff, mypy --strict and import-linter
+lint: $(READY)  ## ruff, typos, zizmor, mypy --strict and import-linter
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/typos
+	$(if $(WORKFLOWS),$(BIN)/zizmor --offline --quiet --no-progress .github)
+	$(if $(WORKFLOWS),$(BIN)/check-jsonschema --quiet --builtin-schema vendor.github-workflows $(WORKFLOWS))
+	$(if $(WORKFLOWS),$(BIN)/check-jsonschema --quiet --builtin-schema vendor.dependabot .github/dependabot.yml)
 	$(BIN)/mypy --num-workers auto
 	$(BIN)/lint-imports
 
@@ -57,14 +63,36 @@ bench: $(READY)  ## run the benchmarks that need no tables, rewrite benchmarks/r
 fuzz: $(READY)  ## edit artifacts and load them; EDITS=20000 and SEED=0 by default
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.hardening --dry --parts edits --edits $(or $(EDITS),20000) --seed $(or $(SEED),0)
 
-# An environment of its own with the oldest versions that pyproject.toml allows. What these import is newer than
-# they are, so that they use deprecated names. PySpark 3.5 leaves sockets open.
+# Environments of their own with other versions than those of constraints.txt: the oldest that pyproject.toml
+# allows, any between these and the newest, and those of tomorrow. What old ones import is newer than they are, so
+# that they use deprecated names. PySpark 3.5 leaves sockets open.
+OLD := -W ignore::DeprecationWarning -W ignore::ResourceWarning -W ignore::pytest.PytestUnraisableExceptionWarning
+NIGHTLY := https://pypi.anaconda.org/scientific-python-nightly-wheels/simple
+
 test-floor:  ## run the tests with the oldest versions allowed
 	$(PYTHON) -m venv .venv-floor
-	$(PYTHON) tests/floors.py > .venv-floor/floors.txt
-	.venv-floor/bin/pip install --quiet --disable-pip-version-check --constraint .venv-floor/floors.txt --editable '.[all,dev]'
-	OMP_NUM_THREADS=1 .venv-floor/bin/python -m pytest -n auto --dist worksteal -m "not slow" -W ignore::DeprecationWarning \
-	  -W ignore::ResourceWarning -W ignore::pytest.PytestUnraisableExceptionWarning
+	.venv-floor/bin/$(INSTALL) --constraint constraints.txt pip
+	$(PYTHON) tools/versions.py floors > .venv-floor/versions.txt
+	.venv-floor/bin/$(INSTALL) --constraint .venv-floor/versions.txt --editable '.[all]' --group dev
+	OMP_NUM_THREADS=1 .venv-floor/bin/python -m pytest -n auto --dist worksteal -m "not slow" $(OLD)
+
+test-drawn:  ## run the tests with versions drawn between the oldest and the newest; SEED=0 by default
+	$(PYTHON) -m venv .venv-drawn
+	.venv-drawn/bin/$(INSTALL) --constraint constraints.txt pip
+	.venv-drawn/bin/python tools/versions.py drawn --seed $(or $(SEED),0) > .venv-drawn/versions.txt
+	cat .venv-drawn/versions.txt
+	.venv-drawn/bin/$(INSTALL) --constraint .venv-drawn/versions.txt --editable '.[all]' --group dev
+	OMP_NUM_THREADS=1 .venv-drawn/bin/python -m pytest -n auto --dist worksteal -m "not slow" $(OLD)
+
+test-nightly:  ## run the tests with nightly wheels of numpy, scipy, scikit-learn and pyarrow
+	$(PYTHON) -m venv .venv-nightly
+	.venv-nightly/bin/$(INSTALL) --constraint constraints.txt pip
+	.venv-nightly/bin/$(INSTALL) --editable '.[all]' --group dev
+	.venv-nightly/bin/$(INSTALL) --upgrade --pre --no-deps --index-url $(NIGHTLY) numpy scipy scikit-learn pyarrow
+	OMP_NUM_THREADS=1 .venv-nightly/bin/python -m pytest -n auto --dist worksteal -m "not slow"
+
+speed: $(READY)  ## compare the speed with that of another commit; BASE=main by default
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.regression $(or $(BASE),main)
 
 paper: $(READY)  ## run the experiments of the paper and rewrite its tables and page
 	$(BIN)/python -m paper run
@@ -83,24 +111,24 @@ release: dist  ## the same, and fails if anything would stop it; RELEASING.md sa
 audit: $(DIST_READY)  ## known vulnerabilities of the versions in constraints.txt; needs pypi.org
 	$(DIST_VENV)/bin/pip-audit --strict --no-deps --disable-pip --requirement constraints.txt
 
-constraints:  ## install the newest versions and rewrite constraints.txt
-	rm -rf $(VENV)
-	$(PYTHON) -m venv $(VENV)
-	printf 'torch==2.13.0\n' > $(VENV)/torch.txt
-	$(BIN)/pip install --quiet --constraint $(VENV)/torch.txt --editable '.[all,dev,docs]'
+# For all versions of Python and all systems at once. Torch itself says which libraries for GPUs it needs.
+constraints: $(DIST_READY)  ## rewrite constraints.txt with the newest versions
 	{ echo '# The versions that "make demo" and "make test" install. Rewritten by "make constraints".'; \
-	  $(BIN)/pip freeze --exclude-editable | sed 's/+cpu$$//'; } > constraints.txt
-	touch $(READY)
+	  $(DIST_VENV)/bin/uv pip compile pyproject.toml --all-extras --group dev --group docs --universal --quiet \
+	  --no-annotate --no-header | grep -Ev '^(cuda|nvidia|triton)'; } > .constraints
+	test $$(wc -l < .constraints) -gt 1 && mv .constraints constraints.txt
 
 clean:  ## remove .venv and everything that was built
-	rm -rf $(VENV) $(DIST_VENV) build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(DIST_VENV) .venv-floor .venv-drawn .venv-nightly build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
+# Python 3.11 brings a pip that knows no dependency groups.
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[all,dev,docs]'
+	$(BIN)/$(INSTALL) --constraint constraints.txt pip
+	$(BIN)/$(INSTALL) --constraint constraints.txt --editable '.[all]' --group dev --group docs
 	touch $(READY)
 
 $(DIST_READY): tools/requirements.txt
 	$(PYTHON) -m venv $(DIST_VENV)
-	$(DIST_VENV)/bin/pip install --quiet --disable-pip-version-check --requirement tools/requirements.txt
+	$(DIST_VENV)/bin/$(INSTALL) --requirement tools/requirements.txt
 	touch $(DIST_READY)

@@ -14,10 +14,13 @@ yaml = pytest.importorskip("yaml", reason="the workflows are YAML")
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+WITHOUT_WHEELS = {"3.15"}  # of packages of some extras
 DIGEST = re.compile(r"^\s+-? ?uses: [\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$")
 
 
 release = load_script(ROOT / "tools" / "release.py")
+steps = load_script(ROOT / "tools" / "steps.py")
+versions = load_script(ROOT / "tools" / "versions.py")
 
 
 def jobs_of(name):
@@ -70,7 +73,8 @@ def test_actions_are_pinned_by_digest_and_one_version_of_each_is_used(workflow):
 def test_the_workflow_tests_the_versions_of_python_that_the_classifiers_name():
     jobs = jobs_of("test.yml")
     assert jobs["linux"]["strategy"]["matrix"]["python"] == classified_versions()
-    assert jobs["other-systems"]["strategy"]["matrix"]["python"] == classified_versions()
+    with_wheels = [version for version in classified_versions() if version not in WITHOUT_WHEELS]
+    assert jobs["other-systems"]["strategy"]["matrix"]["python"] == with_wheels
     assert PROJECT["requires-python"] == f">={classified_versions()[0]}"
 
 
@@ -78,7 +82,35 @@ def test_the_workflow_tests_the_versions_of_python_that_the_classifiers_name():
 def test_a_workflow_installs_all_extras_but_spark():
     commands = "\n".join(step.get("run", "") for step in jobs_of("test.yml")["other-systems"]["steps"])
     (extras,) = re.findall(r'"\.\[(.*)\]"', commands)
-    assert set(extras.split(",")) == set(PROJECT["optional-dependencies"]) - {"spark", "all", "docs"}
+    assert set(extras.split(",")) == set(PROJECT["optional-dependencies"]) - {"spark", "all"}
+
+
+@pytest.mark.checkout
+def test_the_steps_that_can_run_here_are_those_of_the_linux_jobs_each_once():
+    commands = list(steps.linux_steps(["release", "test", "weekly"]))
+    assert {"make test", "make test-all", "make speed", "make links"} <= set(commands)
+    assert not any("pip install" in command for command in commands)
+
+
+def test_expressions_of_github_do_not_reach_a_step(capfd):
+    environment = {"BASE": "${{ github.event.pull_request.base.sha }}", "SEED": "3"}
+    assert steps.succeeds('echo "base=$BASE seed=$SEED"', environment)
+    assert not steps.succeeds("false", {})
+    assert "base= seed=3" in capfd.readouterr().out
+
+
+def test_the_floors_are_the_lower_bounds_of_dependencies_extras_and_groups():
+    text = """
+    project.dependencies = ["numpy>=1.26"]
+    project.optional-dependencies.torch = ["torch>=2"]
+    dependency-groups.dev = ["mkdocs<2", "glide-py>=0.11; python_version >= '3.12'"]
+    """
+    assert versions.floors(text) == {"glide-py": "0.11", "numpy": "1.26", "torch": "2.0"}
+
+
+def test_versions_are_drawn_between_the_floor_and_the_newest():
+    newest_first = ["2.10", "2.9.1", "2.0", "1.26.4", "1.25"]
+    assert versions.between(newest_first, "1.26") == ["2.10", "2.9.1", "2.0", "1.26.4"]
 
 
 @pytest.mark.checkout

@@ -39,9 +39,10 @@ def test_every_link_of_a_page_in_the_root_leads_somewhere():
             assert (ROOT / target).exists(), f"{page.name} links to {target}"
 
 
-def test_pre_commit_and_the_constraints_have_one_version_of_ruff():
-    pinned = re.search(r"^ruff==\S+$", (ROOT / "constraints.txt").read_text(), re.M).group()
-    used = re.findall(r"ruff==[\d.]+", (ROOT / ".pre-commit-config.yaml").read_text())
+@pytest.mark.parametrize("tool", ["ruff", "typos"])
+def test_pre_commit_and_the_constraints_have_one_version_of_a_tool(tool):
+    pinned = re.search(rf"^{tool}==\S+$", (ROOT / "constraints.txt").read_text(), re.M).group()
+    used = re.findall(rf"{tool}==[\d.]+", (ROOT / ".pre-commit-config.yaml").read_text())
     assert set(used) == {pinned}
 
 
