@@ -4,9 +4,10 @@ Formulas of this package divide by zero and underflow where the result is the ri
 ``np.seterr(all="raise")``, as some programs set it, each of these would be an error. So public
 calls have NumPy's default state, whatever the caller has set.
 
-LightGBM and torch compute with the threads of OpenMP. These do not exist in a forked child, and
-work that is given to them there never ends. So a child uses one thread. A new process
-(``multiprocessing.get_context("spawn")``) can use all of them.
+LightGBM, torch and scikit-learn compute with the threads of OpenMP. These do not exist in a forked
+child, and work that is given to them there never ends. So every public call in a child first sees
+to it that its thread uses no others. A new process (``multiprocessing.get_context("spawn")``) can
+use all of them.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ def default_errors(function: Callable[P, T]) -> Callable[P, T]:
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        if _STATE["forked"]:
+            _use_one_thread()
         with np.errstate(divide="warn", over="warn", under="ignore", invalid="warn"):
             return function(*args, **kwargs)
 
@@ -63,12 +66,12 @@ class DefaultErrors:
 
 # -- forked processes ------------------------------------------------------------------------
 
-_STATE = {"forked": False, "torch": False}  # whether torch has been told to use one thread
+_STATE = {"forked": False}
+_LIMITED = threading.local()  # has the attribute "in_process" in threads with one OpenMP thread
 
 
 def _after_fork() -> None:
     _STATE["forked"] = True
-    _STATE["torch"] = False
 
 
 if hasattr(os, "register_at_fork"):
@@ -82,11 +85,24 @@ def threads_here(threads: int) -> int:
     return threads
 
 
+def _use_one_thread() -> None:
+    """Let libraries that were loaded before the fork compute in this thread alone, from now on.
+
+    OpenMP keeps the number of threads for each thread of the process.
+    """
+    if getattr(_LIMITED, "in_process", None) == os.getpid():
+        return
+    _LIMITED.in_process = os.getpid()
+    if "threadpoolctl" in sys.modules:  # which scikit-learn imports
+        sys.modules["threadpoolctl"].threadpool_limits(1, user_api="openmp")
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(1)
+
+
 def torch_threads_here() -> None:
     """Let torch use one thread in a forked process; call this before it computes."""
-    if _STATE["forked"] and not _STATE["torch"] and "torch" in sys.modules:
-        sys.modules["torch"].set_num_threads(1)
-        _STATE["torch"] = True
+    if _STATE["forked"]:
+        _use_one_thread()
 
 
 class ObjectLock:

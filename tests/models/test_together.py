@@ -190,3 +190,37 @@ def test_a_forked_child_predicts():
     networks = "networks" if importlib.util.find_spec("torch") else "none"
     environment = os.environ | {"OMP_NUM_THREADS": "4", "OMP_WAIT_POLICY": "passive"}
     subprocess.run([sys.executable, "-c", SCRIPT, networks], check=True, env=environment)
+
+
+FIT_SCRIPT = """
+import os, signal, sys, threading, warnings
+import numpy as np
+warnings.simplefilter("ignore")
+from drpu import KernelRatio, NetworkRatio, make_gaussian_pu
+
+models = [KernelRatio(width=1.0, ridge=0.1, random_state=0)]
+if sys.argv[1] == "networks":
+    models.append(NetworkRatio(hidden=(64,), epochs=1, alpha=0.3, device="cpu", random_state=0))
+data = make_gaussian_pu(300, 2000, prior=0.4, separation=3, dimensions=5, random_state=0)
+
+def scores(model):
+    return model.fit_ratio(data.positive, data.unlabeled).log_ratio(data.unlabeled)
+
+expected = [scores(model) for model in models]
+child = os.fork()
+if child == 0:
+    signal.alarm(120)  # ends a child that hangs
+    thread = threading.Thread(target=scores, args=models[:1])
+    thread.start()
+    thread.join()
+    same = [np.allclose(scores(model), before, atol=0.05) for model, before in zip(models, expected)]
+    os._exit(0 if all(same) else 3 + same.index(False))  # the code says which model differs
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) % 256)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_a_forked_child_fits():
+    networks = "networks" if importlib.util.find_spec("torch") else "none"
+    environment = os.environ | {"OMP_NUM_THREADS": "2", "OMP_WAIT_POLICY": "passive"}
+    subprocess.run([sys.executable, "-c", FIT_SCRIPT, networks], check=True, env=environment)

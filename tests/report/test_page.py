@@ -7,10 +7,12 @@ import hashlib
 import html
 import io
 import re
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from html.parser import HTMLParser
 from urllib.parse import unquote
 
+import matplotlib
 import numpy as np
 import pandas as pd
 import pytest
@@ -346,3 +348,13 @@ def test_every_new_row_is_scored_once(classifier, data, scored_rows):
         scored_rows.clear()
         render_report(classifier, data.test, **options)
         assert sum(scored_rows) == 600
+
+
+def test_pages_that_threads_draw_at_once_are_the_same_and_change_no_setting(classifier, data):
+    settings = dict(matplotlib.rcParams)
+    alone = render_report(classifier, data.test)
+    with ThreadPoolExecutor(4) as threads:
+        drawing = [threads.submit(render_report, classifier, data.test) for _ in range(8)]
+        pages = [each.result() for each in drawing]
+    assert pages == [alone] * 8
+    assert dict(matplotlib.rcParams) == settings

@@ -18,7 +18,7 @@ from drpu import __version__, plots
 from drpu._arrays import Rows
 from drpu._checks import require
 from drpu._output import page_policy, write_output
-from drpu._process import default_errors
+from drpu._process import ObjectLock, default_errors
 from drpu.decisions.point import decision_above
 from drpu.report import texts
 from drpu.report.data import ReportData, collect, whatif_json
@@ -306,6 +306,8 @@ _STYLE = {
     "axes.spines.top": False,
     "axes.spines.right": False,
 }
+# The settings of matplotlib belong to the process: only one thread at a time replaces them.
+_DRAWING = ObjectLock()
 # Colours of the displays, as variables of the style sheet that differ between light and dark.
 _COLOURS = {
     plots.POSITIVE: "var(--positive)",
@@ -325,7 +327,7 @@ def as_svg(figure: PageFigure) -> str:
     """
     matplotlib = require("matplotlib", extra="report", for_="the report page")
     module = require("matplotlib.figure", extra="report", for_="the report page")
-    with matplotlib.rc_context(_STYLE):
+    with _DRAWING, matplotlib.rc_context(_STYLE):
         drawing = module.Figure(figsize=(WIDTH, HEIGHT), layout="constrained")
         ax = figure.display.plot(drawing.subplots()).ax_
         text = io.StringIO()
