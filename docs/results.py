@@ -302,43 +302,6 @@ def predict_jobs() -> str:
     return _table(["model", "rows", "fit with `n_jobs=1`", "`n_jobs=2`, times that"], lines, source)
 
 
-def teaching() -> str:
-    """Networks without and with teachers."""
-    source = _read("teaching")
-    lines = [
-        [
-            row["data"].replace("_", " "),
-            str(row["labelled"]),
-            f"{row['alone']:.4f}",
-            f"{row['taught']:.4f}",
-            f"{row['taught'] - row['alone']:+.4f} ± {row['gain_standard_error']:.4f}",
-        ]
-        for row in source["rows"]
-    ]
-    head = ["data", "labelled positives", "no teachers", f"{source['teachers']} teachers", "gain"]
-    return _table(head, lines, source)
-
-
-def pretraining() -> str:
-    """Residual networks by the epochs of training without labels."""
-    source = _read("pretraining")
-    lines = [
-        [
-            row["positive"],
-            str(row["labelled"]),
-            f"{row['mean'][0]:.4f}",
-            *(
-                f"{mean:.4f} ({mean - row['mean'][0]:+.4f} ± {error:.4f})"
-                for mean, error in zip(row["mean"][1:], row["gain_standard_error"][1:], strict=True)
-            ),
-        ]
-        for row in source["rows"]
-    ]
-    lines.append(["time of the fit", "", *(f"{ratio:.1f}" for ratio in source["relative_time"])])
-    head = ["positive", "labelled", *(f"`pretrain={n}`" for n in source["epochs"])]
-    return _table(head, lines, source)
-
-
 def audit() -> str:
     """Errors of priors on real tables with true labels of a few rows."""
     source = _read("audit")
@@ -596,24 +559,6 @@ def suspects() -> str:
     found = {name: part["found"] for name, part in source["sets"].items()} | {"mean": source["mean"]}
     lines = [[name, *(f"{shares[way]:.0%}" for way in ways)] for name, shares in found.items()]
     return _table(["table", *ways.values()], lines, source)
-
-
-def effort() -> str:
-    """Cost and accuracy of the levels of effort on CIFAR-10; high is a candidate of ``beyond``."""
-    lines = []
-    for level in ("low", "medium", "high"):
-        text = (RESULTS.parents[1] / "paper" / "results" / f"effort-{level}.jsonl").read_text()
-        own = [json.loads(line) for line in text.splitlines()]
-        accuracy = [sum(line["accuracy"] for line in r["tests"]) / len(r["tests"]) for r in own]
-        seconds, memory = (sum(r[key] for r in own) / len(own) for key in ("seconds", "gibibytes"))
-        mean = sum(accuracy) / len(own)
-        lines.append([f'`"{level}"`', f"{mean:.1%}", f"{seconds:.0f} s", f"{memory:.1f} GiB", str(len(own))])
-    device = own[0]["versions"]
-    source = {
-        "command": "python -m paper run",
-        "versions": {"torch": device["torch"], "on": device["device"]},
-    }
-    return _table(["effort", "accuracy", "time", "memory of the GPU", "trials"], lines, source)
 
 
 def _periods(source: dict[str, Any], **wanted: Any) -> list[dict[str, Any]]:
@@ -1144,7 +1089,6 @@ TABLES = {
     "stopping": stopping,
     "wrong_answers": wrong_answers,
     "choice": choice,
-    "effort": effort,
     "hardening": hardening,
     "audit": audit,
     "mixed": mixed,
@@ -1158,8 +1102,6 @@ TABLES = {
     "moving_months": moving_months,
     "shift": shift,
     "shift_test": shift_test,
-    "teaching": teaching,
-    "pretraining": pretraining,
     "intervals": intervals,
     "folds": folds,
     "predict": predict,

@@ -9,18 +9,17 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from drpu.exceptions import DRPUError
-from paper.configs import AUGMENTED, DATASETS, FLAVOURS, LADDER, METHODS
+from paper.configs import AUGMENTED, DATASETS, FLAVOURS, METHODS
 from paper.km2 import run_km2
 from paper.run import Options, plan, run
 from paper.store import RESULTS
 from paper.strategies import STRATEGIES
 
-EXPERIMENTS = ("synthetic", "benchmark", "n_positive", "no_shift", "effort")
+EXPERIMENTS = ("synthetic", "benchmark", "n_positive", "no_shift")
 OF_EXPERIMENT: dict[str, dict[str, Sequence[str]]] = {  # experiments without all methods
     "synthetic": {"flavours": FLAVOURS[:3]},
     "n_positive": {"datasets": ["mnist", "cifar10"], "methods": ["drpu", "nnpu"], "flavours": FLAVOURS[:3]},
     "no_shift": {"datasets": ["cifar10"], "methods": ["drpu"], "flavours": ["beyond"]},
-    "effort": {"datasets": ["cifar10"], "methods": ["drpu"], "flavours": LADDER},
 }
 OF_FIGURE = {1: "synthetic", 2: "benchmark", 3: "n_positive"}
 
@@ -159,7 +158,7 @@ def _add_run_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--table", nargs="+", type=int, choices=(2, 3, 4))
     command.add_argument("--figure", nargs="+", type=int, choices=(1, 2, 3))
     command.add_argument("--dataset", nargs="+", choices=list(DATASETS))
-    command.add_argument("--flavour", nargs="+", choices=[*FLAVOURS, *LADDER])
+    command.add_argument("--flavour", nargs="+", choices=FLAVOURS)
     command.add_argument("--method", nargs="+", choices=METHODS)
     command.add_argument("--labels", choices=("shirt", "bag"), default="shirt", help="of Fashion-MNIST")
     command.add_argument("--trials", type=_count, default=10)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -19,15 +19,15 @@ import torch
 from drpu import NetworkRatio
 from drpu.exceptions import DataError
 from drpu.networks.augment import make_augment
-from drpu.networks.fit import Pretraining, pretrained
-from drpu.networks.function import NetworkFunction
 from drpu.networks.modules import ResNet9, make_module
 from paper.compare import JUDGES, judged_risk, judges
-from paper.configs import CANDIDATES, FEW, Benchmark, Recipe, benchmark, case_of, recipe
+from paper.configs import CANDIDATES, FEW, RUN, Benchmark, Recipe, benchmark, case_of, parted, recipe
 from paper.evaluate import Floats, calibrated_risk
 from paper.networks import make_network, residual_network
+from paper.pretraining import Pretraining, pretrained
 from paper.splits import Images, Split, in_folds, is_reduced, load_images, no_shift, split
 from paper.store import RESULTS, Key, read_result, read_results, versions, write_result
+from paper.teaching import Taught, Teaching, fit_taught
 
 if TYPE_CHECKING:
     from paper.run import Job, Options
@@ -50,7 +50,7 @@ Choices: TypeAlias = dict[tuple[str, str], dict[str, list[dict[str, Any]]]]
 class Model:
     """The networks of a trial, one for each fold, with the rows that each of them has not seen."""
 
-    functions: list[NetworkFunction]
+    functions: list[Taught]
     splits: list[Split]
 
     def held(self, images: Images) -> tuple[Floats, Floats]:
@@ -91,14 +91,13 @@ def fit(data: Benchmark, made: Recipe, images: Images, part: Split, seed: int, o
     settings = network_options(made, options) | {"device": options.device, "verbose": options.verbose}
     splits = in_folds(part, settings.pop("folds", 1), seed)
     epochs, functions, start = settings.pop("pretrain", 0), [], None
+    settings, rounds = parted(settings, [field.name for field in fields(Teaching)])
     if epochs:  # once for all folds: no labels are used
         start = _pretrained(images.train[np.concatenate(part.unlabeled)], epochs, settings, seed)
     for number, own in enumerate(splits):
         rows = [images.train[index] for index in (*own.positive, *own.unlabeled)]
         learner = _learner(data, settings, rows[2], start).set_params(random_state=seed + FOLD_SEED * number)
-        found = learner.fit_ratio(rows[0], rows[2], holdout=(rows[1], rows[3]))
-        assert isinstance(found, NetworkFunction)
-        functions.append(found)
+        functions.append(fit_taught(learner, Teaching(**rounds), (rows[0], rows[2]), (rows[1], rows[3])))
     return Model(functions, splits)
 
 
@@ -113,7 +112,6 @@ def _pretrained(unlabeled: Any, epochs: int, settings: dict[str, Any], seed: int
         augment=make_augment(settings["augment"]),
         dtype=settings["dtype"],
         device=settings["device"],
-        verbose=settings["verbose"],
     )
     return pretrained(start, unlabeled, pretraining)
 
@@ -122,8 +120,7 @@ def _learner(
     data: Benchmark, settings: dict[str, Any], unlabeled: Any, start: ResNet9 | None = None
 ) -> NetworkRatio:
     """The learner of a fold; without a network to start from, its unlabeled rows standardise the pixels."""
-    if "effort" in settings:  # the network of the library, as it is
-        return NetworkRatio(**settings)
+    settings, _ = parted(settings, RUN)  # those of the library
     if settings.get("network") == "resnet9":
         others = {name: value for name, value in settings.items() if name not in ("network", "hidden")}
         return NetworkRatio(start or residual_network(unlabeled, settings["hidden"][0]), **others)

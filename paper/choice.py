@@ -85,7 +85,7 @@ were known. `beyond` was scored last with a rule for the prior of very well sepa
 That the old one was too low was first seen in these results; the new one was chosen on tables without images
 (`python -m benchmarks.central --choose`).
 
-The candidate with training without labels (`NetworkRatio(pretrain=80)`) learns first from all unlabeled
+The candidate with training without labels (`paper/pretraining.py`) learns first from all unlabeled
 images of a trial which views show the same image, and its folds start from this network. So a row that a
 fold holds out was seen before, without its label, and the risk of this candidate may be a little too low.
 The tenth of the rows that its risk with labels is computed on was never seen, and neither were the test

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -11,7 +12,6 @@ __all__ = [
     "DATASETS",
     "FEW",
     "FLAVOURS",
-    "LADDER",
     "METHODS",
     "N_POSITIVE",
     "TEST_PRIORS",
@@ -23,7 +23,6 @@ __all__ = [
 ]
 
 FLAVOURS = ("as-run", "as-written", "ours", "ours-augmented", "beyond")
-LADDER = ("low", "medium", "high")  # levels of effort of the library's residual network
 AUGMENTED = ("ours-augmented", "beyond")  # flavours of one method, chosen among candidates
 METHODS = ("drpu", "nnpu", "pua", "vpu")
 TEST_PRIORS = (0.2, 0.4, 0.6, 0.8)
@@ -126,8 +125,10 @@ class Recipe:
     Attributes
     ----------
     options : dict
-        Options of :class:`drpu.NetworkRatio`, without network, seed and device, and
-        ``accumulate_gradients``: whether gradients are never set to zero, as in the published runs.
+        Options of :class:`drpu.NetworkRatio`, without network, seed and device, those of a run
+        (:data:`RUN`), those of :class:`paper.teaching.Teaching`, ``pretrain``: epochs without labels,
+        ``folds``, and ``accumulate_gradients``: whether gradients are never set to zero, as in the published
+        runs.
     prior : {"infimum", "best"}
         The paper's estimate, from each sample alone, or the library's default estimates.
     calibrated : bool
@@ -152,6 +153,22 @@ class Recipe:
         return asdict(self)
 
 
+# Options of a training run that the library has no parameter for.
+RUN = ("generator", "head", "optimizer", "betas", "decay", "ema")
+
+
+def parted(options: dict[str, Any], names: Sequence[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The options without those of the given names, and those alone."""
+    others = {}
+    named = {}
+    for name, value in options.items():
+        if name in names:
+            named[name] = value
+        else:
+            others[name] = value
+    return others, named
+
+
 def case_of(experiment: str, dataset: str) -> str:
     """The entry of :data:`CANDIDATES` for a data set; with few labels it has its own candidates."""
     return f"{dataset}-few" if experiment == "no_shift" else dataset
@@ -163,9 +180,6 @@ def recipe(
     """The settings of ``method`` on ``data`` in one flavour; ``candidate`` is for the augmented flavours."""
     if flavour == "ours":
         return _ours(data)
-    if flavour in LADDER:
-        level = {"network": "resnet9", "effort": flavour, "augment": "crop-flip-cutout"}
-        return Recipe(flavour, method, level, prior="best", calibrated=True)
     if flavour in AUGMENTED:
         named = CANDIDATES[flavour][case or data.name]
         name = candidate or next(iter(named))
@@ -252,7 +266,7 @@ _COLOUR = _LARGE | {"augment": "crop-flip-cutout"}
 _DIGITS = _RESNET | {"augment": "affine", "refresh": 4}
 # A student that keeps learning from the labelled rows depends less on its teachers, so one is enough.
 _FOLDS = {"folds": 3, "teachers": 1, "students": 1, "labelled_share": 0.3}
-_LONG = _COLOUR | {"teachers": 3, "epochs": 60}  # effort="high"
+_LONG = _COLOUR | {"teachers": 3, "epochs": 60}
 
 # The candidates that `python -m paper choose` compares, by flavour and data set.
 CANDIDATES: dict[str, dict[str, dict[str, dict[str, Any]]]] = {

@@ -45,8 +45,8 @@ It shows the experiments of the DRPU paper in five flavours:
   student is the model. Its ratio is calibrated, and both priors are the library's default estimates.
 - **ours-augmented** has the same networks, trained on images that are shifted, mirrored or deformed at
   random.
-- **beyond** has the same rows, labels and test sets, and the library's residual network: `NetworkRatio`
-  with `network="resnet9"`, augmented images, teachers and students. Except on
+- **beyond** has the same rows, labels and test sets, the library's residual network
+  (`network="resnet9"`), augmented images, and teachers and students (`paper/teaching.py`). Except on
   Kuzushiji-MNIST, students also replace the weights of the rows by their own ratio while they train. The
   mean output of the last students is the model, its ratio is calibrated, and both priors are the
   library's default estimates.{folds}{before}

@@ -14,6 +14,7 @@ from drpu.exceptions import DataError
 from drpu.models.risks import ShiftedRisk, VariationalRisk
 from drpu.networks.function import NetworkFunction
 from drpu.networks.learner import NetworkScore
+from paper.configs import RUN, parted
 from paper.evaluate import Floats, Outcome, by_margin
 from paper.km2 import km2_priors
 from paper.networks import make_network
@@ -93,6 +94,7 @@ def _train(
     network = make_network(job.data.network, batch_norm=job.recipe.batch_norm)
     settings = network_options(job.recipe, options) | {"device": options.device, "verbose": options.verbose}
     accumulate = settings.pop("accumulate_gradients", False)
+    settings, of_run = parted(settings, RUN)
     learners = [NetworkScore(network, random_state=job.trials[i], **settings) for i in lines]
     # VPU keeps its best epoch, because its accuracy collapses without this; a step of its published runs has
     # as many positives as unlabeled rows.
@@ -102,7 +104,13 @@ def _train(
         places = [place.repeated() for place in places]
     followed = reader if job.experiment == "benchmark" else None
     return fit_many(
-        learners, images.train, places, objectives=objectives, on_epoch=followed, accumulate=accumulate
+        learners,
+        images.train,
+        places,
+        objectives=objectives,
+        run=of_run,
+        on_epoch=followed,
+        accumulate=accumulate,
     )
 
 

@@ -17,12 +17,13 @@ from drpu.networks.function import NetworkFunction
 from paper.configs import (
     AUGMENTED,
     FEW,
-    LADDER,
     N_POSITIVE,
+    RUN,
     TEST_PRIORS,
     Benchmark,
     Recipe,
     benchmark,
+    parted,
     recipe,
 )
 from paper.evaluate import Floats, Outcome, by_ratio
@@ -113,7 +114,7 @@ def plan(
             data = benchmark(dataset, labels=labels, reduced=is_reduced(dataset, options.data))
             for flavour in flavours:
                 for method in methods:
-                    if flavour in ("ours", *AUGMENTED, *LADDER) and method != "drpu":
+                    if flavour in ("ours", *AUGMENTED) and method != "drpu":
                         continue  # our recipes are for DRPU only
                     made = _recipe(flavour, method, data, options, experiment)
                     if options.strategy and flavour == "ours":
@@ -146,7 +147,7 @@ def run(jobs: Sequence[Job], options: Options) -> None:
         return
     images: tuple[str, Images] | None = None
     for job in progress(jobs, [len(job.trials) for job in jobs], "models"):
-        as_bytes = job.recipe.flavour in (*AUGMENTED, *LADDER)
+        as_bytes = job.recipe.flavour in AUGMENTED
         which = f"{job.data.name} {job.data.protocol} {as_bytes}"
         if images is None or images[0] != which:
             images = which, load_images(job.data, options.data, as_bytes=as_bytes)
@@ -162,7 +163,7 @@ def run_job(job: Job, images: Images, options: Options) -> None:
         rivals.run_job(job, images, splits, options)
     elif job.recipe.flavour == "ours":
         ours.run_job(job, images, splits, options)
-    elif job.recipe.flavour in (*AUGMENTED, *LADDER):
+    elif job.recipe.flavour in AUGMENTED:
         augmented.run_job(job, images, splits, options)
     else:
         _run_published(job, images, splits, options)
@@ -186,11 +187,13 @@ def train(
     settings = network_options(job.recipe, options) | {"device": options.device, "verbose": options.verbose}
     accumulate = settings.pop("accumulate_gradients", False)
     network = make_network(job.data.network, batch_norm=job.recipe.batch_norm)
+    settings, of_run = parted(settings, RUN)
     learners = [NetworkRatio(network, random_state=trial, **settings) for trial in job.trials]
     watch = Watch(job, images, splits, max(1, job.data.epochs // WATCHED))
     followed = watch if job.experiment == "benchmark" else None
     places = [Places.of(part) for part in splits]
-    return fit_many(learners, images.train, places, on_epoch=followed, accumulate=accumulate), watch
+    models = fit_many(learners, images.train, places, run=of_run, on_epoch=followed, accumulate=accumulate)
+    return models, watch
 
 
 def network_options(made: Recipe, options: Options) -> dict[str, Any]:
@@ -198,8 +201,6 @@ def network_options(made: Recipe, options: Options) -> dict[str, Any]:
     import torch
 
     values = dict(made.options)
-    if "effort" in values:
-        return values
     on_cuda = options.device.startswith("cuda") or (options.device == "auto" and torch.cuda.is_available())
     if not on_cuda:
         values["dtype"] = "float32"

@@ -11,7 +11,7 @@ from itertools import product
 import numpy as np
 
 from drpu import NetworkRatio
-from paper.configs import OURS, benchmark
+from paper.configs import OURS, RUN, benchmark, parted
 from paper.evaluate import calibrated_risk
 from paper.networks import make_network
 from paper.run import Options
@@ -75,19 +75,18 @@ def _try_all(dataset: str, known: Collection[str], options: Options) -> Iterator
             continue
         start = time.perf_counter()
         lines = list(product(decays, ALPHAS[data.network], range(len(parts))))
+        common, run = parted(OURS | {"generator": generator}, RUN)
+        common |= {"epochs": options.epochs or epochs, "learning_rate": rate}
+        common |= {"device": options.device, "dtype": _precision(data.network, options.device)}
         learners = [
             NetworkRatio(
                 make_network(data.network),
                 random_state=FIRST + i,
-                device=options.device,
-                **OURS
-                | {"generator": generator, "epochs": options.epochs or epochs, "alpha": alpha}
-                | {"learning_rate": rate, "weight_decay": decay}
-                | {"dtype": _precision(data.network, options.device)},
+                **common | {"alpha": alpha, "weight_decay": decay},
             )
             for decay, alpha, i in lines
         ]
-        models = fit_many(learners, images.train, [Places.of(parts[i]) for *_, i in lines])
+        models = fit_many(learners, images.train, [Places.of(parts[i]) for *_, i in lines], run=run)
         risks: dict[str, list[float]] = {}
         for model, (decay, _, i) in zip(models, lines, strict=True):
             risk = calibrated_risk(*(model.log_ratio(rows) for rows in held[i]))

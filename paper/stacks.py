@@ -7,7 +7,7 @@ of a network depend on its own seed only.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
@@ -81,6 +81,7 @@ def fit_many(
     places: Sequence[Places],
     *,
     objectives: Sequence[PUObjective] | None = None,
+    run: Mapping[str, Any] | None = None,
     on_epoch: Watch | None = None,
     accumulate: bool = False,
 ) -> list[NetworkFunction]:
@@ -96,6 +97,8 @@ def fit_many(
         The rows of each network, equally many of each kind.
     objectives : sequence of PUObjective, optional
         The objective of each NetworkScore. They have one type and may differ in their priors.
+    run : mapping, optional
+        Options of the run that learners do not have, see :data:`paper.configs.RUN`.
     on_epoch : callable, optional
         Called after every epoch as ``on_epoch(epoch, score)``, for networks of one learning rate;
         ``score(X)`` gives their current scores of the rows ``X``, and ``score(X, index)`` those of the rows
@@ -103,7 +106,7 @@ def fit_many(
     accumulate : bool, default=False
         Whether gradients are never set to zero.
     """
-    groups: dict[tuple[float | None, float], list[int]] = {}
+    groups: dict[tuple[float, float], list[int]] = {}
     for i, learner in enumerate(learners):
         groups.setdefault((learner.learning_rate, learner.weight_decay), []).append(i)
     if on_epoch is not None and len(groups) > 1:
@@ -112,12 +115,15 @@ def fit_many(
     for own in groups.values():
         aims = None if objectives is None else [objectives[i] for i in own]
         kind = _AccumulatingStack if accumulate else Stack
-        functions = _fit([learners[i] for i in own], rows, [places[i] for i in own], aims, on_epoch, kind)
+        chosen = [learners[i] for i in own]
+        options = replace(_options(chosen[0], rows, len(places[own[0]].unlabeled)), **run or {})
+        functions = _fit(options, chosen, rows, [places[i] for i in own], aims, on_epoch, kind)
         found |= dict(zip(own, functions, strict=True))
     return [found[i] for i in range(len(learners))]
 
 
 def _fit(
+    options: Options,
     learners: Sequence[NetworkRatio],
     rows: Any,
     places: Sequence[Places],
@@ -125,7 +131,6 @@ def _fit(
     on_epoch: Watch | None,
     kind: type[Stack],
 ) -> list[NetworkFunction]:
-    options = _options(learners[0], rows, len(places[0].unlabeled))
     device, dtype = options.place
     alphas = [0.0 if isinstance(learner, NetworkScore) else learner.alpha for learner in learners]
     networks = [

@@ -2,7 +2,7 @@
 
 A strategy trains several networks first. It keeps the best one, or uses them as teachers of a student.
 The student is trained on all unlabeled rows, weighted as positives by the ratio of the teachers, in place
-of the few labelled rows: see :func:`drpu.networks.teaching.teaching_weights`. It has the same architecture
+of the few labelled rows: see :func:`paper.teaching.teaching_weights`. It has the same architecture
 and the same rows as its teachers.
 """
 
@@ -17,11 +17,12 @@ import numpy as np
 
 from drpu import NetworkRatio, ScoreTails
 from drpu.networks.function import NetworkFunction
-from drpu.networks.teaching import mean_log_ratio, teaching_weights
+from paper.configs import RUN, parted
 from paper.evaluate import Floats
 from paper.networks import make_network
 from paper.splits import Images, Split
 from paper.stacks import Places, Watch, fit_many
+from paper.teaching import mean_log_ratio, teaching_weights
 
 __all__ = ["ALPHAS", "STRATEGIES", "Strategy", "TrialGroup"]
 
@@ -144,11 +145,11 @@ class TrialGroup:
         places: Sequence[Places],
         on_epoch: Watch | None = None,
     ) -> list[NetworkFunction]:
+        options, run = parted(self.options, RUN)
         learners = [
             NetworkRatio(
-                make_network(self.network),
-                **{"random_state": SEEDS * self.seeds[i]} | self.options | change,
+                make_network(self.network), **{"random_state": SEEDS * self.seeds[i]} | options | change
             )
             for i, change in zip(trials, changes, strict=True)
         ]
-        return fit_many(learners, self.images.train, places, on_epoch=on_epoch)
+        return fit_many(learners, self.images.train, places, run=run, on_epoch=on_epoch)

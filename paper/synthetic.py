@@ -131,15 +131,12 @@ def _trained(key: Key, data: PUData) -> tuple[Any, float, float | None]:
         "epochs": EPOCHS,
         "batch_size": 100 if key.flavour == "as-run" else 200,
         "learning_rate": 2e-5,
-        "optimizer": "adam",
-        "betas": (0.5, 0.999),
         "weight_decay": 0.1,
-        "decay": "constant",
-        "ema": None,
         "early_stopping": False,
         "device": "cpu",
         "random_state": key.trial,
     }
+    run: dict[str, Any] = {"optimizer": "adam", "betas": (0.5, 0.999), "decay": "constant", "ema": None}
     module = partial(gaussians, unlabeled)
     rows = np.concatenate([positive, unlabeled])
     places = [Places(np.arange(200), np.arange(200, 1200))]
@@ -149,11 +146,12 @@ def _trained(key: Key, data: PUData) -> tuple[Any, float, float | None]:
         told = float(np.clip(prior, 0.01, 0.99))
         risks = [ShiftedRisk(told, told, LOSSES["logistic"])]
         scorers = [NetworkScore(module, **options)]
-        (found_score,) = fit_many(scorers, rows, places, objectives=risks, accumulate=accumulate)
+        (found_score,) = fit_many(scorers, rows, places, objectives=risks, run=run, accumulate=accumulate)
         return _Fixed(found_score.score, 0.0), prior, None
     # the paper mentions no correction here, and the risk of this model needs none
-    learner = NetworkRatio(module, generator="lsif", head="identity", alpha=0.0, **options)
-    (ratio,) = fit_many([learner], rows, places, accumulate=accumulate)
+    run |= {"generator": "lsif", "head": "identity"}
+    learner = NetworkRatio(module, alpha=0.0, **options)
+    (ratio,) = fit_many([learner], rows, places, run=run, accumulate=accumulate)
     tails = ScoreTails(ratio.log_ratio(data.positive[200:])).update(ratio.log_ratio(data.unlabeled[1000:]))
     train = tails.estimate("paper").value
     found = tails.empty().update(ratio.log_ratio(data.test)).estimate("paper").value

@@ -96,10 +96,8 @@ CASES: dict[str, Golden] = {
     "classifier: default": fit(short, kept, alone, model="classifier"),
     # -- networks ---------------------------------------------------------------------------
     "network: bkl": learner(alpha=0.3),
-    "network_classifier: teachers": fit(full, kept, holdout=2, **net(alpha=0.3, teachers=2, students=2)),
-    "images: views": fit(
-        short, kept, **AROUND_IMAGES, **net(**IMAGES, augment="shift-flip", average_views=True)
-    ),
+    "network_classifier: perceptron": fit(full, kept, holdout=2, **net(alpha=0.3)),
+    "images: augmented": fit(short, kept, **AROUND_IMAGES, **net(**IMAGES, augment="shift-flip")),
     # -- settings of the classifier ---------------------------------------------------------
     "options: uncalibrated": fit(short, expected, model="kernel", calibrate=False),
     "options: test prior and cost": fit(of.at_prior(0.1, short, expected), model="kernel", cost=0.3),

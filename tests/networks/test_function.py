@@ -43,9 +43,7 @@ CASES = {
     "perceptron": fitted,
     "float64": lambda: fitted(dtype="float64"),
     "linear": lambda: fitted(hidden=()),
-    "students": lambda: fitted(teachers=1, students=2),
-    "images": lambda: of_images(augment="flip", average_views=True),
-    "students of images": lambda: of_images(teachers=1, students=2),
+    "images": of_images,
 }
 
 
@@ -70,7 +68,7 @@ def test_files_keep_the_scores_and_the_facts(function):
     again = written(function)
     assert_array_equal(again.log_ratio(rows_of(function)), function.log_ratio(rows_of(function)))
     assert_array_equal(again.history["risk"], function.history["risk"])
-    facts = [(f.alpha, f.best_epoch, f.head, f.members, f.describe()) for f in (again, function)]
+    facts = [(f.alpha, f.best_epoch, f.head, f.describe()) for f in (again, function)]
     assert facts[0] == facts[1]
 
 
@@ -100,7 +98,6 @@ def test_fast_scores_are_scores_up_to_rounding(function):
     "changes",
     [
         {"widths": (2**20,) * 1000},
-        {"members": 1000},
         {"widths": (2**20, 2**20), "input_shape": (2**24,)},
         {"network": "resnet9", "widths": (2**20,), "input_shape": (2**12, 2**12), "scaling": None},
     ],
@@ -143,10 +140,8 @@ def test_weights_that_belong_to_no_layer_are_refused():
         replace(function, weights=integers)
 
 
-@pytest.mark.parametrize("students", [0, 2])
-def test_a_network_of_the_user_is_needed_after_reading(students):
-    taught = {"teachers": 1, "students": students} if students else {}
-    function = fitted(module=user_net, hidden=None, **taught)
+def test_a_network_of_the_user_is_needed_after_reading():
+    function = fitted(module=user_net, hidden=None)
     again = written(function)
     with pytest.raises(ArtifactError, match="Pass module=YourNetwork"):
         again.log_ratio(UNLABELED)
@@ -228,11 +223,10 @@ def graph_scores(runtime, function, X: np.ndarray) -> np.ndarray:
     ("shape", "changes"),
     [
         ((16, 18), {}),
-        ((3, 17, 16), {"augment": "shift-flip", "average_views": True}),
-        ((16, 18), {"teachers": 2, "students": 2, "augment": "crop", "average_views": True}),
-        ((16, 18), {"network": "perceptron", "teachers": 1, "students": 2}),
+        ((3, 17, 16), {"augment": "shift-flip"}),
+        ((16, 18), {"network": "perceptron"}),
     ],
-    ids=["resnet9", "views", "ensemble", "perceptrons"],
+    ids=["resnet9", "channels", "perceptron"],
 )
 def test_the_graph_has_the_scores_of_python(runtime, shape, changes):
     model = NetworkRatio(**NETWORK | changes).fit_ratio(*samples(shape))
@@ -269,8 +263,8 @@ def test_a_network_of_usual_size_keeps_the_precision(runtime):
 
 def test_the_identity_is_cut_at_zero_in_the_graph_too(runtime):
     shape = (16, 18)
-    learner = NetworkRatio(**NETWORK | {"head": "identity", "generator": "lsif"})
-    function = learner.fit_ratio(*samples(shape))
+    function = NetworkRatio(**NETWORK).fit_ratio(*samples(shape))
+    function = replace(function, head="identity")
     test = pictures(40, np.arange(40) < 20, 2, shape)
     found = np.clip(graph_scores(runtime, function, test), -LOG_LIMIT, LOG_LIMIT)
     assert_allclose(found, function.log_ratio(test), rtol=1e-5, atol=1e-4)
@@ -280,7 +274,15 @@ def test_networks_of_other_kinds_are_refused_with_the_way_out(runtime, tmp_path)
     def convolution():
         return nn.Sequential(nn.Conv2d(1, 2, 3), nn.Flatten(), nn.Linear(2 * 14 * 16, 1))
 
-    for module in (convolution, lambda: modules.Ensemble([convolution()])):
+    class Whole(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = convolution()
+
+        def forward(self, rows):
+            return self.layers(rows)
+
+    for module in (convolution, Whole):
         clf = classifier_of_images((1, 16, 18), module=module, hidden=None)
         with pytest.raises(ArtifactError, match=r"with torch\.onnx"):
             export_onnx(clf, tmp_path / "x.onnx")

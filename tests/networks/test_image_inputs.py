@@ -9,7 +9,7 @@ from torch import nn
 from drpu import DRPUClassifier, NetworkRatio, NNPUClassifier, PUaClassifier, labelling_weights, load, save
 from drpu.exceptions import DataError, FewPositivesWarning, ParameterError, PixelScaleWarning, heard
 from drpu.networks.loop import rows_at_once
-from drpu.networks.options import check_options, with_effort
+from drpu.networks.options import check_options
 
 SMALL = {"hidden": (2,), "epochs": 1, "batch_size": 50, "alpha": 0.3, "device": "cpu", "random_state": 0}
 RNG = np.random.default_rng(0)
@@ -155,9 +155,8 @@ def test_a_perceptron_sees_the_scale_of_images_too():
 
 def test_channels_that_come_last_are_not_taken_for_other_rows():
     images = [np.moveaxis(rows, 1, -1) for rows in (POSITIVE, UNLABELED)]
-    for changes in ({}, {"effort": "low"}):
-        with pytest.raises(DataError, match=r"channels come last: pass numpy\.moveaxis\(X, -1, 1\)"):
-            ratio(*images, **changes)
+    with pytest.raises(DataError, match=r"channels come last: pass numpy\.moveaxis\(X, -1, 1\)"):
+        ratio(*images)
     assert ratio(*images, network="perceptron").network == "perceptron"
 
 
@@ -170,16 +169,6 @@ def test_pixels_in_columns_and_tiny_images_are_refused():
         ratio(*tiny, network="resnet9")
     with pytest.raises(ParameterError, match="one number"):
         ratio(hidden=(3, 3))
-    with pytest.raises(ParameterError, match=r"for rows of shape \(864,\).*images of shape"):
-        ratio(*flat, effort="low")
-
-
-def test_views_are_averaged_only_if_there_are_any():
-    with pytest.raises(ParameterError, match="average_views must be False with augment='cutout'"):
-        ratio(augment="cutout", average_views=True)
-    for augment, views in (("cutout", False), ("cutout-flip", True), (None, False)):
-        made = with_effort(NetworkRatio(effort="medium", augment=augment, device="cpu"), (16, 16), 120)
-        assert made.average_views is views
 
 
 def test_a_network_of_the_user_that_does_not_fit_is_named():
@@ -210,7 +199,7 @@ def test_memory_of_a_batch_is_bounded(shape):
     for device, least, most in (("cpu", 1, 2**16), ("cuda", 16, 2**22)):
         at_once = rows_at_once(shape, torch.device(device))
         assert at_once == least or at_once * pixels <= most
-    for learner in (NetworkRatio(), with_effort(NetworkRatio(effort="high", device="cpu"), shape, 50_000)):
+    for learner in (NetworkRatio(), NetworkRatio(network="resnet9")):
         batch = check_options(learner, shape, 50_000).batch_size
         assert batch == 16 or batch * pixels <= 2**21
 

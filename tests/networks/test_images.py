@@ -1,23 +1,17 @@
 """Laws of networks on images: augmentation, eight bits, the residual network, shared rows."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
 from image_data import pictures
-from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.base import clone
+from numpy.testing import assert_allclose
 from torch import nn
 
 from drpu import NetworkRatio
-from drpu._samples import Sample, SamplePair
 from drpu.exceptions import DataError, ParameterError
 from drpu.networks import modules
-from drpu.networks.augment import fixed_views, make_augment
-from drpu.networks.fit import Network, fit_networks
-from drpu.networks.loop import Pool, TrainingBatch
-from drpu.networks.options import check_options, with_effort
+from drpu.networks.augment import make_augment
+from drpu.networks.loop import Pool
 
 SMALL = {"hidden": (2,), "epochs": 2, "batch_size": 50, "alpha": 0.3, "device": "cpu", "random_state": 0}
 
@@ -160,109 +154,3 @@ def test_augmentation_changes_training_rows_alone():
     model.log_ratio(TEST)
     assert len(seen) == before
     assert max(seen) < 100  # batches, not all rows
-
-
-def test_scores_are_averaged_over_views():
-    model = fitted(augment="shift-flip", average_views=True)
-    views = fixed_views("shift-flip")
-    assert len(views) == 10
-    plain = replace(model, views=None)
-    images = torch.as_tensor(TEST)
-    outputs = [plain.log_ratio(view(images).numpy()) for view in views]
-    averaged = model.log_ratio(TEST)
-    assert (averaged > np.min(outputs, axis=0) - 1e-9).all()
-    assert (averaged < np.max(outputs, axis=0) + 1e-9).all()
-    assert not np.allclose(averaged, outputs[0])
-    mirrored = model.log_ratio(np.ascontiguousarray(TEST[:, :, ::-1]))
-    assert_allclose(mirrored, averaged, rtol=1e-9)
-    with pytest.raises(ParameterError, match="average_views must be False"):
-        fitted(average_views=True)
-
-
-def test_shared_rows_fit_what_pairs_of_batches_fit():
-    """With one batch an epoch the two are the same risk, up to the statistics of batch norm."""
-    rng = np.random.default_rng(0)
-    rows = rng.normal(size=(80, 3))
-    sample = SamplePair(Sample(rows, rng.random(80)), Sample(rows))
-    learner = NetworkRatio(
-        lambda: nn.Linear(3, 1), alpha=0.0, epochs=5, batch_size=80, dtype="float64", early_stopping=False
-    )
-    options = check_options(learner, (3,), 80)
-    pair, once = (
-        fit_networks(options, sample, None, [Network(0, 0.0)], shared=shared)[0].log_ratio(rows)
-        for shared in (False, True)
-    )
-    assert_allclose(pair, once, rtol=1e-9)
-
-
-def test_mixed_rows_are_averages_with_averaged_weights():
-    rows, positive, unlabeled = torch.rand(1, 9, 2, 2), torch.rand(1, 9), torch.ones(1, 9)
-    mixed = TrainingBatch(rows, rows, positive, unlabeled).mixed()
-    assert mixed.shared
-    assert_allclose(mixed.unlabeled_weight, 1, rtol=1e-6)
-    share = (mixed.positive_weight - positive.roll(1, 1)) / (positive - positive.roll(1, 1))
-    assert ((share > -1e-5) & (share < 1 + 1e-5)).all()
-    wide = share[..., None, None]
-    assert_allclose(mixed.unlabeled, wide * rows + (1 - wide) * rows.roll(1, 1), atol=1e-5)
-
-
-TINY = {"hidden": (2,), "epochs": 2, "device": "cpu", "random_state": 0}
-EFFORTS = ("low", "medium", "high")
-PLAIN = {
-    "average_views": False, "learning_rate": 3e-3, "teachers": 0, "students": 1, "refresh": 0, "mixup": False,
-    "dtype": "float32",
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("effort", "members"), [("low", 1), pytest.param("medium", 2, marks=pytest.mark.slow), ("high", 2)]
-)
-def test_an_effort_sets_the_options_that_are_left_open(effort, members):
-    learner = NetworkRatio(network="resnet9", effort=effort, augment="shift", **TINY)
-    model = learner.fit_ratio(POSITIVE, UNLABELED)
-    assert (model.members, model.widths, len(model.history["risk"])) == (members, (2,), 2)
-    assert model.views == (None if effort == "low" else "shift")
-    assert learner.effort == effort  # the learner itself is not changed
-    same = with_effort(learner, (16, 16), 150).fit_ratio(POSITIVE, UNLABELED)
-    assert_array_equal(same.log_ratio(TEST), model.log_ratio(TEST))
-
-
-def test_an_option_that_is_set_is_kept_whatever_the_effort():
-    given = PLAIN | {"hidden": (8,), "epochs": 7, "batch_size": 50}
-    for name, value in given.items():
-        for effort in EFFORTS:
-            learner = NetworkRatio(effort=effort, augment="flip", device="cpu", **{name: value})
-            made = with_effort(learner, (32, 32), 45_000)
-            assert getattr(made, name) == value
-    automatic = NetworkRatio(effort="low", device="cpu", epochs="auto")
-    assert with_effort(automatic, (32, 32), 45_000).epochs == 12  # that of the effort
-    alone = with_effort(NetworkRatio(effort="high", teachers=0, device="cpu"), (32, 32), 45_000)
-    assert (alone.students, alone.refresh, alone.mixup) == (1, 0, False)
-    plain = NetworkRatio(**TINY)
-    assert clone(plain).get_params() == plain.get_params()
-    same = NetworkRatio(**TINY, **PLAIN).fit_ratio(POSITIVE, UNLABELED)
-    assert_array_equal(plain.fit_ratio(POSITIVE, UNLABELED).log_ratio(TEST), same.log_ratio(TEST))
-
-
-def test_efforts_rise_in_cost_and_fit_into_memory():
-    levels = [with_effort(NetworkRatio(effort=name, device="cpu"), (3, 32, 32), 45_000) for name in EFFORTS]
-    costs = [one.hidden[0] ** 2 * one.epochs * (one.teachers + one.rounds * one.students) for one in levels]
-    assert costs == sorted(costs)
-    assert [one.batch_size for one in levels] == [500, 500, 500]
-    large = with_effort(NetworkRatio(effort="high", device="cpu"), (3, 512, 512), 45_000)
-    assert large.batch_size == 16
-
-
-@pytest.mark.parametrize(
-    ("changes", "rows", "message"),
-    [
-        ({"effort": "most"}, UNLABELED, "effort must be"),
-        ({"effort": "low", "network": "perceptron"}, UNLABELED, "effort must be None except for"),
-        ({"effort": "low"}, UNLABELED[..., :12], "a side is shorter than 16 pixels, set network='resnet9'"),
-        ({"effort": "low"}, UNLABELED.reshape(150, -1), "effort must be None except for"),
-        ({"effort": "low", "module": lambda: nn.Linear(1, 1)}, UNLABELED, "effort must be None except for"),
-    ],
-)
-def test_efforts_are_for_the_residual_network(changes, rows, message):
-    with pytest.raises(ParameterError, match=message):
-        NetworkRatio(device="cpu", **changes).fit_ratio(rows[:60], rows)

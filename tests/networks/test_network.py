@@ -1,5 +1,8 @@
 """Laws of NetworkRatio and of the functions that it returns."""
 
+from dataclasses import replace
+from itertools import product
+
 import numpy as np
 import pytest
 import torch
@@ -14,6 +17,7 @@ from drpu.exceptions import ParameterError
 from drpu.models.learner import Function
 from drpu.models.registry import resolve_score
 from drpu.models.risks import GENERATORS, ShiftedRisk, VariationalRisk, bregman_risk, get_loss
+from drpu.networks.fit import fit_ratio
 from drpu.networks.learner import NetworkScore
 from drpu.networks.options import check_options
 
@@ -74,17 +78,20 @@ def test_learns_the_ratio_of_two_gaussians():
     assert risk(model.log_ratio) - risk(true_log_ratio) < 0.1 * (flat - risk(true_log_ratio))
 
 
-@pytest.mark.parametrize("generator", ["lsif", "ukl", "bkl"])
-@pytest.mark.parametrize("head", ["softplus", "exp", "relu", "identity"])
+def fit_with(learner, scale=1.0, **run):
+    """The function of a learner, trained with options of a run that it does not have."""
+    options = replace(check_options(learner, POSITIVE.shape[1:], len(UNLABELED)), **run)
+    return fit_ratio(options, SamplePair(Sample(scale * POSITIVE), Sample(scale * UNLABELED)), None)
+
+
+@pytest.mark.parametrize(
+    ("generator", "head"),
+    [*product(["lsif", "ukl", "bkl"], ["softplus", "exp"]), ("lsif", "relu"), ("lsif", "identity")],
+)
 def test_every_generator_and_head_ranks_the_classes(generator, head):
-    model = NetworkRatio(
-        hidden=(16,), generator=generator, head=head, alpha=0.3, epochs=15, batch_size=40, random_state=0
-    )
-    if head in ("relu", "identity") and generator != "lsif":
-        with pytest.raises(ParameterError, match=f"head='{head}' needs generator='lsif'"):
-            model.fit_ratio(POSITIVE, UNLABELED)
-        return
-    scores = model.fit_ratio(POSITIVE, UNLABELED).log_ratio([[2.0, 2.0], [-3.0, -3.0]])
+    learner = NetworkRatio(hidden=(16,), alpha=0.3, epochs=15, batch_size=40, random_state=0)
+    model = fit_with(learner, generator=generator, head=head)
+    scores = model.log_ratio([[2.0, 2.0], [-3.0, -3.0]])
     assert scores.dtype == np.float64
     assert scores[0] > scores[1]
 
@@ -158,8 +165,8 @@ def test_a_module_given_is_a_start_and_stays_as_it_was():
     module = nn.Sequential(nn.Linear(2, 4), nn.BatchNorm1d(4), nn.ReLU(), nn.Linear(4, 1))
     before = {name: value.clone() for name, value in module.state_dict().items()}
     for rate in (1e-9, 0.01):  # steps of 1e-9 are lost in rounding
-        learner = light(module=module, hidden=None, learning_rate=rate, ema=None)
-        trained = learner.fit_ratio(POSITIVE, UNLABELED).torch_module
+        learner = light(module=module, hidden=None, learning_rate=rate)
+        trained = fit_with(learner, ema=None).torch_module
         assert all(torch.equal(value, before[name]) for name, value in module.state_dict().items())
         assert torch.equal(trained[0].weight, module[0].weight) is (rate < 0.01)
 
@@ -178,18 +185,26 @@ def test_integer_weights_are_repeated_rows():
 
 # A value that breaks the rule of each parameter; what the checks say is tested with them.
 WRONG = {
-    "generator": "kl", "head": "sigmoid", "alpha": 1.2, "hidden": (0,), "epochs": 0, "batch_size": 2.5,
-    "learning_rate": -1, "weight_decay": np.inf, "early_stopping": "no", "average_views": "no",
-    "optimizer": "sgd", "betas": (0.9, 1.0), "decay": "linear", "ema": 1.0, "holdout": 0.0,
-    "dtype": "int8", "network": "vgg", "verbose": None, "effort": "most", "teachers": 1.5, "rounds": 0,
-    "students": 0, "refresh": -1, "labelled_share": 1.0, "mixup": 0.4, "pretrain": -1, "device": "abacus",
+    "alpha": 1.2, "hidden": (0,), "epochs": 0, "batch_size": 2.5, "learning_rate": -1,
+    "weight_decay": np.inf, "early_stopping": "no", "holdout": 0.0, "dtype": "int8", "network": "vgg",
+    "verbose": None, "device": "abacus",
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", WRONG)
 def test_parameters_that_break_their_rule_are_named(name):
     with pytest.raises(ParameterError, match=f"{name} must"):
-        light(**{"teachers": 1} | {name: WRONG[name]}).fit_ratio(POSITIVE, UNLABELED)
+        light(**{name: WRONG[name]}).fit_ratio(POSITIVE, UNLABELED)
+
+
+def test_there_are_at_most_fifteen_parameters():
+    assert len(NetworkRatio().get_params()) <= 15
+
+
+@pytest.mark.parametrize(("betas", "message"), [((0.9, 1.0), "betas must"), ((0.9,), "must be a pair")])
+def test_betas_of_scores_are_checked(betas, message):
+    with pytest.raises(ParameterError, match=message):
+        NetworkScore(**OPTIONS, betas=betas).fit_score(PAIR, OBJECTIVES["vpu"])
 
 
 @pytest.mark.parametrize(
@@ -198,7 +213,6 @@ def test_parameters_that_break_their_rule_are_named(name):
         ({"alpha": "best"}, "alpha must be one of 'auto'"),
         ({"epochs": "many"}, "epochs must be one of 'auto'"),
         ({"hidden": 8}, "hidden must be a tuple of integers"),
-        ({"betas": (0.9,)}, "betas must be a pair"),
         ({"module": nn.Linear(2, 1)}, "hidden must be None with a module"),
         ({"module": dict, "hidden": None}, "module must make a torch.nn.Module"),
         ({"module": 3, "hidden": None}, "module must be a torch module or a function that makes one, got 3"),
@@ -206,8 +220,6 @@ def test_parameters_that_break_their_rule_are_named(name):
         ({"module": nn.LSTM(2, 1), "hidden": None}, "module must return one tensor, got a tuple"),
         ({"module": "resnet9", "hidden": None}, "named by network"),
         ({"module": nn.Linear(2, 1), "hidden": None, "network": "resnet9"}, "network must be 'auto'"),
-        ({"teachers": 1, "batch_size": 1}, "batch_size must be at least 2 with teachers or pretrain, got 1"),
-        ({"students": 2}, "without teachers"),
         ({"holdout": 0.999999, "alpha": "auto"}, "holdout must leave rows to train on, got 0.999999"),
         ({"learning_rate": 1e-12}, "got 1e-12: no weight would change in training"),
         ({"learning_rate": np.inf}, "got inf: training cannot converge"),
@@ -221,9 +233,9 @@ def test_parameters_that_contradict_each_other_or_the_module_are_refused(changes
 
 def test_training_that_diverges_is_an_error():
     line = nn.Linear(2, 1)
-    model = light(module=line, hidden=None, generator="lsif", head="exp", learning_rate=1e4, weight_decay=0)
+    learner = light(module=line, hidden=None, learning_rate=1e4, weight_decay=0)
     with pytest.raises(ParameterError, match="learning_rate must let training converge"):
-        model.fit_ratio(POSITIVE * 100, UNLABELED * 100)
+        fit_with(learner, scale=100, generator="lsif", head="exp")
 
 
 # -- networks for other objectives -------------------------------------------------------------------
@@ -262,10 +274,11 @@ def test_rows_of_weight_zero_are_left_out():
     assert_allclose(weighted, plain, rtol=1e-6)
 
 
-def test_options_of_a_ratio_alone_must_have_their_defaults():
+def test_the_option_of_a_ratio_alone_must_have_its_default():
     learner = resolve_score(NetworkRatio(hidden=(8,), epochs=3, random_state=5))
     assert isinstance(learner, NetworkScore)
     assert (learner.hidden, learner.epochs, learner.random_state) == ((8,), 3, 5)
-    for changes in ({"alpha": 0.2}, {"teachers": 2}, {"head": "exp"}, {"mixup": True}):
-        with pytest.raises(ParameterError, match=f"{next(iter(changes))} must be left at its default"):
-            resolve_score(NetworkRatio(**changes))
+    with pytest.raises(ParameterError, match="alpha must be left at its default"):
+        resolve_score(NetworkRatio(alpha=0.2))
+    with pytest.raises(ParameterError, match="alpha must be left at its default"):
+        NetworkScore(**OPTIONS, alpha=0.2).fit_score(PAIR, OBJECTIVES["nnpu"])

@@ -1,6 +1,7 @@
 """Laws of training: weights, batches and averages, seen in small networks of the user."""
 
 from copy import deepcopy
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,23 +12,30 @@ from numpy.testing import assert_allclose, assert_array_equal
 from torch import nn
 
 from drpu import NetworkRatio
+from drpu._samples import Sample, SamplePair
 from drpu.exceptions import ParameterError
 from drpu.models import Scaling
 from drpu.models.risks import GENERATORS, bregman_risk, nonnegative_bregman_risk
 from drpu.networks import modules
+from drpu.networks.fit import fit_ratio
 from drpu.networks.loop import rate_factors
+from drpu.networks.options import check_options
 
 RNG = np.random.default_rng(0)
 POSITIVE, UNLABELED = RNG.normal(1, 1, (60, 3)), RNG.normal(0, 1, (200, 3))
 PLAIN = {
-    "hidden": None, "alpha": 0.2, "head": "exp", "epochs": 3, "batch_size": 32, "learning_rate": 0.01,
-    "weight_decay": 0.1, "decay": "constant", "ema": None, "early_stopping": False, "dtype": "float64",
-    "device": "cpu", "random_state": 0,
+    "alpha": 0.2, "epochs": 3, "batch_size": 32, "learning_rate": 0.01, "weight_decay": 0.1,
+    "early_stopping": False, "dtype": "float64", "device": "cpu", "random_state": 0,
 }  # fmt: skip
+RUN = {"head": "exp", "decay": "constant", "ema": None, "optimizer": "adamw", "betas": (0.9, 0.999)}
 
 
 def fit(module, positive=POSITIVE, unlabeled=UNLABELED, **changes):
-    return NetworkRatio(module, **PLAIN | changes).fit_ratio(positive, unlabeled)
+    """The function of a network of the user, with options of a run that learners do not have."""
+    run = {name: changes.pop(name, value) for name, value in RUN.items()}
+    learner = NetworkRatio(module, **PLAIN | changes)
+    options = replace(check_options(learner, positive.shape[1:], len(unlabeled)), **run)
+    return fit_ratio(options, SamplePair(Sample(positive), Sample(unlabeled)), None)
 
 
 def seeded(make):

@@ -86,13 +86,13 @@ def test_variational_networks_keep_their_best_epoch_on_repeated_positives():
 
 def test_watched_epochs_see_the_networks_as_they_are():
     seen = []
-    learners = ratios({"random_state": 0}, {"random_state": 1}, ema=None)
+    learners = ratios({"random_state": 0}, {"random_state": 1})
     index = [np.arange(10), np.arange(10, 20)]
 
     def watch(epoch, score):
         seen.append((epoch, score(X), score(X, index)))
 
-    functions = fit_many(learners, ROWS, [PLACES, PLACES], on_epoch=watch)
+    functions = fit_many(learners, ROWS, [PLACES, PLACES], run={"ema": None}, on_epoch=watch)
     assert [epoch for epoch, *_ in seen] == [1, 2, 3]
     _, last, parts = seen[-1]
     assert not np.allclose(seen[0][1], last)

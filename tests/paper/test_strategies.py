@@ -8,9 +8,8 @@ import pytest
 from numpy.testing import assert_array_equal
 from tiny_images import KEYS, fake_images, job, small
 
-from drpu import NetworkRatio, ScoreTails
+from drpu import ScoreTails
 from drpu.exceptions import DataError
-from drpu.networks.options import with_effort
 from drpu.priors import prior_from_tails
 from paper import configs, strategies
 from paper.configs import CANDIDATES, TEST_PRIORS, recipe
@@ -221,28 +220,6 @@ def test_the_risk_without_labels_chooses_among_candidates_with_all_trials():
         "f": [line(-0.4, -1) | {"options": {"folds": 5}}],
     }
     assert choose_candidate(tried | folds | more) == "e"  # among folds the risk decides, not their number
-
-
-@pytest.mark.parametrize("level", configs.LADDER[::2])  # the lowest and the highest
-def test_levels_of_effort_are_run_with_the_network_of_the_library(level, tmp_path):
-    made = recipe(level, "drpu", small())
-    smallest = SMALLEST | {"students": 1, "average_views": False}
-    tiny = replace(made, options=made.options | smallest)
-    run_job(Job("effort", small(), tiny, (0,)), byte_images(), Options(out=tmp_path, device="cpu"))
-    (result,) = read_results(tmp_path)
-    assert result["flavour"] == level
-    assert result["settings"]["options"]["effort"] == level
-
-
-@pytest.mark.checkout
-def test_the_highest_effort_is_the_recipe_that_is_published_for_it():
-    published = [r for r in read_results(RESULTS) if r["flavour"] == "high"]
-    (name,) = {r["settings"]["strategy"] for r in published}
-    made = configs.CANDIDATES["beyond"]["cifar10"][name]
-    learner = NetworkRatio(network="resnet9", effort="high", augment=made["augment"], device="cpu")
-    options = with_effort(learner, (3, 32, 32), 45_000).get_params(deep=False)
-    differing = {name for name, value in made.items() if options[name] != value}
-    assert differing == {"dtype"}  # bfloat16 is for a GPU
 
 
 def test_test_priors_are_those_of_adapt():

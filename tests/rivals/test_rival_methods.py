@@ -163,7 +163,7 @@ def test_elkan_noto_keeps_the_ranking_that_clipping_loses(toy):
 
 def test_networks_of_scores_and_of_ratios_have_the_same_defaults():
     ratio, score = NetworkRatio().get_params(), NetworkScore().get_params()
-    assert score == {name: ratio[name] for name in score}
+    assert score == ratio | {"betas": (0.9, 0.999)}
 
 
 def test_a_torch_module_of_the_user_is_trained_and_loaded(toy, tmp_path):

@@ -3,9 +3,8 @@
 from . import modules as modules
 from .adversarial import load_generator as load_generator
 from .adversarial import train_generators as train_generators
+from .fit import fit_learner as fit_learner
 from .fit import fit_score as fit_score
-from .fit import shared_start as shared_start
 from .learner import NetworkRatio as NetworkRatio
-from .teaching import fit_learner as fit_learner
 
 __all__: list[str]

@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
 from typing import Any, TypeAlias
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F  # noqa: N812
 
 from drpu.exceptions import DataError, ParameterError
@@ -129,18 +128,6 @@ def make_augment(augment: Any) -> Augment | None:
     return changed
 
 
-def fixed_views(augment: Any) -> list[Augment]:
-    """Fixed changes of the kinds that ``augment`` names; a score is averaged over them."""
-    names = _names(augment)
-    views: list[Augment] = [nn.Identity()]
-    if "shift" in names or "crop" in names or "affine" in names:
-        for down, right in ((1, 0), (-1, 0), (0, 1), (0, -1)):
-            views.append(partial(_shifted, down, right))
-    if "flip" in names:
-        views += [partial(_mirrored, view) for view in views]
-    return views
-
-
 def _names(augment: Any) -> list[str]:
     """The names in a text, joined by hyphens; none for a function of the user."""
     return augment.split("-") if isinstance(augment, str) else []
@@ -190,14 +177,3 @@ def _in_hole(side: int, n: int, device: torch.device) -> Tensor:
     first = torch.randint(0, side, (n, 1), device=device) - size // 2
     positions = torch.arange(side, device=device)
     return (positions >= first) & (positions < first + size)
-
-
-def _shifted(down: int, right: int, images: Tensor) -> Tensor:
-    height, width = images.shape[-2:]
-    rows = (torch.arange(height, device=images.device) - down).clamp(0, height - 1)
-    columns = (torch.arange(width, device=images.device) - right).clamp(0, width - 1)
-    return images.index_select(-2, rows).index_select(-1, columns)
-
-
-def _mirrored(view: Augment, images: Tensor) -> Tensor:
-    return view(images).flip(-1)

@@ -14,7 +14,7 @@ import numpy as np
 from drpu import networks
 from drpu._arrays import FloatArray, Rows
 from drpu._checks import require
-from drpu._codec import POSITIVE, Array, Items, Kept, NotKept, Number, Text, Whole, kept
+from drpu._codec import POSITIVE, Array, Items, Kept, NotKept, Number, Whole, kept
 from drpu._samples import Sample, SamplePair
 from drpu.exceptions import DataError, PixelScaleWarning
 from drpu.models.features import Scaling
@@ -43,7 +43,7 @@ Size = Annotated[int, Whole(1, MOST_VALUES)]
 @kept("network")
 @dataclass(frozen=True, eq=False)
 class NetworkFunction(Function):
-    """The log-ratio or the score of a trained network, or of the mean output of several networks.
+    """The log-ratio or the score of a trained network.
 
     Attributes
     ----------
@@ -51,8 +51,6 @@ class NetworkFunction(Function):
         A network of this library, or one of the user.
     widths : tuple of int
         Widths of the layers of a perceptron; the channels of the first layer of ``resnet9``.
-    members : int
-        Number of networks whose outputs are averaged.
     input_shape : tuple of int
         Shape of one row.
     weights : dict of str to array
@@ -61,8 +59,6 @@ class NetworkFunction(Function):
         Of the columns, for a perceptron.
     head : str
         From the output to the log-ratio; ``"score"`` leaves it as it is.
-    views : str or None
-        Names of changes of images, over which outputs are averaged.
     dtype : str
         Precision of the training.
     alpha : float or None
@@ -90,12 +86,10 @@ class NetworkFunction(Function):
 
     network: Literal["perceptron", "resnet9", "module"]
     widths: Annotated[tuple[Annotated[int, Whole(1, MOST_UNITS)], ...], Items(high=MOST_LAYERS)]
-    members: Annotated[int, Whole(1, 1000)]
     input_shape: Annotated[tuple[Size, ...], Items(1, 32)]
     weights: Weights
     scaling: Scaling | None
     head: Literal["softplus", "relu", "identity", "exp", "score"]
-    views: Annotated[str, Text(most=100)] | None
     dtype: Literal["float32", "tf32", "bfloat16", "float64"]
     alpha: Annotated[float, Number(0, 1)] | None
     best_epoch: Annotated[int, Whole(0)]
@@ -117,7 +111,7 @@ class NetworkFunction(Function):
                 f"{self.scaling.shift.shape}."
             )
         if self.network != "module":
-            shapes = weight_shapes(self.network, self.input_shape, self.widths, self.members)
+            shapes = weight_shapes(self.network, self.input_shape, self.widths)
             check_weights(self.weights, shapes)
 
     def with_module(self, module: Any) -> Self:
@@ -171,13 +165,9 @@ class NetworkFunction(Function):
     def describe(self) -> str:
         """The kind of network, with its layers."""
         if self.network == "module":
-            name = "a network of the user"
-        else:
-            layers = "-".join(map(str, self.widths))
-            name = f"{self.network} {layers}"
-        if self.members > 1:
-            return f"{self.members} x {name}"
-        return name
+            return "a network of the user"
+        layers = "-".join(map(str, self.widths))
+        return f"{self.network} {layers}"
 
     @cached_property
     def torch_module(self) -> nn.Module:
@@ -223,14 +213,12 @@ def pixel_range(images: Rows, network: str) -> tuple[float, float]:
 
 
 def weight_shapes(
-    network: str, shape: Sequence[int], widths: Sequence[int], members: int = 1
+    network: str, shape: Sequence[int], widths: Sequence[int]
 ) -> Iterator[tuple[str, tuple[int, ...]]]:
     """Names and shapes of the weights of a network of this library, without counters of batches."""
-    for i in range(members):
-        prefix = f"members.{i}." if members > 1 else ""
-        shapes = _resnet9 if network == "resnet9" else _perceptron
-        for name, size in shapes(shape, widths):
-            yield prefix + name, size
+    if network == "resnet9":
+        return _resnet9(shape, widths)
+    return _perceptron(shape, widths)
 
 
 def _perceptron(

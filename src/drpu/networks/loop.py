@@ -152,45 +152,17 @@ class Pool:
 
 
 class TrainingBatch(NamedTuple):
-    """Rows of one step, of shape (networks, batch, ...), with their weights.
-
-    If each row belongs to both samples, ``positive`` and ``unlabeled`` are the same tensor.
-    """
+    """Rows of one step, of shape (networks, batch, ...), with their weights."""
 
     positive: Tensor
     unlabeled: Tensor
     positive_weight: Tensor | None = None
     unlabeled_weight: Tensor | None = None
 
-    @property
-    def shared(self) -> bool:
-        """Whether the samples are the same rows."""
-        return self.positive is self.unlabeled
-
     def changed(self, change: Callable[[Tensor], Tensor]) -> TrainingBatch:
         """The batch with its rows changed by a function of rows without the axis of networks."""
         positive = _changed(self.positive, change)
-        unlabeled = positive if self.shared else _changed(self.unlabeled, change)
-        return self._replace(positive=positive, unlabeled=unlabeled)
-
-    def mixed(self) -> TrainingBatch:
-        """Each row and its weights averaged with the row before it, in random shares.
-
-        The share is close to 0 or 1 more often than in between: it follows an arcsine distribution.
-        The samples have to be the same rows.
-        """
-        rows = self.unlabeled
-        angle = torch.rand(rows.shape[:2], device=rows.device) * (math.pi / 2)
-        share = torch.sin(angle) ** 2
-
-        def mix(values: Tensor) -> Tensor:
-            wide = share.to(values.dtype).view(*share.shape, *[1] * (values.ndim - 2))
-            return wide * values + (1 - wide) * values.roll(1, dims=1)
-
-        mixed_rows = mix(rows)
-        positive_weight = None if self.positive_weight is None else mix(self.positive_weight)
-        unlabeled_weight = None if self.unlabeled_weight is None else mix(self.unlabeled_weight)
-        return TrainingBatch(mixed_rows, mixed_rows, positive_weight, unlabeled_weight)
+        return self._replace(positive=positive, unlabeled=_changed(self.unlabeled, change))
 
 
 def _changed(rows: Tensor, change: Callable[[Tensor], Tensor]) -> Tensor:
@@ -199,14 +171,10 @@ def _changed(rows: Tensor, change: Callable[[Tensor], Tensor]) -> Tensor:
 
 @dataclass(frozen=True)
 class TrainingRows:
-    """The rows of both samples.
-
-    If they are ``shared``, each row belongs to both samples and is taken once.
-    """
+    """The rows of both samples."""
 
     positive: Pool
     unlabeled: Pool
-    shared: bool = False
 
     def epoch(
         self, n_steps: int, generators: Sequence[torch.Generator]
@@ -217,20 +185,15 @@ class TrainingRows:
         at most one row. A sample with fewer rows than steps is repeated, one row per step. Each
         network has its own generator, so its batches do not depend on the others.
         """
-        if self.shared:
-            both = _shuffled_parts(len(self.unlabeled), n_steps, generators)
-            return zip(both, both, strict=True)
-        positive = _shuffled_parts(len(self.positive), n_steps, generators)
-        unlabeled = _shuffled_parts(len(self.unlabeled), n_steps, generators)
+        positive = shuffled_parts(len(self.positive), n_steps, generators)
+        unlabeled = shuffled_parts(len(self.unlabeled), n_steps, generators)
         return zip(positive, unlabeled, strict=True)
 
     def batch(self, positive: Tensor, unlabeled: Tensor) -> TrainingBatch:
         """The rows at these positions."""
-        unlabeled_rows = self.unlabeled.take(unlabeled)
-        positive_rows = unlabeled_rows if self.shared else self.positive.take(positive)
         return TrainingBatch(
-            positive_rows,
-            unlabeled_rows,
+            self.positive.take(positive),
+            self.unlabeled.take(unlabeled),
             self.positive.take_weight(positive),
             self.unlabeled.take_weight(unlabeled),
         )
@@ -241,7 +204,7 @@ def count_steps(n_unlabeled: int, batch_size: int) -> int:
     return max(1, n_unlabeled // batch_size)
 
 
-def _shuffled_parts(
+def shuffled_parts(
     n: int, n_steps: int, generators: Sequence[torch.Generator]
 ) -> tuple[Tensor, ...]:
     """Positions 0 to n - 1 in random order, a line for each generator, in a part for each step."""
@@ -286,9 +249,8 @@ class Settings:
     optimizer: str = "adamw"
     betas: tuple[float, float] = (0.9, 0.999)
     decay: str = "cosine"
-    ema: float | None = None
+    ema: float | None = 0.99
     early_stopping: bool = True
-    mixup: bool = False
     dtype: str = "float32"
     verbose: int = 0
     augment: Augment | None = None
@@ -657,11 +619,7 @@ class Training:
 
     def step(self, positive: Tensor, unlabeled: Tensor) -> None:
         """Make one step on the batch at these positions, without waiting for the device."""
-        batch = self.rows.batch(positive, unlabeled)
-        if self.settings.augment is not None:
-            batch = batch.changed(self.settings.augment)
-        if self.settings.mixup and batch.shared:
-            batch = batch.mixed()
+        batch = self.batch(positive, unlabeled)
         risk = self.aim.loss(self._forward, batch)
         self.stack.backward(risk.objective.sum())
         self.optimizer.step()
@@ -669,12 +627,19 @@ class Training:
             self.average.update()
         self.total_risk += risk.value.detach()
 
+    def batch(self, positive: Tensor, unlabeled: Tensor) -> TrainingBatch:
+        """The rows at these positions, as they are trained on."""
+        batch = self.rows.batch(positive, unlabeled)
+        if self.settings.augment is not None:
+            batch = batch.changed(self.settings.augment)
+        return batch
+
     def measure(self) -> Tensor:
-        """The criterion on the holdout rows, one value per network; their outputs are kept."""
+        """The criterion on the holdout rows, one value per network."""
         assert self.holdout is not None
         positive, unlabeled = self.holdout
-        self.held_outputs = (self.score(positive), self.score(unlabeled))
-        return self.aim.criterion(*self.held_outputs, positive.weight, unlabeled.weight)
+        outputs = (self.score(positive), self.score(unlabeled))
+        return self.aim.criterion(*outputs, positive.weight, unlabeled.weight)
 
     @torch.no_grad()
     def score(self, pool: Pool) -> Tensor:

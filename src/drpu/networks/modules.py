@@ -18,7 +18,6 @@ from drpu._process import torch_threads_here
 from drpu.exceptions import ArtifactError, DataError, ParameterError
 from drpu.models.features import CLIP
 from drpu.models.graphs import Graph, onnx_log_softplus
-from drpu.networks.augment import fixed_views
 from drpu.networks.function import NetworkFunction, Weights
 from drpu.networks.loop import (
     as_floats,
@@ -143,19 +142,6 @@ class Residual(nn.Module):
         return added
 
 
-class Ensemble(nn.Module):
-    """The mean output of several networks."""
-
-    def __init__(self, members: Sequence[nn.Module]) -> None:
-        super().__init__()
-        self.members = nn.ModuleList(members)
-
-    def forward(self, rows: Tensor) -> Tensor:
-        """One output for each row."""
-        outputs = [member(rows).reshape(len(rows)) for member in self.members]
-        return torch.stack(outputs).mean(0)
-
-
 def _convolution(channels_in: int, channels_out: int, *, pool: bool = False) -> list[nn.Module]:
     """Convolution, batch norm and ReLU.
 
@@ -196,8 +182,7 @@ def load_module(function: NetworkFunction, dtype: torch.dtype | None = None) -> 
 
     ``dtype`` is the type of the weights; by default that of the training.
     """
-    members = [_without_weights(function) for _ in range(function.members)]
-    module = members[0] if len(members) == 1 else Ensemble(members)
+    module = _without_weights(function)
     module = module.to(dtype=dtype or weight_dtype(function.dtype))
     device = pick_device(function.device)
     of_user = function.network == "module"
@@ -227,7 +212,7 @@ def exact_module(function: NetworkFunction) -> nn.Module:
     Products of float32 round differently with the size of the batch. A network of the user may
     contain numbers of fixed types, so it stays as it is.
     """
-    if function.network == "module" and function.members == 1:
+    if function.network == "module":
         return function.torch_module
     if function.network == "perceptron" or pick_device(function.device).type == "cpu":
         return load_module(function, torch.float64)
@@ -257,7 +242,6 @@ def scores(function: NetworkFunction, module: nn.Module, X: Rows, dtype: str) ->
     """The scores of rows by the module of a function, in float64; ``dtype`` is that of products."""
     torch_threads_here()
     weight = next(module.parameters())
-    views = fixed_views(function.views)
     at_once = rows_at_once(X.shape[1:], weight.device)
     outputs = []
     with precision(dtype, weight.device):
@@ -266,8 +250,7 @@ def scores(function: NetworkFunction, module: nn.Module, X: Rows, dtype: str) ->
             if function.scaling is not None:
                 rows = function.scaling.softly_clipped(rows)
             batch = as_floats(as_tensor(rows).to(weight.device), weight.dtype)
-            of_views = [module(view(batch)).reshape(-1).double() for view in views]
-            outputs.append(torch.stack(of_views).mean(0).cpu())
+            outputs.append(module(batch).reshape(-1).double().cpu())
     log_ratio = log_ratio_of(function.head, torch.cat(outputs))
     return np.asarray(log_ratio.numpy(), dtype=np.float64)
 
@@ -323,34 +306,10 @@ def _onnx_output(graph: Graph, function: NetworkFunction, X: str) -> str:
         square = op("Mul", op("Div", z, CLIP), op("Div", z, CLIP))
         x = op("Div", z, op("Sqrt", op("Add", square, 1.0)))
 
-    module = function.torch_module
-    shape = function.input_shape
-    views = fixed_views(function.views)
-    if len(views) == 1:
-        return _onnx_module(graph, module, shape, x)
-    outputs = _onnx_module(graph, module, shape, _onnx_views(graph, views, shape, x))
-    by_view = graph.op("Reshape", outputs, graph.constant([len(views), -1, 1], np.int64))
-    return graph.op("Div", graph.total(by_view, axis=0, keep=False), float(len(views)))
-
-
-def _onnx_views(graph: Graph, views: Sequence[Any], shape: Sequence[int], x: str) -> str:
-    """All views of all images, one view after the other."""
-    *channels, height, width = shape
-    pixels = height * width
-    flat = graph.op("Reshape", x, graph.constant([0, *channels, pixels], np.int64))
-    positions = torch.arange(pixels).reshape(1, height, width)
-    parts = []
-    for view in views:
-        viewed = graph.constant(view(positions).reshape(-1), np.int64)
-        parts.append(graph.op("Gather", flat, viewed, axis=len(shape) - 1))
-    together = graph.op("Concat", *parts, axis=0)
-    return graph.op("Reshape", together, graph.constant([0, *shape], np.int64))
+    return _onnx_module(graph, function.torch_module, function.input_shape, x)
 
 
 def _onnx_module(graph: Graph, module: Any, shape: Sequence[int], x: str) -> str:
-    if isinstance(module, Ensemble):
-        outputs = [_onnx_module(graph, member, shape, x) for member in module.members]
-        return graph.mean(*outputs)
     if isinstance(module, ResNet9):
         return _onnx_resnet9(graph, module, shape, x)
     if not isinstance(module, nn.Sequential):
