@@ -47,14 +47,15 @@ class Suspects(TableResult):
         Probability that each of these labels is wrong.
     expected : Figure
         Number of wrong labels, with limits.
-    copies : ndarray of shape (m, 2)
-        Positions of unlabeled rows that equal a labelled positive, and of that positive.
+    copies : ndarray of shape (m, 2) or None
+        Positions of unlabeled rows that equal a labelled positive, and of that positive. None if
+        equal rows of this table may be different cases, so that copies were not looked for.
     """
 
     positions: IntArray
     probability: FloatArray
     expected: Figure
-    copies: IntArray
+    copies: IntArray | None
 
     def __len__(self) -> int:
         return len(self.positions)
@@ -68,8 +69,10 @@ class Suspects(TableResult):
         if n is None:
             n = int(np.ceil(self.expected.high))
         n = min(n, len(self.positions))
-        unlabeled, labelled = self.copies.T.tolist()
-        n_copies = len(self.copies)
+        unlabeled, labelled = [], []
+        if self.copies is not None:
+            unlabeled, labelled = self.copies.T.tolist()
+        n_copies = len(unlabeled)
         return {
             "row": self.positions[:n].tolist() + unlabeled,
             "suspicion": ["label"] * n + ["copy"] * n_copies,
@@ -88,9 +91,17 @@ class Suspects(TableResult):
         expected = self.expected
         return (
             f"{expected.value:.0f} ({expected.low:.0f} to {expected.high:.0f}) of "
-            f"{len(self.positions):,} labels are expected to be wrong; {len(self.copies):,} "
-            "unlabeled rows are copies of labelled ones"
+            f"{len(self.positions):,} labels are expected to be wrong; {self._about_copies}"
         )
+
+    @property
+    def _about_copies(self) -> str:
+        if self.copies is None:
+            return (
+                "copies were not looked for, because equal rows of this table may be different "
+                "cases"
+            )
+        return f"{len(self.copies):,} unlabeled rows are copies of labelled ones"
 
 
 @default_errors
@@ -199,7 +210,8 @@ def suspects(
         )
     wrong, expected = _wrong_labels(positive, unlabeled, level)
     order = np.argsort(positive, kind="stable")
-    copies = np.column_stack([unlabeled_rows[copies[:, 0]], positive_rows[copies[:, 1]]])
+    if copies is not None:
+        copies = np.column_stack([unlabeled_rows[copies[:, 0]], positive_rows[copies[:, 1]]])
     return Suspects(positive_rows[order], wrong[order], expected, copies)
 
 

@@ -94,7 +94,9 @@ def test_unlabeled_copies_of_labelled_rows_are_listed(world):
     assert table["suspicion"].tolist() == ["label", "label", "copy", "copy"]
     assert table["copy_of"].tolist()[2:] == some.tolist()
     coarse = suspects(clf, np.round(rows / 4), labels)  # equal rows are the rule
-    assert not len(coarse.copies)
+    assert coarse.copies is None
+    assert "copies were not looked for" in str(coarse)
+    assert "copy" not in coarse.to_columns()["suspicion"]
 
 
 def test_tables_files_adaptations_and_missing_labels_are_accepted(world, tmp_path):

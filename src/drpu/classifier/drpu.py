@@ -535,7 +535,7 @@ class RatioClassifier(PUClassifier):
         reference = self.reference_
         if sample_weight is None:
             X = classifier.rows_with_periods(self, X)
-        counts = classifier.read_counts(self, X, sample_weight)
+        counts = classifier.read_counts(self, X, sample_weight, copies_once=True)
         arrived = periods.arrived_labels(fitted, reference, y, counts, sample_weight)
         parts: Sequence[Reading] = ()
         if isinstance(X, Batch) and X.periods is not None and sample_weight is None:

@@ -43,6 +43,7 @@ from drpu.state.population import (
     scenario_of_table,
 )
 from drpu.state.rows import Batch, RawRows, TrainingSet
+from drpu.tables.copies import copied_rows
 from drpu.tables.encoder import Keep, TableEncoder
 from drpu.tables.frames import (
     Frame,
@@ -446,8 +447,13 @@ def read_texts(fitted: FittedRatio, X: Any) -> dict[str, Any]:
     return fitted.columns.table.texts_of(X)
 
 
-def read_counts(classifier: Any, X: Any, sample_weight: Any = None) -> ScoreTails:
-    """The counts of rows, which may have been counted or scored before."""
+def read_counts(
+    classifier: Any, X: Any, sample_weight: Any = None, *, copies_once: bool = False
+) -> ScoreTails:
+    """The counts of rows, which may have been counted or scored before.
+
+    With ``copies_once`` copies of a row are one row for limits, unless rows have weights.
+    """
     fitted: FittedRatio = classifier.fitted_
     engine = engine_of(X)
     if engine is not None:
@@ -468,4 +474,7 @@ def read_counts(classifier: Any, X: Any, sample_weight: Any = None) -> ScoreTail
         weight = check_weights("sample_weight", sample_weight, n_rows(rows))
     if isinstance(X, Batch):
         return fitted.count_scores(X.scores, weight)
-    return fitted.count(rows, weight)
+    copies = None
+    if copies_once and weight is None:
+        copies = copied_rows(rows)
+    return fitted.count(rows, weight, copies=copies)

@@ -262,7 +262,7 @@ def suspects(
     values = {
         "expected": suspicious.expected,
         "labelled": len(suspicious.positions),
-        "copies": len(suspicious.copies),
+        "copies": None if suspicious.copies is None else len(suspicious.copies),
     }
     if out == PIPE and output.json:
         values["suspects"] = columns

@@ -361,7 +361,7 @@ def arrived_labels(
             "y must be None with weighted counts, in which rows are not told apart."
         )
     else:
-        n = round(counts.n)
+        n = round(counts.counts.sum() / counts.copies)
     check_single_sample(fitted, "y")
     positive = labelled_flags(labels_of(y, n), fitted.classes)
     return beside_training(fitted, reference, count_labels(positive, weight))

@@ -104,8 +104,12 @@ class FittedRatio:
         """Empty counts for new rows; each row is counted once per fold model."""
         return self.tails.empty(copies=len(self.model.functions))
 
-    def count(self, X: Rows, weight: FloatArray | None = None) -> ScoreTails:
-        """Counts of the scores of new rows."""
+    def count(
+        self, X: Rows, weight: FloatArray | None = None, *, copies: IntArray | None = None
+    ) -> ScoreTails:
+        """Counts of the scores of new rows; ``copies`` as in :meth:`count_scores`."""
+        if copies is not None:
+            return self.count_scores(self.model.fold_scores(X), weight, rows=X, copies=copies)
         tails = self.no_counts()
         for place, rows in _chunks(X):
             # scores of a model for labels are not needed
@@ -119,20 +123,29 @@ class FittedRatio:
         weight: FloatArray | None = None,
         tails: ScoreTails | None = None,
         rows: Rows | None = None,
+        copies: IntArray | None = None,
     ) -> ScoreTails:
         """Counts of :meth:`scores` of some rows, added to ``tails`` if these are given.
 
-        If the rows of the scores are given as ``rows``, their columns are counted, too.
+        If the rows of the scores are given as ``rows``, their columns are counted, too. Rows with
+        equal numbers in ``copies`` are one row for limits and in the counts of columns.
         """
         if tails is None:
             tails = self.no_counts()
         profiles = self.columns.profiles
         columns = None
-        if profiles and weight is None and is_matrix(rows):
-            columns = count_columns([profile.cells for profile in profiles], rows)
+        if profiles and weight is None and rows is not None and is_matrix(rows):
+            different = rows
+            if copies is not None:
+                different = rows[np.unique(copies, return_index=True)[1]]
+            columns = count_columns([profile.cells for profile in profiles], different)
         if weight is not None:
             weight = np.repeat(weight, tails.copies)
-        return tails.update(self.model.counted(scores).ravel(), weight, columns=columns)
+        groups = None
+        if copies is not None:  # each fold model counts the rows once
+            groups = (copies[:, None] * tails.copies + np.arange(tails.copies)).ravel()
+        counted = self.model.counted(scores).ravel()
+        return tails.update(counted, weight, groups=groups, columns=columns)
 
     def at_train_prior(self, prior: PriorEstimate) -> FittedRatio:
         """The same with another training prior, and the calibration that belongs to it."""

@@ -14,6 +14,7 @@ from drpu.priors.tails import ScoreTails
 from drpu.state.fitted import FittedRatio
 from drpu.state.labels import Labels
 from drpu.state.population import Population, TrainingColumns
+from drpu.tables.copies import copied_rows
 from drpu.tables.frames import is_frame, take_frame
 
 if TYPE_CHECKING:
@@ -41,7 +42,8 @@ class Batch:
 
     @classmethod
     def _counted(cls, fitted: FittedRatio, rows: Rows, scores: FloatArray) -> Batch:
-        return cls(rows, scores, fitted.count_scores(scores, rows=rows))
+        counts = fitted.count_scores(scores, rows=rows, copies=copied_rows(rows))
+        return cls(rows, scores, counts)
 
     def __len__(self) -> int:
         return len(self.scores)

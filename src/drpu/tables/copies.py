@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import pairwise
 from typing import Any
 
@@ -15,6 +16,8 @@ from drpu.tables.frames import FrameRows
 
 FEWEST_OF_CLASS = 20  # minimum number of labelled rows, and of unlabeled ones
 COPIES = 0.01  # minimum share of copies to be noted
+BY_CHANCE = 1000  # copies are so much more frequent than equal rows of independent columns
+MOST_COMPARED = 20_000  # rows of a class that are ranked or compared in pairs
 _COPIED = 5  # minimum number of positives that are copies of unlabeled rows
 # Quantile of chi-squared at 99 %: more pairs of equal rows between two samples than by chance.
 _EXCESS = 6.63
@@ -23,6 +26,59 @@ _MOST_ROWS = 20_000  # unlabeled rows that are compared with the positives
 # unlabeled rows at least prior times as often as with each other; priors below this are ignored.
 _LEAST_PRIOR = 0.02
 _LEAST_EXCESS = 5  # number of coinciding rows above chance before there is a warning
+
+
+# -- copies, and rows that are equal by chance --
+
+
+def copied_rows(rows: Rows) -> IntArray | None:
+    """The number of each row, which copies of a row share; None if no rows are copies.
+
+    None also for sparse rows, images, and data frames that a model reads.
+    """
+    if not is_matrix(rows) or rows.shape[0] < FEWEST_OF_CLASS:
+        return None
+    keys = row_keys(rows)
+    different, codes = np.unique(keys, return_inverse=True)
+    if 1 - len(different) / len(keys) < COPIES or not are_copies(rows, keys):
+        return None
+    return np.asarray(codes.ravel())
+
+
+def are_copies(rows: Any, keys: Any) -> bool:
+    """Whether equal rows are copies, and not different cases with equal values.
+
+    There are many more of them than if columns were independent. However columns depend on each
+    other, cases that are equal in all columns are no more frequent than cases that are equal in
+    one: of the rows that agree in the column with the most values, most must agree in the others.
+    """
+    _, first, counts = np.unique(keys, return_index=True, return_counts=True)
+    pairs = equal_pairs(counts)
+    if pairs <= BY_CHANCE * _pairs_by_chance(rows):
+        return False
+    different = rows[first]
+    in_one_column = []
+    for k in range(rows.shape[1]):
+        _, counts_of_values = np.unique(different[:, k], return_counts=True)
+        in_one_column.append(equal_pairs(counts_of_values))
+    return bool(pairs >= min(in_one_column))
+
+
+def _pairs_by_chance(rows: Any) -> float:
+    """Expected pairs of equal rows if the columns were independent."""
+    compared = every_kth(rows)
+    n = len(compared)
+    chance = 1.0
+    for k in range(rows.shape[1]):
+        _, counts = np.unique(compared[:, k], return_counts=True)
+        chance *= max(2 * equal_pairs(counts), 1.0) / (n * (n - 1))
+    return chance * len(rows) * (len(rows) - 1) / 2
+
+
+def every_kth(rows: Any) -> Any:
+    """At most 20,000 of the rows, evenly spaced."""
+    k = math.ceil(len(rows) / MOST_COMPARED)
+    return rows[::k]
 
 
 # -- copies of labelled positives --
@@ -73,17 +129,19 @@ def copied_positives(pair: SamplePair, rng: np.random.RandomState) -> IntArray |
     return None
 
 
-def copies_of_labelled(pair: SamplePair) -> IntArray:
+def copies_of_labelled(pair: SamplePair) -> IntArray | None:
     """Positions of unlabeled rows that equal a labelled positive, and of that positive, (n, 2).
 
-    Empty for a coarse table, in which at least half of the unlabeled rows coincide: equal rows are
-    then different cases with equal values.
+    None if at least half of the unlabeled rows coincide, and not as copies: equal rows may then be
+    different cases with equal values.
     """
     keys = np.concatenate([_keys(pair.positive.rows), _keys(pair.unlabeled.rows)])
     _, codes = np.unique(keys, return_inverse=True)
     labelled, others = np.split(codes.ravel(), [len(pair.positive)])
     if 2 * len(np.unique(others)) <= len(others):
-        return np.empty((0, 2), dtype=np.int64)
+        rows = pair.unlabeled.rows
+        if not is_matrix(rows) or not are_copies(rows, others):
+            return None
     known, first = np.unique(labelled, return_index=True)
     place = np.full(len(keys), -1)
     place[known] = first

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,16 +16,14 @@ from drpu._codec import Kept, Number, Text, kept
 from drpu._samples import is_matrix, is_sparse, row_keys
 from drpu.exceptions import TrainingTableWarning
 from drpu.tables.columns import DateColumn, NumberColumn
-from drpu.tables.copies import COPIES, FEWEST_OF_CLASS, equal_pairs, reappearing
+from drpu.tables.copies import COPIES, FEWEST_OF_CLASS, are_copies, every_kth, reappearing
 from drpu.tables.encoder import TableEncoder
 from drpu.tables.summaries import repeats_too_rarely
 
 FEWEST_OF_LEVEL = 5  # a level with fewer rows counts as an average one
 # AUC of one column that no honest column reaches if a few unlabeled rows are positive.
 GIVES_AWAY = 0.998
-MOST_COMPARED = 20_000  # rows of a class that are ranked or compared in pairs
 MOST_CHECKED = 500  # wider rows, such as pixels, are not checked column by column
-BY_CHANCE = 1000  # equal rows are so much more frequent than by chance: columns are dependent
 MOST_NOTES = 50
 
 _PERIOD = re.compile(r"(19|20)\d\d[-/. ]?(0[1-9]|1[0-2]|[Qq][1-4]|[Ww]\d\d)")
@@ -368,16 +365,10 @@ def _is_sorted(values: FloatArray, positive: BoolArray) -> bool:
 
 def _thinned(values: FloatArray, positive: BoolArray) -> tuple[FloatArray, BoolArray]:
     """At most 20,000 values of each class, with their flags."""
-    labelled = _every_kth(values[positive])
-    unlabeled = _every_kth(values[~positive])
+    labelled = every_kth(values[positive])
+    unlabeled = every_kth(values[~positive])
     values = np.concatenate([labelled, unlabeled])
     return values, np.arange(len(values)) < len(labelled)
-
-
-def _every_kth(rows: FloatArray) -> FloatArray:
-    """At most 20,000 of the rows, evenly spaced."""
-    k = math.ceil(len(rows) / MOST_COMPARED)
-    return rows[::k]
 
 
 # -- rows --
@@ -390,22 +381,10 @@ def _row_notes(rows: FloatArray, positive: BoolArray, scenario: str) -> list[Not
     _, positive_counts = np.unique(keys[positive], return_counts=True)
     _, unlabeled_counts = np.unique(keys[~positive], return_counts=True)
     copies = 1 - (len(positive_counts) + len(unlabeled_counts)) / len(keys)
-    pairs = equal_pairs(positive_counts) + equal_pairs(unlabeled_counts)
-    if copies >= COPIES and pairs > BY_CHANCE * _pairs_by_chance(rows):
+    if copies >= COPIES and are_copies(rows, keys):
         notes.append(Note("copies", "", copies))
     share = reappearing(keys[positive], keys[~positive])
     if share is not None:
         code = "case-control" if scenario == "case-control" else "other-scenario"
         notes.append(Note(code, "", share))
     return notes
-
-
-def _pairs_by_chance(rows: FloatArray) -> float:
-    """Expected pairs of equal rows if the columns were independent."""
-    compared = _every_kth(rows)
-    n = len(compared)
-    chance = 1.0
-    for k in range(rows.shape[1]):
-        _, counts = np.unique(compared[:, k], return_counts=True)
-        chance *= max(2 * equal_pairs(counts), 1.0) / (n * (n - 1))
-    return chance * len(rows) * (len(rows) - 1) / 2
