@@ -6,10 +6,13 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.compose import make_column_transformer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
 
 from drpu import DRPUClassifier, export_onnx, load, make_gaussian_pu, save, suspects
 from drpu.cli import main
-from drpu.exceptions import IdColumnWarning, ParameterError, ShiftWarning
+from drpu.exceptions import CopiedPositivesWarning, IdColumnWarning, ParameterError, ShiftWarning
 from drpu.tables.copies import copied_rows
 
 DATA = make_gaussian_pu(
@@ -152,3 +155,12 @@ def test_suspects_finds_copies_whatever_number_they_have(clf):
     thrice = pd.concat([TRAIN] * 3, ignore_index=True)  # most unlabeled rows have a copy
     labels = np.r_[Y, np.zeros(2 * len(Y), dtype=int)]
     assert len(suspects(clf, thrice, labels, repeats=1).copies) == 2 * len(positives)
+
+
+def test_copies_are_found_without_numbers_that_a_pipeline_reads():
+    twice = pd.concat([TRAIN, TRAIN.assign(case_no=TRAIN["case_no"] + 1)], ignore_index=True)
+    labels = np.r_[Y, Y]
+    numbers = make_column_transformer(("passthrough", ["a", "b", "c"]))
+    clf = DRPUClassifier(make_pipeline(numbers, LogisticRegression()), holdout=2, random_state=0)
+    with pytest.warns(CopiedPositivesWarning, match=f"{len(DATA.positive)} of the"):
+        clf.set_params(scenario="case-control").fit(twice, labels)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -12,7 +13,9 @@ import scipy
 from drpu._arrays import IntArray, Rows
 from drpu._samples import Sample, SamplePair, is_matrix, is_sparse, row_keys
 from drpu.exceptions import CopiedPositivesWarning
-from drpu.tables.frames import FrameRows
+from drpu.tables.columns import LeftOutColumn
+from drpu.tables.frames import FrameRows, read_frame
+from drpu.tables.summaries import TableSummary
 
 FEWEST_OF_CLASS = 20  # minimum number of labelled rows, and of unlabeled ones
 COPIES = 0.01  # minimum share of copies to be noted
@@ -113,15 +116,16 @@ def copied_positives(pair: SamplePair, rng: np.random.RandomState) -> IntArray |
     n = len(pair.positive)
     if n < 2:
         return None
+    identifiers = _identifiers(pair)
     keys, groups, counts = np.unique(
-        _keys(pair.positive.rows), return_inverse=True, return_counts=True
+        _keys(pair.positive.rows, identifiers), return_inverse=True, return_counts=True
     )
     if n - len(counts) < _LEAST_EXCESS:
         return None
     unlabeled = pair.unlabeled.rows
     if len(pair.unlabeled) > _MOST_ROWS:
         unlabeled = unlabeled[np.sort(rng.permutation(len(pair.unlabeled))[:_MOST_ROWS])]
-    between = _pairs_between(keys, counts, *np.unique(_keys(unlabeled), return_counts=True))
+    between = _pairs_between(keys, counts, *_values_with_counts(unlabeled, identifiers))
     chance = (between + 1) / (n * unlabeled.shape[0]) / _LEAST_PRIOR
     by_chance = chance * n * (n - 1) / 2
     if equal_pairs(counts) > by_chance + _LEAST_EXCESS:
@@ -135,7 +139,9 @@ def copies_of_labelled(pair: SamplePair) -> IntArray | None:
     None if at least half of the unlabeled rows coincide, and not as copies: equal rows may then be
     different cases with equal values.
     """
-    keys = np.concatenate([_keys(pair.positive.rows), _keys(pair.unlabeled.rows)])
+    identifiers = _identifiers(pair)
+    parts = [_keys(sample.rows, identifiers) for sample in (pair.positive, pair.unlabeled)]
+    keys = np.concatenate(parts)
     _, codes = np.unique(keys, return_inverse=True)
     labelled, others = np.split(codes.ravel(), [len(pair.positive)])
     if 2 * len(np.unique(others)) <= len(others):
@@ -149,10 +155,29 @@ def copies_of_labelled(pair: SamplePair) -> IntArray | None:
     return np.column_stack([copies, place[others[copies]]])
 
 
-def _keys(rows: Rows) -> np.ndarray[Any, Any]:
-    """One comparable value for each row, equal where the rows are equal."""
+def _identifiers(pair: SamplePair) -> tuple[str, ...]:
+    """Columns with a value for each row, in data frames that a model reads itself."""
+    parts = [pair.positive.rows, pair.unlabeled.rows]
+    if not all(isinstance(rows, FrameRows) for rows in parts):
+        return ()
+    summaries = TableSummary.of_samples([read_frame(rows.native) for rows in parts]).columns
+    names = []
+    for name, summary in summaries.items():
+        if LeftOutColumn.learn(name, summary) is not None:
+            names.append(name)
+    return tuple(names) if len(names) < len(summaries) else ()
+
+
+def _values_with_counts(rows: Rows, identifiers: Sequence[str]) -> tuple[Any, Any]:
+    """The different rows by their keys, and how many there are of each."""
+    values, counts = np.unique(_keys(rows, identifiers), return_counts=True)
+    return values, counts
+
+
+def _keys(rows: Rows, identifiers: Sequence[str] = ()) -> np.ndarray[Any, Any]:
+    """One comparable value for each row, equal where the rows are equal but for ``identifiers``."""
     if isinstance(rows, FrameRows):
-        return rows.keys()
+        return rows.keys(without=identifiers)
     if is_sparse(rows):
         rows = rows.tocsr()
         keys = []

@@ -220,10 +220,14 @@ class FrameRows:
     def __getitem__(self, index: Any) -> FrameRows:
         return FrameRows(take_frame(self.native, index))
 
-    def keys(self) -> IntArray:
-        """One number for each row; equal rows have equal numbers, in every process."""
+    def keys(self, without: Sequence[str] = ()) -> IntArray:
+        """One number for each row; equal rows have equal numbers, in every process.
+
+        Rows that differ in the columns ``without`` only are equal.
+        """
         frame = nw.from_native(self.native, eager_only=True)
-        columns = [map(str, frame[name].to_list()) for name in frame.columns]
+        compared = [name for name in frame.columns if composed(str(name)) not in without]
+        columns = [map(str, frame[name].to_list()) for name in compared]
         digests = bytearray()
         for cells in zip(*columns, strict=True):
             text = as_bytes("\x1f".join(cells))
