@@ -270,6 +270,10 @@ class Engine:
         """The module, with ``count`` and ``score``: the workers compute both."""
         return import_module(self.name)
 
+    def count(self, classifier: Any, frame: Any, weight: str | None) -> Any:
+        """The counts of the rows of a frame."""
+        return import_module("drpu.scale.batches").count_batches(classifier, frame, weight=weight)
+
 
 # by the package of a frame
 ENGINES = {

@@ -1,7 +1,9 @@
 """Trees trained on Spark executors equal those of a local fit, up to noise."""
 
 import json
+import os
 import sys
+from threading import Thread
 
 import numpy as np
 import pytest
@@ -121,3 +123,37 @@ def test_a_missing_package_of_xgboost_and_other_errors():
         raise ClusterError("XGBoost failed on the Spark cluster: ... No module named 'xgboost' ...")
     with pytest.raises(ZeroDivisionError), plain_errors():
         raise ZeroDivisionError
+
+
+def test_more_workers_than_slots_are_an_error_after_a_time(spark, monkeypatch):
+    monkeypatch.setattr("drpu.scale.spark.WAIT", 0)
+    frame, _ = make_rows(200)
+    model = SparkBoosted(n_rounds=2, n_workers=3, key="id")
+    with pytest.raises(ClusterError, match=r"n_workers=3 tasks .* the cluster has 2"):
+        DRPUClassifier(model).fit(spark.createDataFrame(frame), y="label")
+
+
+def test_a_training_without_free_slots_is_cancelled(spark, monkeypatch, tmp_path):
+    """Another job holds one of the two slots until its file is written to."""
+    monkeypatch.setattr("drpu.scale.spark.WAIT", 3)
+    frame, _ = make_rows(200)
+    pipe = str(tmp_path / "pipe")
+    os.mkfifo(pipe)
+
+    def read_pipe(rows):
+        with open(pipe) as file:  # waits until another process writes
+            file.read()
+        yield from rows
+
+    held = spark.sparkContext.parallelize([1], 1).mapPartitions(read_pipe)
+    other = Thread(target=held.collect)
+    other.start()
+    try:
+        with pytest.raises(ClusterError, match="other jobs use them"):
+            DRPUClassifier(SparkBoosted(n_rounds=2, n_workers=2, key="id")).fit(
+                spark.createDataFrame(frame), y="label"
+            )
+    finally:
+        with open(pipe, "w") as file:
+            file.write("end")
+        other.join()

@@ -7,6 +7,7 @@ from .fitting import training_prior as training_prior
 from .fitting import with_other_scenario as with_other_scenario
 from .groups import GroupOptions as GroupOptions
 from .groups import adapt_by_group as adapt_by_group
+from .groups import are_group_counts as are_group_counts
 from .reading import FitArguments as FitArguments
 from .reading import check_rows as check_rows
 from .reading import read_batch as read_batch

@@ -69,6 +69,7 @@ if TYPE_CHECKING:  # modules that a fit does not need
     from drpu.decisions.budget import Budget
     from drpu.decisions.contributions import Reasons
     from drpu.decisions.performance import Performance
+    from drpu.periods.counts import GroupCounts
     from drpu.periods.groups import GroupPriors
     from drpu.periods.read import Reading, Shift
     from drpu.periods.shift_tests import ColumnShift, MixtureTest
@@ -536,6 +537,8 @@ class RatioClassifier(PUClassifier):
         if sample_weight is None:
             X = classifier.rows_with_periods(self, X)
         counts = classifier.read_counts(self, X, sample_weight, copies_once=True)
+        if engine_of(X) is not None:
+            check_counts(fitted, counts)  # a frame may be empty
         arrived = periods.arrived_labels(fitted, reference, y, counts, sample_weight)
         parts: Sequence[Reading] = ()
         if isinstance(X, Batch) and X.periods is not None and sample_weight is None:
@@ -565,10 +568,10 @@ class RatioClassifier(PUClassifier):
 
     def adapt_by(
         self,
-        X: Rows,
+        X: Rows | GroupCounts,
         y: Any = None,
         *,
-        by: Any,
+        by: Any = None,
         level: float = 0.95,
         budget: float | None = None,
         shift: str = "auto",
@@ -577,13 +580,14 @@ class RatioClassifier(PUClassifier):
 
         Parameters
         ----------
-        X : rows of shape (n, d)
-            Unlabeled rows.
+        X : rows of shape (n, d), or GroupCounts
+            Unlabeled rows, or their counts from ``count_batches(classifier, X, by=...)``, of which
+            there may be more than the 1,000 groups of rows in memory, at a few milliseconds each.
         y, shift
             As in :meth:`adapt`, for each group.
-        by : str or array-like of shape (n,)
+        by : str or array-like of shape (n,), optional
             Name of a column of ``X``, or one value per row. Dates are grouped by calendar month.
-            The column need not have been in the training data.
+            The column need not have been in the training data. Left out with counts.
         level : float, default=0.95
             Level at which the limits of all groups hold together.
         budget : int or float, optional
@@ -609,6 +613,11 @@ class RatioClassifier(PUClassifier):
         ['june', 'may']
         """
         check_choice("shift", shift, periods.SHIFTS)
+        if by is None and not classifier.are_group_counts(X):
+            raise ParameterError(
+                "by must be the name of a column of X, or one value per row, got None: only counts "
+                "of groups, from count_batches(classifier, X, by=...), need no by."
+            )
         options = classifier.GroupOptions(check_fraction("level", level), budget, shift)
         warn_of_order(X, y=y)
         return classifier.adapt_by_group(self, X, y, by, options)

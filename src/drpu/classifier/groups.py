@@ -14,13 +14,19 @@ from drpu.audits.plan import LABEL, Audit
 from drpu.classifier.drpu import AdaptedClassifier, RatioClassifier
 from drpu.classifier.reading import read_batch, read_members
 from drpu.decisions.budget import budget_depth
+from drpu.exceptions import ParameterError
+from drpu.periods.counts import GroupCounts, sum_of_counts
 from drpu.periods.groups import (
     GroupPrior,
     GroupPriors,
     GroupReader,
+    GroupRows,
     Groups,
+    rows_of_groups,
     warn_by_group,
 )
+from drpu.priors.tails import ScoreTails
+from drpu.state.fitted import FittedRatio, check_counts
 from drpu.state.labels import labels_of
 from drpu.state.rows import Batch
 from drpu.tables.values import flat_values
@@ -39,32 +45,64 @@ def adapt_by_group(
     classifier: RatioClassifier, X: Rows, y: Any, by: Any, options: GroupOptions
 ) -> GroupPriors:
     """Priors of the groups of ``X``, and the classifiers for them; see ``adapt_by``."""
-    groups, batch = read_members(classifier, X, by)
-    if y is not None:
-        y = labels_of(y, len(batch))
-    reader = GroupReader(
-        classifier.fitted_, classifier.reference_, options.shift, classifier.reading_
-    )
-    priors, read_groups = reader.shrunken(batch, groups, y, level=options.level)
-
-    warn_by_group({group.name: group.warnings for group in read_groups})
+    fitted = classifier.fitted_
+    reader = GroupReader(fitted, classifier.reference_, options.shift, classifier.reading_)
+    if are_group_counts(X):
+        rows = _counted_rows(fitted, X, y, by)
+        total = sum_of_counts(fitted.no_counts(), X.values())
+        priors, read_groups = reader.shrunken(rows, len(rows), total, level=options.level)
+    else:
+        groups, batch = read_members(classifier, X, by)
+        if y is not None:
+            y = labels_of(y, len(batch))
+        priors, read_groups = reader.shrunken(
+            rows_of_groups(fitted, batch, groups, y),
+            len(groups.names),
+            batch.counts,
+            y,
+            level=options.level,
+        )
+    warn_by_group({group.rows.name: group.warnings for group in read_groups})
 
     decided = []
     for prior, group in zip(priors, read_groups, strict=True):
         # at the prior that all groups together gave
         adapted = classifier._at_reading(group.reading.with_prior(prior.prior))
         codes = tuple(warning.code for warning in group.warnings)
-        decided.append(replace(_decided(prior, adapted, group.batch, options), warnings=codes))
+        decided.append(replace(_decided(prior, adapted, group.rows, options), warnings=codes))
     return replace(priors, groups=tuple(decided))
 
 
+def are_group_counts(X: Any) -> bool:
+    """Whether ``X`` has counts of groups by name; a dict of values is a row."""
+    if isinstance(X, GroupCounts):
+        return True
+    return isinstance(X, Mapping) and all(isinstance(tails, ScoreTails) for tails in X.values())
+
+
+def _counted_rows(
+    fitted: FittedRatio, counts: Mapping[Any, ScoreTails], y: Any, by: Any
+) -> list[GroupRows]:
+    """The counts of each group, after the arguments were checked."""
+    for name, value in (("y", y), ("by", by)):
+        if value is not None:
+            raise ParameterError(f"{name} must be None with counts, which have no rows.")
+    rows = []
+    for name, tails in counts.items():
+        rows.append(GroupRows(name, check_counts(fitted, tails)))
+    return rows
+
+
 def _decided(
-    prior: GroupPrior, adapted: AdaptedClassifier, batch: Batch, options: GroupOptions
+    prior: GroupPrior, adapted: AdaptedClassifier, rows: GroupRows, options: GroupOptions
 ) -> GroupPrior:
-    """The group with its classifier, and the number of rows that this flags."""
+    """The group with its classifier, and the number of rows that this flags, if there are rows."""
+    batch = rows.batch
     if options.budget is not None:
-        depth = budget_depth(options.budget, len(batch))
-        adapted = adapted.at_budget(**depth, of=batch)
+        depth = budget_depth(options.budget, rows.n)
+        adapted = adapted.at_budget(**depth, of=rows.counts if batch is None else batch)
+    if batch is None:
+        return replace(prior, classifier=adapted)
     log_ratio = adapted.fitted_.log_ratio_of(batch.scores)
     flagged = int(adapted.point_.is_positive(log_ratio).sum())
     return replace(prior, classifier=adapted, flagged=flagged)

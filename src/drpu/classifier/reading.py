@@ -462,7 +462,7 @@ def read_counts(
                 "sample_weight must be the name of a column for rows on a cluster, got "
                 f"{type(sample_weight).__name__}."
             )
-        counts: ScoreTails = engine.module.count(classifier, X, None, sample_weight)
+        counts: ScoreTails = engine.count(classifier, X, sample_weight)
         return counts
     if isinstance(X, ScoreTails):
         return check_counts(fitted, X, sample_weight)

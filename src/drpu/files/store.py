@@ -50,6 +50,7 @@ KIND_MODULES = (
     "drpu.tables.encoder",
     "drpu.tables.notes",
     "drpu.periods.read",
+    "drpu.periods.counts",
     "drpu.decisions.point",
     *registry.KIND_MODULES,
     "drpu.decisions.budget",
@@ -66,9 +67,10 @@ def save(classifier: Any, path: StrPath, *, keep_rows: bool = False) -> None:
 
     Parameters
     ----------
-    classifier : DRPUClassifier or AdaptedClassifier, or a pipeline that ends in one
-        Fitted. A file with estimators of scikit-learn, such as steps of a pipeline, is read only by
-        those who trust it; see :func:`load`.
+    classifier : DRPUClassifier or AdaptedClassifier, a pipeline that ends in one, or counts
+        Fitted, or counts of rows from ``classifier.count`` or :func:`drpu.count_batches`, which can
+        be sent from where the rows are. A file with estimators of scikit-learn, such as steps of a
+        pipeline, is read only by those who trust it; see :func:`load`.
     path : path-like
         The file to write, with exactly this name. It appears complete or not at all.
     keep_rows : bool, default=False
@@ -137,7 +139,7 @@ def load(
 
     Returns
     -------
-    classifier : DRPUClassifier or AdaptedClassifier
+    classifier : DRPUClassifier, AdaptedClassifier, ScoreTails or GroupCounts
 
     Raises
     ------

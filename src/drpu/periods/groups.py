@@ -13,7 +13,7 @@ s_g^2)` is :math:`K - 1`.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -42,6 +42,7 @@ from drpu.periods.read import (
     warn_about_reading,
 )
 from drpu.priors.estimate import PriorEstimate
+from drpu.priors.tails import ScoreTails
 from drpu.state.fitted import FittedRatio
 from drpu.state.population import TrainingColumns
 from drpu.state.reference import Reference
@@ -261,7 +262,7 @@ class Groups:
     member: IntArray
 
     @classmethod
-    def of(cls, values: np.ndarray[Any, Any]) -> Groups:
+    def of(cls, values: np.ndarray[Any, Any], *, most: int | None = MOST_GROUPS) -> Groups:
         """The groups of rows with these values; dates are grouped by calendar month."""
         if len(values) == 0:
             raise DataError("X must hold at least one row, got none.")
@@ -276,10 +277,10 @@ class Groups:
         else:
             names, member = np.unique(values, return_inverse=True)
             groups = cls(names.tolist(), member)
-        if len(groups.names) > MOST_GROUPS:
+        if most is not None and len(groups.names) > most:
             raise DataError(
-                f"by must have at most {MOST_GROUPS} different values, got {len(groups.names)}: "
-                "group them further."
+                f"by must have at most {most} different values, got {len(groups.names)}: group "
+                "them further, or use adapt_by(count_batches(classifier, X, by=...))."
             )
         return groups
 
@@ -287,7 +288,7 @@ class Groups:
     def _of_objects(cls, values: list[Any]) -> Groups:
         """Values of several types are sorted by type; missing ones are the last group."""
         name_of_row = [_group_name(value) for value in values]
-        names = sorted(set(name_of_row), key=_order_of_name)
+        names = sorted(set(name_of_row), key=order_of_name)
         return cls(names, positions_in(names, name_of_row))
 
     def rows(self, k: int) -> IntArray:
@@ -301,7 +302,8 @@ def _group_name(value: Any) -> Any:
     return value
 
 
-def _order_of_name(name: Any) -> tuple[bool, str, Any]:
+def order_of_name(name: Any) -> tuple[bool, str, Any]:
+    """The key that sorts names of several types by type; missing ones are last."""
     return name == _MISSING, str(type(name)), name
 
 
@@ -341,11 +343,38 @@ def split_period(columns: TrainingColumns, X: Any) -> tuple[np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, slots=True)
+class GroupRows:
+    """The rows of a group, or their counts only, and labels that have arrived."""
+
+    name: Any
+    counts: ScoreTails
+    batch: Batch | None = None
+    labels: Any = None
+
+    @property
+    def n(self) -> int:
+        """Number of rows; of weighted counts the effective one."""
+        if self.batch is None:
+            return round(self.counts.n)
+        return len(self.batch)
+
+
+def rows_of_groups(
+    fitted: FittedRatio, batch: Batch, groups: Groups, y: Any = None
+) -> Iterator[GroupRows]:
+    """The rows of each group."""
+    for k, name in enumerate(groups.names):
+        rows = groups.rows(k)
+        part = batch.part(fitted, rows)
+        labels = None if y is None else y[rows]
+        yield GroupRows(name, part.counts, part, labels)
+
+
+@dataclass(frozen=True, slots=True)
 class ReadGroup:
     """A group of rows, and what they show."""
 
-    name: Any
-    batch: Batch
+    rows: GroupRows
     reading: Reading
     error: float  # standard error of the prior by the number of rows alone
     warnings: Sequence[DRPUWarning]
@@ -355,7 +384,7 @@ class ReadGroup:
         reading = self.reading
         p_value = float("nan") if reading.shift_test is None else reading.shift_test.p_value
         return GroupReading(
-            self.name, len(self.batch), reading.prior, self.error, p_value, reading.shift
+            self.rows.name, self.rows.n, reading.prior, self.error, p_value, reading.shift
         )
 
 
@@ -372,17 +401,17 @@ class GroupReader:
     unmoved: Reading | None = None
 
     def read(
-        self, batch: Batch, y: Any = None, *, level: float, parts: Sequence[Reading] = ()
+        self, counts: ScoreTails, y: Any = None, *, level: float, parts: Sequence[Reading] = ()
     ) -> tuple[Reading, float]:
         """The reading of some rows, and its standard error by their number; no warnings.
 
         ``parts`` are readings of all parts of the rows, which the whole must agree with.
         """
-        arrived = arrived_labels(self.fitted, self.reference, y, batch.counts)
+        arrived = arrived_labels(self.fitted, self.reference, y, counts)
         reading = read_new_rows(
             self.fitted,
             self.reference,
-            batch.counts,
+            counts,
             shift=self.shift,
             level=level,
             arrived=arrived,
@@ -390,32 +419,38 @@ class GroupReader:
         )
         if self.shift == "none":
             return reading, 0.0
-        error = sampling_error(self.fitted, self.reference, batch.counts, reading, arrived)
+        error = sampling_error(self.fitted, self.reference, counts, reading, arrived)
         return reading, error
 
     def read_all(
-        self, batch: Batch, groups: Groups, y: Any = None, *, level: float
+        self, groups: Iterable[GroupRows], n_groups: int, *, level: float
     ) -> list[ReadGroup]:
         """The readings of all groups, with limits that hold together at ``level``."""
-        each_level = joint_level(level, len(groups.names))
+        each_level = joint_level(level, n_groups)
         read_groups = []
-        for k, name in enumerate(groups.names):
-            rows = groups.rows(k)
-            part = batch.part(self.fitted, rows)
+        for rows in groups:
             with heard() as warnings:
-                labels = None if y is None else y[rows]
-                reading, error = self.read(part, labels, level=each_level)
+                reading, error = self.read(rows.counts, rows.labels, level=each_level)
                 warn_about_reading(reading, self.reference, shift=self.shift)
-            read_groups.append(ReadGroup(name, part, self.final(reading), error, warnings))
+            read_groups.append(ReadGroup(rows, self.final(reading), error, warnings))
         return read_groups
 
     def shrunken(
-        self, batch: Batch, groups: Groups, y: Any = None, *, level: float
+        self,
+        groups: Iterable[GroupRows],
+        n_groups: int,
+        whole_counts: ScoreTails,
+        y: Any = None,
+        *,
+        level: float,
     ) -> tuple[GroupPriors, list[ReadGroup]]:
-        """The priors of the groups, shrunk towards that of all rows, and the groups as read."""
-        read_groups = self.read_all(batch, groups, y, level=level)
+        """The priors of the groups, shrunk towards that of all rows, and the groups as read.
+
+        ``whole_counts`` and ``y`` are those of all rows.
+        """
+        read_groups = self.read_all(groups, n_groups, level=level)
         parts = [group.reading for group in read_groups]
-        whole, _ = self.read(batch, y, level=level, parts=parts)
+        whole, _ = self.read(whole_counts, y, level=level, parts=parts)
         for_shrinkage = [group.for_shrinkage() for group in read_groups]
         return shrink(for_shrinkage, self.final(whole).prior, level), read_groups
 
@@ -435,7 +470,9 @@ def read_periods(fitted: FittedRatio, reference: Reference, batch: Batch) -> lis
     if not 1 < len(set(by_month(batch.periods).tolist())) <= MOST_GROUPS:
         return []
     reader = GroupReader(fitted, reference)
-    priors, read_groups = reader.shrunken(batch, Groups.of(batch.periods), level=0.95)
+    periods = Groups.of(batch.periods)
+    of_periods = rows_of_groups(fitted, batch, periods)
+    priors, read_groups = reader.shrunken(of_periods, len(periods.names), batch.counts, level=0.95)
     if priors.differ:
         _warn_of_mixed_periods(priors, fitted)
     return [group.reading for group in read_groups]

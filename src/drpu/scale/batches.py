@@ -12,37 +12,43 @@ from typing import Any
 import numpy as np
 
 from drpu._arrays import FloatArray
-from drpu._checks import check_integer, check_numbers, engine_of, require
+from drpu._checks import check_integer, check_numbers, check_weights, engine_of, require
 from drpu._process import default_errors
 from drpu._progress import progress, progress_bar
 from drpu._samples import indexable, is_sparse
 from drpu.classifier.drpu import RatioClassifier
+from drpu.classifier.reading import read_rows
 from drpu.exceptions import DataError, DataTypeError, ParameterError
+from drpu.periods.counts import GroupCounts, count_groups
+from drpu.periods.groups import Groups
 from drpu.priors.tails import ScoreTails
 from drpu.tables.frames import collected, columns_named, warn_of_extra
+from drpu.tables.values import flat_values
 
 OUTPUTS = ("label", "probability", "ratio", "score")  # names of the output columns
 
 
 @dataclass(frozen=True, slots=True)
 class BatchRows:
-    """Rows of a batch in the form that the classifier accepts, with their weights."""
+    """Rows of a batch in the form that the classifier accepts, with weights and groups."""
 
     rows: Any
     weight: FloatArray | None
     n: int
+    groups: np.ndarray[Any, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class BatchReader:
     """Reads the rows that a classifier needs from batches that may be tables.
 
-    ``columns`` and ``weight`` are those of :func:`count_batches`.
+    ``columns``, ``weight`` and ``by`` are those of :func:`count_batches`.
     """
 
     classifier: RatioClassifier
     columns: Sequence[str] | None = None
     weight: str | None = None
+    by: str | None = None
 
     def read(self, batch: Any) -> BatchRows:
         """The wanted columns of a batch; all columns if the batch has no names."""
@@ -58,11 +64,35 @@ class BatchReader:
         weights = None
         if self.weight is not None:
             weights = check_numbers("weight", batch[self.weight])
-        return BatchRows(rows, weights, int(batch.shape[0]))
+        groups = None
+        if self.by is not None:
+            groups = flat_values("by", batch[self.by])
+        return BatchRows(rows, weights, int(batch.shape[0]), groups)
+
+    def no_counts(self) -> ScoreTails | GroupCounts:
+        """Counts without rows."""
+        nothing = self.classifier.fitted_.no_counts()
+        if self.by is None:
+            return nothing
+        return GroupCounts.none(nothing)
+
+    def count(self, batch: BatchRows) -> Any:
+        """The counts of a batch, or those of its groups."""
+        if batch.n == 0:
+            return self.no_counts()
+        if batch.groups is None:
+            return self.classifier.count(batch.rows, sample_weight=batch.weight)
+        rows = read_rows(self.classifier, batch.rows)
+        weight = None
+        if batch.weight is not None:
+            weight = check_weights("weight", batch.weight, batch.n, allow_zero=True)
+        groups = Groups.of(batch.groups, most=None)
+        return count_groups(self.classifier.fitted_, rows, groups, weight)
 
     def refuse_names(self, batches: str) -> None:
         """Raise if columns were named, because ``batches`` have no names."""
-        for argument, value in (("columns", self.columns), ("weight", self.weight)):
+        named = {"columns": self.columns, "weight": self.weight, "by": self.by}
+        for argument, value in named.items():
             if value is not None:
                 raise ParameterError(f"{argument} must be None for {batches}, got {value!r}.")
 
@@ -77,8 +107,8 @@ class BatchReader:
                 absent = set(self.classifier.table_.left_out).difference(available)
                 names = [name for name in names if name not in absent]
         else:
-            names = [name for name in available if name != self.weight]
-        for name in self._with_weight(names):
+            names = [name for name in available if name not in (self.weight, self.by)]
+        for name in self._with_roles(names):
             if name not in available:
                 first_names = [str(name) for name in available[:12]]
                 if len(available) > 12:
@@ -89,10 +119,10 @@ class BatchReader:
         return names
 
     def columns_to_read(self, available: Sequence[str]) -> list[str]:
-        """The feature columns and the column of weights; warns of columns that are ignored."""
+        """The columns of features, weights and groups; warns of columns that are ignored."""
         names = self.features(available)
         self.warn_of_ignored(available)
-        return self._with_weight(names)
+        return self._with_roles(names)
 
     def warn_of_ignored(self, available: Sequence[str]) -> None:
         """Warn of columns that the classifier does not know, unless the columns were chosen.
@@ -101,7 +131,7 @@ class BatchReader:
         """
         if self.columns is None and self._has_names:
             period = self.classifier.fitted_.columns.period
-            known = {self.weight, period, *self.classifier.feature_names_in_}
+            known = {self.weight, self.by, period, *self.classifier.feature_names_in_}
             if self.classifier.table_ is not None:
                 known.update(self.classifier.table_.ignored)
             warn_of_extra([str(name) for name in available if name not in known])
@@ -110,10 +140,9 @@ class BatchReader:
     def _has_names(self) -> bool:
         return hasattr(self.classifier, "feature_names_in_")
 
-    def _with_weight(self, names: list[str]) -> list[str]:
-        if self.weight is None:
-            return names
-        return [*names, self.weight]
+    def _with_roles(self, names: list[str]) -> list[str]:
+        roles = [name for name in (self.weight, self.by) if name is not None]
+        return list(dict.fromkeys([*names, *roles]))
 
 
 def is_table(batch: Any) -> bool:
@@ -135,12 +164,14 @@ def count_batches(
     *,
     columns: Sequence[str] | None = None,
     weight: str | None = None,
+    by: str | None = None,
     batch_size: int = 65_536,
     verbose: int = 0,
-) -> ScoreTails:
+) -> Any:
     """Counts of the scores of many rows, for ``classifier.adapt``.
 
-    They equal the counts of one pass over all rows, for every division into batches.
+    They equal the counts of one pass over all rows, for every division into batches. Copies of a
+    row, which ``adapt`` recognises among rows in memory, count as different rows.
 
     Parameters
     ----------
@@ -157,6 +188,9 @@ def count_batches(
         names, and otherwise all but ``weight``.
     weight : str, optional
         Column of a table with the weights of the rows.
+    by : str, optional
+        Column of a table by which rows are grouped, in one pass; dates are grouped by calendar
+        month. It is a feature only if training had it.
     batch_size : int, default=65536
         Rows per batch, if the source is not divided into batches.
     verbose : int, default=0
@@ -164,8 +198,12 @@ def count_batches(
 
     Returns
     -------
-    tails : ScoreTails
-        Can be passed to ``classifier.adapt`` instead of rows.
+    tails : ScoreTails, or GroupCounts
+        Can be passed to ``classifier.adapt`` instead of rows, added to counts of other rows, and
+        written to a file by :func:`drpu.save`. With ``by`` the counts of each group, for
+        ``classifier.adapt_by``: a mapping from the names of the groups to their counts. Each group
+        needs eight bytes for each held-out positive, here and on each worker; above 4 GiB it is an
+        error.
 
     Examples
     --------
@@ -180,15 +218,15 @@ def count_batches(
     True
     """
     check_classifier(classifier)
+    if by is not None and not isinstance(by, str):
+        raise ParameterError(f"by must be the name of a column, got {type(by).__name__}.")
+    reader = BatchReader(classifier, columns, weight, by)
     engine = engine_of(source)
     if engine is not None:
-        counts: ScoreTails = engine.module.count(classifier, source, columns, weight)
-        return counts
-    total = classifier.fitted_.no_counts()
-    reader = BatchReader(classifier, columns, weight)
+        return engine.module.count(reader, source)
+    total: Any = reader.no_counts()
     for batch in _read_batches(reader, source, batch_size, verbose):
-        if batch.n:
-            total.merge(classifier.count(batch.rows, sample_weight=batch.weight))
+        total = total + reader.count(batch)
     return total
 
 
@@ -235,7 +273,7 @@ def score_batches(
         raise ParameterError(f"prefix must be a text, got {type(prefix).__name__}.")
     engine = engine_of(source)
     if engine is not None:
-        return engine.module.score(classifier, source, columns, prefix)
+        return engine.module.score(BatchReader(classifier, columns), source, prefix)
     batches = _read_batches(BatchReader(classifier, columns), source, batch_size, verbose)
     return (prefixed(prefix, classifier._outputs(batch.rows)) for batch in batches if batch.n)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
@@ -41,35 +41,29 @@ PRIORITY = 10
 # -- counting and scoring ----------------------------------------------------------------
 
 
-def count(
-    classifier: RatioClassifier, collection: Any, columns: Sequence[str] | None, weight: str | None
-) -> ScoreTails:
+def count(reader: BatchReader, collection: Any) -> Any:
     """Counts of all partitions, added in a tree."""
     dask = require("dask", extra="dask", for_="counting a Dask collection")
-    reader = BatchReader(classifier, columns, weight)
     parts = _partitions(collection, reader)
     shared = _shared(reader)
     counts = [dask.delayed(_count_partition)(part, shared) for part in parts]
     (total,) = dask.compute(_add_in_tree(counts, dask.delayed(_add)))
-    return total  # type: ignore[no-any-return]
+    return total
 
 
-def score(
-    classifier: RatioClassifier, collection: Any, columns: Sequence[str] | None, prefix: str
-) -> Any:
+def score(reader: BatchReader, collection: Any, prefix: str) -> Any:
     """A lazy data frame: the source with the outputs of each row as additional columns.
 
     A task returns rows and outputs together. A frame of outputs alone would be joined by the index,
     whose values Parquet files repeat, and so get the outputs of other rows.
     """
-    reader = BatchReader(classifier, columns)
     if _is_array(collection):
         return _score_array(reader, collection, prefix)
     _check_collection(collection)
     check_outputs(prefix, list(collection.columns))
     reader.columns_to_read(list(collection.columns))
     no_rows = collection._meta.iloc[:0]
-    meta = no_rows.assign(**prefixed(prefix, _empty_outputs(classifier)))
+    meta = no_rows.assign(**prefixed(prefix, _empty_outputs(reader.classifier)))
     return collection.map_partitions(_score_partition, _shared(reader), prefix, meta=meta)
 
 
@@ -129,11 +123,8 @@ def _check_collection(collection: Any) -> None:
         )
 
 
-def _count_partition(partition: Any, reader: BatchReader) -> ScoreTails:
-    batch = reader.read(partition)
-    if batch.n:
-        return reader.classifier.count(batch.rows, sample_weight=batch.weight)
-    return reader.classifier.fitted_.no_counts()
+def _count_partition(partition: Any, reader: BatchReader) -> Any:
+    return reader.count(reader.read(partition))
 
 
 def _score_partition(partition: Any, reader: BatchReader, prefix: str) -> Any:

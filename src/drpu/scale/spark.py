@@ -8,6 +8,8 @@ import pickle
 import re
 import sys
 import threading
+import time
+import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import KW_ONLY, dataclass
@@ -20,7 +22,6 @@ import numpy as np
 
 from drpu._arrays import FloatArray, IntArray
 from drpu._checks import check_integer, check_real, require
-from drpu.classifier.drpu import RatioClassifier
 from drpu.exceptions import ClusterError, DataTypeError, MissingExtraError
 from drpu.models.boosted import BoostedFunction
 from drpu.models.clusters import (
@@ -59,6 +60,8 @@ MASS = "__drpu_mass"
 
 pa = lazy_loader.load("pyarrow")  # on workers as well
 
+WAIT = 120  # seconds for which the tasks of a training may wait for free slots
+CHECK = 1.0  # seconds between two looks at them
 UNITS = 2**24  # steps of the unit interval that a hash is mapped to
 NEAR = 0.01  # difference of the shares of neighbouring quantiles
 WHOLE = {"byte", "short", "integer", "long"}
@@ -73,35 +76,27 @@ _one_at_a_time = threading.Lock()
 # -- counting and scoring ----------------------------------------------------------------
 
 
-def count(
-    classifier: RatioClassifier, frame: Any, columns: Sequence[str] | None, weight: str | None
-) -> ScoreTails:
+def count(reader: BatchReader, frame: Any) -> Any:
     """Counts of all partitions in one job; executors add most of them, the driver the rest."""
     require("pyarrow", extra="data", for_="counting a Spark data frame")
-    reader = BatchReader(classifier, columns, weight)
     names = reader.columns_to_read(list(frame.columns))
     shared = _share(frame, reader)
 
-    def counts(batches: Iterator[Any]) -> Iterator[ScoreTails]:
+    def counts(batches: Iterator[Any]) -> Iterator[Any]:
         reader = shared.value
         for batch in batches:
             if batch.num_rows:
-                part = _read(reader, batch)
-                yield reader.classifier.count(part.rows, sample_weight=part.weight)
+                yield reader.count(_read(reader, batch))
 
     with plain_errors():
-        total: ScoreTails = _add_up(frame.select(*names), counts, classifier.fitted_.no_counts())
-    return total
+        return _add_up(frame.select(*names), counts, reader.no_counts())
 
 
-def score(
-    classifier: RatioClassifier, frame: Any, columns: Sequence[str] | None, prefix: str
-) -> Any:
+def score(reader: BatchReader, frame: Any, prefix: str) -> Any:
     """The frame with the outputs of each row as additional columns."""
     require("pyarrow", extra="data", for_="scoring a Spark data frame")
     types = require("pyspark.sql.types", extra="spark", for_="scoring a Spark data frame")
     check_outputs(prefix, frame.columns, ignore_case=True)
-    reader = BatchReader(classifier, columns)
     reader.columns_to_read(list(frame.columns))
     shared = _share(frame, reader)
 
@@ -118,7 +113,7 @@ def score(
 
     schema = types.StructType(list(frame.schema.fields))
     label, *numbers = OUTPUTS
-    schema.add(prefix + label, LABEL_TYPES.get(classifier.classes_.dtype.kind, "string"))
+    schema.add(prefix + label, LABEL_TYPES.get(reader.classifier.classes_.dtype.kind, "string"))
     for name in numbers:
         schema.add(prefix + name, "double")
     return frame.mapInArrow(scored, schema)
@@ -173,9 +168,9 @@ def _add_up(frame: Any, summarize: Callable[[Iterator[Any]], Iterator[Any]], not
 
     sums = frame.mapInArrow(of_partition, "sum binary")
     if _is_classic(frame):
-        total = sums.rdd.map(_unpickled).treeReduce(_plus, DEPTH)
+        total = sums.rdd.map(_unpickled).treeAggregate(None, _plus, _plus, DEPTH)
     else:
-        total = functools.reduce(_plus, [_unpickled(line) for line in sums.collect()])
+        total = functools.reduce(_plus, [_unpickled(line) for line in sums.collect()], None)
     if total is None:
         return nothing
     return nothing + total
@@ -255,8 +250,9 @@ class SparkBoosted(FrameLearner):
         Column that identifies a row. Its hash determines the fold of the row, and it is not a
         feature. By default all features are hashed, so equal rows are in the same fold.
     n_workers : int, optional
-        Number of tasks that train trees together. They have to run at the same time. The default
-        is the default parallelism of the session.
+        Number of tasks that train trees together. They have to run at the same time: if so many
+        slots are not free for two minutes, it is an error. The default is the default parallelism
+        of the session.
     random_state : int, RandomState or None, default=None
         Seed of the folds and of the trees.
     """
@@ -379,14 +375,18 @@ class _SparkRows:
         n_rows = int(np.delete(self.sizes, without, axis=0).sum())
         session = self.frame.sparkSession
         workers = self.model.n_workers or session.sparkContext.defaultParallelism
+        workers = max(1, min(workers, n_rows))
         grower = SparkXGBClassifier(
             features_col=self.columns,
             label_col=FLAG,
             weight_col=MASS,
-            **self.model.settings(max(1, min(workers, n_rows))),
+            **self.model.settings(workers),
         )
         try:
-            grown = grower.fit(training.withColumn(MASS, self.F.col(WEIGHT) * factor))
+            with _in_time(session.sparkContext, workers):
+                grown = grower.fit(training.withColumn(MASS, self.F.col(WEIGHT) * factor))
+        except ClusterError:
+            raise
         except Exception as error:  # a stage of Spark can fail with any error
             raise ClusterError(f"XGBoost failed on the Spark cluster: {error}") from error
         return trees_from_xgboost(grown.get_booster().save_raw("json"), self.table.width)
@@ -471,6 +471,78 @@ class _SparkRows:
 
         unlabeled, positive = _add_up(self.frame, counted, np.zeros((2, n_cells), np.int64))
         return unlabeled, positive
+
+
+@contextmanager
+def _in_time(context: Any, workers: int) -> Iterator[None]:
+    """Cancel the jobs of a training whose tasks do not start.
+
+    They have to run at the same time, and Spark waits without end until so many slots are free.
+    """
+    _wait_for_slots(context, workers)
+    group = f"drpu-{uuid.uuid4()}"
+    group_before = context.getLocalProperty("spark.jobGroup.id")
+    description = context.getLocalProperty("spark.job.description")
+    ended = threading.Event()
+    idle = threading.Event()
+    watch = threading.Thread(target=_watch, args=(context, group, ended, idle), daemon=True)
+    context.setJobGroup(group, "drpu trains trees", interruptOnCancel=True)
+    watch.start()
+    try:
+        yield
+    except Exception as error:
+        if not idle.is_set():
+            raise
+        raise _no_slots(workers, "other jobs use them") from error
+    finally:
+        ended.set()
+        watch.join()
+        context.setLocalProperty("spark.jobGroup.id", group_before)
+        context.setLocalProperty("spark.job.description", description)
+
+
+def _wait_for_slots(context: Any, workers: int) -> None:
+    """Raise if the cluster does not get as many slots as there are workers."""
+    scheduler = context._jsc.sc()
+    profile = scheduler.resourceProfileManager().defaultResourceProfile()
+    waited = 0.0
+    while scheduler.maxNumConcurrentTasks(profile) < workers:
+        if waited >= WAIT:
+            n_slots = scheduler.maxNumConcurrentTasks(profile)
+            raise _no_slots(workers, f"the cluster has {n_slots}")
+        time.sleep(CHECK)
+        waited += CHECK
+
+
+def _no_slots(workers: int, reason: str) -> ClusterError:
+    return ClusterError(
+        f"n_workers={workers} tasks have to run at the same time, but for {WAIT} seconds there "
+        f"were not so many free slots, {reason}: pass a smaller n_workers to SparkBoosted."
+    )
+
+
+def _watch(context: Any, group: str, ended: threading.Event, idle: threading.Event) -> None:
+    """Cancel the jobs of a group after none of their tasks has run for a time."""
+    waited = 0.0
+    while not ended.wait(CHECK):
+        waited += CHECK
+        if _has_running_tasks(context.statusTracker(), group):
+            waited = 0.0
+        if waited >= WAIT:
+            idle.set()
+            context.cancelJobGroup(group)
+
+
+def _has_running_tasks(tracker: Any, group: str) -> bool:
+    for job in tracker.getJobIdsForGroup(group):
+        info = tracker.getJobInfo(job)
+        if info is None:
+            continue
+        for stage_id in info.stageIds:
+            stage = tracker.getStageInfo(stage_id)
+            if stage is not None and stage.numActiveTasks > 0:
+                return True
+    return False
 
 
 def _functions() -> Any:

@@ -73,6 +73,10 @@ class FittedRatio:
         """Score of each row by each model, (rows, models), for labels and counts."""
         return np.concatenate([self.model.scores(rows) for _, rows in _chunks(X)])
 
+    def fold_scores(self, X: Rows) -> FloatArray:
+        """Score of each row by each fold model, (rows, folds), for counts."""
+        return np.concatenate([self.model.fold_scores(rows) for _, rows in _chunks(X)])
+
     def log_ratio(self, X: Rows) -> FloatArray:
         """Log of the ratio, or of its mean over the fold models, without an upper bound."""
         parts = [_label_log_ratio(self, self.model.label_scores(rows)) for _, rows in _chunks(X)]
