@@ -171,7 +171,9 @@ class NumberColumn(Column):
     def note(self) -> str:  # noqa: D102
         if self.from_text:
             return "numbers-as-text"
-        return "different-numbers" if self.different else ""
+        if self.different:
+            return "different-numbers"
+        return ""
 
     def encode(self, series: nw.Series[Any]) -> FloatArray:  # noqa: D102
         if declared_kind(series.dtype) == NUMBER:
@@ -235,13 +237,18 @@ class DateColumn(Column):
     def note(self) -> str:  # noqa: D102
         if not self.is_date or TIME in self.parts:
             return ""
-        return "dates" if self.width else "only-time"
+        if self.width == 0:
+            return "only-time"
+        return "dates"
 
     @property
     def detail(self) -> str:  # noqa: D102
-        used = list(self.parts)
-        used += [f"days since {name!r}" for name in self.since]
-        return " and ".join(filter(None, [", ".join(used[:-1]), *used[-1:]]))
+        uses = list(self.parts)
+        for name in self.since:
+            uses.append(f"days since {name!r}")
+        if len(uses) < 2:
+            return "".join(uses)
+        return f"{', '.join(uses[:-1])} and {uses[-1]}"
 
     def cells(self) -> list[Cells | None]:
         """Quantiles of time and of differences.
@@ -252,7 +259,10 @@ class DateColumn(Column):
         not_compared = Cells(np.empty(0))
         cells: list[Cells | None] = []
         for part in self.parts:
-            cells.append(None if part == TIME else not_compared)
+            if part == TIME:
+                cells.append(None)
+            else:
+                cells.append(not_compared)
         return cells + [None] * len(self.since)
 
     def encode(
@@ -261,10 +271,13 @@ class DateColumn(Column):
         """The parts, and the days since the columns of dates that are subtracted."""
         return self.encode_days(self.days(series), days_of_others or {})
 
-    def encode_days(self, days: FloatArray, others: Mapping[str, FloatArray]) -> FloatArray:
+    def encode_days(self, days: FloatArray, days_of_others: Mapping[str, FloatArray]) -> FloatArray:
         """The same from days since 1970-01-01, of this column and of others."""
-        columns = [part_of(part, days) for part in self.parts]
-        columns += [days - others[name] for name in self.since]
+        columns = []
+        for part in self.parts:
+            columns.append(part_of(part, days))
+        for name in self.since:
+            columns.append(days - days_of_others[name])
         return np.array(columns).reshape(len(columns), len(days)).T
 
     def days(self, series: nw.Series[Any]) -> FloatArray:
@@ -283,8 +296,11 @@ class DateColumn(Column):
     def onnx(self, graph: Any, inputs: Mapping[str, str]) -> tuple[str, bool]:
         """The parts and differences; inputs are days since 1970-01-01."""
         days = inputs[self.name]
-        columns = [onnx_part(graph, part, days) for part in self.parts]
-        columns += [graph.op("Sub", days, inputs[name]) for name in self.since]
+        columns = []
+        for part in self.parts:
+            columns.append(onnx_part(graph, part, days))
+        for name in self.since:
+            columns.append(graph.op("Sub", days, inputs[name]))
         return graph.op("Concat", *columns, axis=1), False
 
     def _check_zones(self, zones: frozenset[bool]) -> None:

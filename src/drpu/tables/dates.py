@@ -99,18 +99,18 @@ def moment_of_digits(text: str) -> dt.datetime:
     return dt.datetime(int(text[:4]), int(text[4:6]), int(text[6:]))
 
 
-def _moment_of(found: Mapping[str, str | None]) -> dt.datetime:
+def _moment_of(fields: Mapping[str, str | None]) -> dt.datetime:
     """The moment of the named groups of a match; raises ``ValueError`` if there is none."""
-    year = int(found["year"] or 0)
+    year = int(fields["year"] or 0)
     if year < 100:
         year += 1900
         if year < _FIRST_YEAR_OF_TWO_DIGITS:
             year += 100
-    name = found.get("name")
-    month = int(found.get("month") or 0)
+    name = fields.get("name")
+    month = int(fields.get("month") or 0)
     if name is not None:
         month = _month_number(name.lower())
-    return dt.datetime(year, month, int(found.get("day") or 1), *_clock(found))
+    return dt.datetime(year, month, int(fields.get("day") or 1), *_clock(fields))
 
 
 def _month_number(name: str) -> int:
@@ -121,16 +121,16 @@ def _month_number(name: str) -> int:
     raise ValueError(f"{name!r} is no month.")
 
 
-def _clock(found: Mapping[str, str | None]) -> tuple[int, int, int]:
-    hour = int(found.get("hour") or 0)
-    half = found.get("half")
+def _clock(fields: Mapping[str, str | None]) -> tuple[int, int, int]:
+    hour = int(fields.get("hour") or 0)
+    half = fields.get("half")
     if half is not None:
         if not 1 <= hour <= 12:
             raise ValueError(f"there is no hour {hour} before or after noon.")
         hour = hour % 12
         if half.lower() == "p":
             hour += 12
-    return hour, int(found.get("minute") or 0), int(found.get("second") or 0)
+    return hour, int(fields.get("minute") or 0), int(fields.get("second") or 0)
 
 
 # -- what a table covers ---------------------------------------------------------------------------

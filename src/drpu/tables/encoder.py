@@ -65,12 +65,6 @@ class Keep:
         """What the parameters ``keep_time`` and ``keep_ids`` of an estimator say."""
         return cls(_names_to_keep(estimator, "keep_time"), _names_to_keep(estimator, "keep_ids"))
 
-    @property
-    def named(self) -> dict[str, tuple[str, ...]]:
-        """The names that were given, by parameter."""
-        given = {"keep_time": self.time, "keep_ids": self.ids}
-        return {name: value for name, value in given.items() if isinstance(value, tuple)}
-
     def keeps_time(self, name: str) -> bool:
         """Whether the time of a column of dates is used."""
         return self.time is True or (isinstance(self.time, tuple) and name in self.time)
@@ -83,26 +77,36 @@ class Keep:
         """Raise if a column of the table has no such name, or no time that could be kept."""
         names = [column.name for column in columns]
         dates = [column.name for column in columns if _is_date(column)]
-        possible = {"keep_time": dates, "keep_ids": names}
-        for parameter, given in self.named.items():
-            others = [name for name in given if name not in possible[parameter]]
-            if others:
-                kind = "columns of dates" if parameter == "keep_time" else "columns of X"
-                there_are = columns_named(possible[parameter]) or "none"
-                found = f"got {others[0]!r}; there are {there_are}."
-                option = "--" + parameter.replace("_", "-")
-                raise ParameterError(
-                    f"{parameter} must be True, False or names of {kind}, {found}",
-                    command=f"{option} must be names of {kind}, {found}",
-                )
+        _check_names("keep_time", self.time, dates, "columns of dates")
+        _check_names("keep_ids", self.ids, names, "columns of X")
+
+
+def _check_names(
+    parameter: str, names: bool | tuple[str, ...], possible: Sequence[str], kind: str
+) -> None:
+    """Raise unless all names that were given are possible."""
+    if isinstance(names, bool):
+        return
+    for name in names:
+        if name not in possible:
+            choice = columns_named(possible) or "none"
+            rule = f"names of {kind}, got {name!r}; there are {choice}."
+            option = parameter.replace("_", "-")
+            raise ParameterError(
+                f"{parameter} must be True, False or {rule}",
+                command=f"--{option} must be {rule}",
+            )
 
 
 def _names_to_keep(estimator: Any, parameter: str) -> bool | tuple[str, ...]:
     value = getattr(estimator, parameter, False)
     if isinstance(value, (bool, np.bool_)):
         return bool(value)
-    names = [value] if isinstance(value, str) else value
-    if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) for name in names):
+    names = value
+    if isinstance(value, str):
+        names = [value]
+    is_list = isinstance(names, (list, tuple))
+    if not is_list or not all(isinstance(name, str) for name in names):
         raise ParameterError(
             f"{parameter} must be True, False or a list of names of columns, got {value!r:.100}."
         )

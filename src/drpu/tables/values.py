@@ -187,14 +187,18 @@ def form_of_dates(values: Iterable[Any]) -> str | None:
 
     None also if day and month could be exchanged in all of them.
     """
-    different = {value for value in values if isinstance(value, (str, int, np.integer))}
-    different = {value for value in different if not is_missing_cell(value)}
+    different = set()
+    for value in values:
+        if isinstance(value, (str, int, np.integer)) and not is_missing_cell(value):
+            different.add(value)
     if not different:
         return None
     forms = [form for form in FORMS if _all_moments(different, form)]
     if DATE in forms:
         return DATE
-    return forms[0] if len(forms) == 1 else None
+    if len(forms) == 1:
+        return forms[0]
+    return None
 
 
 def _all_moments(values: Iterable[Any], form: str) -> bool:
