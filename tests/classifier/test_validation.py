@@ -259,7 +259,7 @@ def test_labels_of_rarer_types_come_back_in_a_plain_one_also_from_a_file(toy, tm
     ("positive", "rest"),
     [
         (np.datetime64("2024-02-01"), np.datetime64("2024-01-01")),
-        (np.datetime64("2024-02-01"), np.datetime64("NaT")),
+        (np.datetime64("2024-02-01"), np.datetime64("NaT", "D")),
         (np.timedelta64(2, "D"), np.timedelta64(1, "D")),
         (pd.Timestamp("2024-02-01", tz="UTC"), None),
         (Decimal(1), Decimal(0)),

@@ -185,7 +185,7 @@ def test_a_number_that_training_had_in_two_spellings_is_refused():
 
 
 def test_strings_of_spaces_are_missing_in_tables_only():
-    gaps = [None, np.nan, np.float32("nan"), pd.NA, pd.NaT, np.datetime64("NaT")]
+    gaps = [None, np.nan, np.float32("nan"), pd.NA, pd.NaT, np.datetime64("NaT", "D")]
     others = [0, False, "", " ", "nan", np.array([1.0]), object()]
     assert all(map(is_missing, gaps))
     assert not any(map(is_missing, others))

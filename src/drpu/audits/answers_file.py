@@ -52,6 +52,7 @@ class _Design:
     population: str
     strata: tuple[int, ...]  # rows planned in each stratum
     rows: tuple[int, ...]  # rows of each stratum
+    independent_rows: float | None  # None if all are
 
     @property
     def planned(self) -> int:
@@ -67,6 +68,7 @@ class _Line:
     design: _Design
     place: int  # in the order of the plan
     stratum: int
+    group: int | None  # None if rows are independent
     score: float
     label: Any = None
 
@@ -149,6 +151,8 @@ def read_plan(
         stratum=stratum,
         scores=batch.scores[rows],
         population=design.population,
+        groups=_groups_of(lines),
+        independent_rows=design.independent_rows,
     )
     return plan, answers
 
@@ -219,8 +223,15 @@ def _audit(fitted: FittedRatio, batch: Batch, lines: list[_Line], name: str) -> 
     answered, positive = read_answers(labels, fitted.classes, name=name)
     _warn_of_gaps(lines)
     stratum = np.array([line.stratum for line in lines])[answered]
+    answers = Answers(
+        positive,
+        stratum,
+        np.array(design.rows),
+        groups=_groups_of([line for line in lines if line.is_answered]),
+        independent_rows=design.independent_rows,
+    )
     part = AuditPart(
-        answers=Answers(positive, stratum, np.array(design.rows)),
+        answers=answers,
         scores=batch.scores[rows[answered]],
         counts=batch.counts,
         classifier=design.classifier,
@@ -275,6 +286,22 @@ def _check_scores(lines: list[_Line], scores: list[float]) -> None:
         )
 
 
+def _read_group(text: str) -> tuple[int | None, float | None]:
+    """The number of a row's group, and the number of independent rows; None if there are none."""
+    if not text:
+        return None, None
+    group, independent_rows = text.split("of")
+    return int(group), float(independent_rows)
+
+
+def _groups_of(lines: list[_Line]) -> IntArray | None:
+    """The groups of rows, if the plan knew them."""
+    groups = [line.group for line in lines if line.group is not None]
+    if not groups:
+        return None
+    return np.array(groups, dtype=np.int64)
+
+
 def _read_line(row: Any, text: str) -> _Line | None:
     """What a row of the file says about its choice; None if it was changed."""
     try:
@@ -282,15 +309,16 @@ def _read_line(row: Any, text: str) -> _Line | None:
         body, _, check = text.strip().rpartition("-")
         if check != check_of(position, body) or float(row) != position:
             return None
-        version, classifier, population, strata, place, stratum, score = body.split("-", 6)
+        version, classifier, population, strata, place, stratum, grouped, score = body.split("-", 7)
         planned = []
         sizes = []
         for of_stratum in strata.split("_"):
             n, size = map(int, of_stratum.split("of"))
             planned.append(n)
             sizes.append(size)
-        design = _Design(classifier, population, tuple(planned), tuple(sizes))
-        line = _Line(position, design, int(place), int(stratum), float(score))
+        group, independent_rows = _read_group(grouped)
+        design = _Design(classifier, population, tuple(planned), tuple(sizes), independent_rows)
+        line = _Line(position, design, int(place), int(stratum), group, float(score))
     except (TypeError, ValueError, OverflowError):  # int(inf) overflows
         return None
     if version != VERSION or population not in (*POPULATIONS, *SEEN):

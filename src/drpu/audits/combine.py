@@ -672,7 +672,7 @@ def _resolve_random(
         counts = fitted.no_counts()
     else:
         counts = batch.counts if isinstance(batch, Batch) else batch
-    answers = Answers.random(positive, part.error_rate)
+    answers = Answers.random(positive, part.error_rate, part.groups_of(answered))
     return AuditPart(answers, scores, counts, mark_of(fitted), population)
 
 

@@ -18,7 +18,7 @@ from functools import cache, cached_property
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.special import gammaln, xlogy
+from scipy.special import gammaln, stdtrit, xlogy
 
 from drpu._arrays import BoolArray, FloatArray, IntArray
 from drpu._results import TableColumns, TableResult, figure_columns
@@ -389,24 +389,50 @@ def combine_figures(figures: list[Figure]) -> Figure:
     )
 
 
+def independent_rows_of(groups: IntArray) -> float:
+    """Number of independent rows that tell as much as these, if all rows of a group are alike."""
+    sizes = np.unique(groups, return_counts=True)[1]
+    return float(sizes.sum() ** 2 / (sizes @ sizes))
+
+
+def effective_counts(
+    hits: FloatArray | IntArray, sizes: IntArray, effect: float
+) -> tuple[FloatArray | IntArray, IntArray]:
+    """Hits and answers of as many independent rows as tell the same, in each stratum."""
+    if effect == 1.0:
+        return hits, sizes
+    fewer = np.minimum(np.maximum(np.rint(sizes / effect), 1), sizes).astype(np.int64)
+    return hits * fewer / np.maximum(sizes, 1), fewer
+
+
 @dataclass(frozen=True, slots=True)
 class Answers:
     """True labels of rows that were drawn at random within strata.
 
     ``rows``: Number of rows in each stratum of the sample that was audited.
     ``error_rate``: Probability that an answer is wrong, the same for all rows.
+    ``groups``: Number of the group of each row, such as its patient; None if rows are independent.
+    ``independent_rows``: Of the sample that was audited, if all rows of a group were alike.
     """
 
     positive: BoolArray  # the true labels
     stratum: IntArray  # stratum of each row
     rows: FloatArray | IntArray
     error_rate: float = 0.0
+    groups: IntArray | None = None
+    independent_rows: float | None = None
 
     @classmethod
-    def random(cls, positive: BoolArray, error_rate: float = 0.0) -> Answers:
-        """The answers of a simple random sample, which is one stratum."""
+    def random(
+        cls, positive: BoolArray, error_rate: float = 0.0, groups: IntArray | None = None
+    ) -> Answers:
+        """The answers of a simple random sample, of rows or of groups, which is one stratum."""
         stratum = np.zeros(len(positive), dtype=np.int64)
-        return cls(positive, stratum, np.array([len(positive)]), error_rate=error_rate)
+        rows = np.array([len(positive)])
+        independent_rows = None
+        if groups is not None:
+            independent_rows = independent_rows_of(groups)
+        return cls(positive, stratum, rows, error_rate, groups, independent_rows)
 
     @property
     def weight(self) -> FloatArray:
@@ -418,11 +444,49 @@ class Answers:
         """Number of answers in each stratum."""
         return np.bincount(self.stratum, minlength=len(self.rows)).astype(np.int64)
 
+    @property
+    def n_rows(self) -> float:
+        """Number of rows of the sample that was audited, as independent ones."""
+        if self.independent_rows is not None:
+            return self.independent_rows
+        return float(self.rows.sum())
+
+    def hits(self, outcome: BoolArray) -> IntArray:
+        """Number of answered rows with ``outcome`` in each stratum."""
+        return np.bincount(self.stratum[outcome], minlength=len(self.rows)).astype(np.int64)
+
     def share(self, outcome: BoolArray, tails: tuple[float, float]) -> Figure:
         """Share of the population with ``outcome``, which is known for each answered row."""
-        hits = np.bincount(self.stratum[outcome], minlength=len(self.rows))
-        n_rows = float(self.rows.sum())
-        return stratified_share(self.weight, hits, self.sizes, tails=tails, rows=n_rows)
+        effect = self.design_effect(outcome, min(tails))
+        counts = effective_counts(self.hits(outcome), self.sizes, effect)
+        return stratified_share(self.weight, *counts, tails=tails, rows=self.n_rows)
+
+    def design_effect(self, outcome: BoolArray, tail: float) -> float:
+        r"""Number of answers in groups that tell as much as one answer about an independent row.
+
+        The variance of a share is that between the sums of the groups, and it is divided by that
+        of independent rows. If no two answers of a stratum differ, all rows of a group are taken
+        to be alike. Quantiles of Student's distribution, with as many degrees of freedom as there
+        are groups but one, replace those for as many rows (Korn and Graubard, 1998).
+        """
+        if self.groups is None or len(self.groups) == 0:
+            return 1.0
+        n = len(self.positive)
+        group = np.unique(self.groups, return_inverse=True)[1]
+        n_groups = int(group.max()) + 1
+        if n_groups == 1:
+            return float(n)
+        sizes = np.maximum(self.sizes, 1)
+        share = self.hits(outcome) / sizes
+        deviation = outcome - share[self.stratum]
+        if not deviation.any():
+            deviation = np.ones(n)
+        deviation *= (self.weight / sizes)[self.stratum]
+        sums = np.bincount(group, weights=deviation)
+        between_groups = float(sums @ sums) * n_groups / (n_groups - 1)
+        between_rows = float(deviation @ deviation) * n / (n - 1)
+        wider = stdtrit(n_groups - 1, 1 - tail) / stdtrit(n - 1, 1 - tail)
+        return float(max(between_groups / between_rows * wider**2, 1.0))
 
     def answered_share(
         self, outcome: BoolArray, tails: tuple[float, float], among: BoolArray | None = None

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from drpu._arrays import FloatArray, IntArray, Rows, as_numpy
+from drpu._arrays import BoolArray, FloatArray, IntArray, Rows, as_numpy
 from drpu._checks import check_choice, check_fraction, check_integer, check_real
 from drpu._output import in_notebook
 from drpu._process import default_errors_in
@@ -18,8 +18,10 @@ from drpu.audits.evaluation import (
     Answers,
     Strata,
     draw_rows,
+    effective_counts,
     expected_width,
     few_of_a_kind,
+    independent_rows_of,
     make_strata,
     stopped_tails,
     stratified_share,
@@ -36,14 +38,13 @@ from drpu.periods.read import matched_prior, read_new_rows
 from drpu.priors.calibration import ratio_posterior
 from drpu.priors.constants import FEW_ANSWERS
 from drpu.priors.estimate import PriorEstimate
-from drpu.priors.figures import Figure
 from drpu.priors.tails import ScoreTails
 from drpu.state.fitted import FittedRatio
 from drpu.state.labels import Classes, listed, read_answers
 from drpu.state.reference import Reference
 from drpu.state.rows import Batch
 from drpu.tables.frames import as_records, collected, is_frame, read_frame, warn_of_order
-from drpu.tables.values import is_missing_cell
+from drpu.tables.values import group_codes, is_missing_cell
 
 
 def true_labels(y: Any, classes: Classes, *, blank: str | None = None) -> list[Any]:
@@ -73,17 +74,19 @@ def true_labels(y: Any, classes: Classes, *, blank: str | None = None) -> list[A
     return values
 
 
-def audit_of_labels(X: Any, y: Any, classes: Classes, *, blank: str | None = None) -> Audit:
+def audit_of_labels(
+    X: Any, y: Any, classes: Classes, *, blank: str | None = None, groups: Any = None
+) -> Audit:
     """The audit ``X``, or answers ``y`` about the simple random sample of rows ``X``."""
     if isinstance(X, (Audit, AuditPlan)):
-        for name, value in {"y": y, "blank": blank}.items():
+        for name, value in {"y": y, "blank": blank, "groups": groups}.items():
             if value is not None:
                 raise ParameterError(f"{name} must be None with an audit: it contains the answers.")
         return check_audit(X)
     if y is None:
         raise ParameterError("y must be given with rows: their true labels.")
     warn_of_order(X, y=y)
-    return Audit.random(X, true_labels(y, classes, blank=blank))
+    return Audit.random(X, true_labels(y, classes, blank=blank), groups=groups)
 
 
 def refuse_beside_audit(*, shift: str, **arguments: Any) -> None:
@@ -152,6 +155,13 @@ class RandomPart:
     labels: tuple[Any, ...]
     positions: bool
     error_rate: float = 0.0
+    groups: IntArray | None = None  # of each row
+
+    def groups_of(self, answered: BoolArray) -> IntArray | None:
+        """The groups of the answered rows."""
+        if self.groups is None:
+            return None
+        return self.groups[answered]
 
     def __len__(self) -> int:
         return sum(not is_missing_cell(label) for label in self.labels)
@@ -190,7 +200,9 @@ class Audit:
         self.parts = parts
 
     @classmethod
-    def random(cls, rows: Rows, labels: Any, *, error_rate: float = 0.0) -> Audit:
+    def random(
+        cls, rows: Rows, labels: Any, *, groups: Any = None, error_rate: float = 0.0
+    ) -> Audit:
         """Answers for rows that the user chose by simple random sampling.
 
         Parameters
@@ -202,6 +214,9 @@ class Audit:
         labels : array-like of shape (n,)
             The true label of each: yes and no, 1 and 0, true and false, or values of ``classes_``;
             None, NaN and a blank mean: no answer.
+        groups : array-like of shape (n,), optional
+            What rows have in common that are not independent, such as patient or shop. Then groups
+            may have been chosen by simple random sampling instead of rows, and limits are wider.
         error_rate : float, default=0.0
             Probability that an answer is wrong, below 1/2.
 
@@ -226,7 +241,10 @@ class Audit:
             )
         if all(is_missing_cell(label) for label in answers):
             raise DataError("labels must hold at least one answer, got none.")
-        return cls((RandomPart(rows, answers, positions, error_rate),))
+        codes = None
+        if groups is not None:
+            codes = group_codes("groups", groups, n)
+        return cls((RandomPart(rows, answers, positions, error_rate, codes),))
 
     @property
     def n(self) -> int:
@@ -282,7 +300,8 @@ def _same_plan(first: AuditPart, second: AuditPart) -> bool:
         return False
     same_strata = np.array_equal(first.answers.rows, second.answers.rows)
     same_errors = first.answers.error_rate == second.answers.error_rate
-    return same_strata and same_errors and first.counts == second.counts
+    same_groups = first.answers.independent_rows == second.answers.independent_rows
+    return same_strata and same_errors and same_groups and first.counts == second.counts
 
 
 def _joined(first: AuditPart, second: AuditPart) -> AuditPart:
@@ -298,10 +317,14 @@ def _joined(first: AuditPart, second: AuditPart) -> AuditPart:
             "first, and keep one answer for each row."
         )
     new = np.setdiff1d(np.arange(len(second.rows)), in_second)
+    groups = None
+    if first.answers.groups is not None and second.answers.groups is not None:
+        groups = np.append(first.answers.groups, second.answers.groups[new])
     answers = replace(
         first.answers,
         positive=np.append(first.answers.positive, second.answers.positive[new]),
         stratum=np.append(first.answers.stratum, second.answers.stratum[new]),
+        groups=groups,
     )
     return replace(
         first,
@@ -347,8 +370,7 @@ class AuditProgress:
     skipped: int
     prior: PriorEstimate
     strata: Strata
-    hits: FloatArray  # positive answers in each stratum
-    sizes: IntArray  # answers in each stratum
+    answers: Answers
     without_answers: PriorEstimate
 
     @property
@@ -360,30 +382,26 @@ class AuditProgress:
         facts = f"{self.n} answers, interval {self.width:.3f} wide"
         if self.n == 0:
             return facts
-        return f"{facts}{few_of_a_kind(int(self.hits.sum()), self.n)}"
+        return f"{facts}{few_of_a_kind(int(self.answers.positive.sum()), self.n)}"
 
     def width_after(self, further: int) -> float:
         """Expected width after so many further answers, if they are like those so far."""
         check_integer("further", further, low=0)
-        sizes = np.maximum(self.strata.first(self.n + further).planned, self.sizes)
-        share = (self.hits + self.strata.posterior) / (self.sizes + 1)
-        hits = self.hits + (sizes - self.sizes) * share
-        interval = _interval(self.strata, hits, sizes, self.without_answers)
+        answers = self.answers
+        hits_so_far = answers.hits(answers.positive)
+        sizes = np.maximum(self.strata.first(self.n + further).planned, answers.sizes)
+        share = (hits_so_far + self.strata.posterior) / (answers.sizes + 1)
+        hits = hits_so_far + (sizes - answers.sizes) * share
+        tails = stopped_tails(self.without_answers.level)
+        effect = answers.design_effect(answers.positive, min(tails))
+        further_share = stratified_share(
+            self.strata.weight,
+            *effective_counts(hits, sizes, effect),
+            tails=tails,
+            rows=answers.n_rows,
+        )
+        interval = with_reading(further_share, self.without_answers)
         return interval.high - interval.low
-
-
-def _interval(
-    strata: Strata, hits: FloatArray, sizes: IntArray, without_answers: PriorEstimate
-) -> Figure:
-    """The prior of rows from numbers of answers in strata, and from the reading of the rows."""
-    share = stratified_share(
-        strata.weight,
-        hits,
-        sizes,
-        tails=stopped_tails(without_answers.level),
-        rows=float(strata.rows.sum()),
-    )
-    return with_reading(share, without_answers)
 
 
 @default_errors_in
@@ -410,6 +428,10 @@ class AuditPlan:
         Prior of the rows as ``adapt`` reads it without answers.
     level : float
         Confidence level of that interval.
+    groups : ndarray of shape (n,), or None
+        Number of the group of each of these rows, if ``plan_audit`` was told the groups.
+    independent_rows : float or None
+        Number of independent rows that tell as much as all rows, if rows of a group are alike.
     """
 
     rows: IntArray
@@ -423,6 +445,8 @@ class AuditPlan:
     expected_width: float
     without_answers: PriorEstimate
     level: float
+    groups: IntArray | None = None
+    independent_rows: float | None = None
 
     @property
     def n(self) -> int:
@@ -442,8 +466,12 @@ class AuditPlan:
             )
         planned = np.bincount(self.stratum[:n], minlength=len(self.strata.rows))
         strata = replace(self.strata, planned=planned.astype(np.int64))
+        groups = None
+        if self.groups is not None:
+            groups = self.groups[:n]
         return replace(
             self,
+            groups=groups,
             rows=self.rows[:n],
             strata=strata,
             stratum=self.stratum[:n],
@@ -484,7 +512,7 @@ class AuditPlan:
         reached = int(place.max()) + 1
         if len(place) < reached:
             warn_of_missing(reached - len(place), reached)
-        answers = Answers(positive, self.stratum[place], self.strata.rows, error_rate=error_rate)
+        answers = replace(self._answers(place, positive), error_rate=error_rate)
         design = (self.counts, self.classifier, self.population, self.rows[place])
         return Audit((AuditPart(answers, self.scores[place], *design),))
 
@@ -494,29 +522,31 @@ class AuditPlan:
         ``labels`` are answers about the first rows, as in :meth:`answer`; there may be none.
         """
         place, values = self._placed(labels, None)
-        missing = [is_missing_cell(value) for value in values]
-        hits = np.zeros(len(self.strata.rows))
-        sizes = np.zeros(len(self.strata.rows), dtype=np.int64)
-        skipped = 0
-        if not all(missing):
-            answered, positive = read_answers(values, self.classes)
-            place = place[answered]
-            stratum = self.stratum[place]
-            sizes = np.bincount(stratum, minlength=len(sizes)).astype(np.int64)
-            hits = np.bincount(stratum[positive], minlength=len(sizes)).astype(np.float64)
-            skipped = int(place.max()) + 1 - len(place)
         reading = self.without_answers
-        figure = _interval(self.strata, hits, sizes, reading)
+        if all(is_missing_cell(value) for value in values):
+            none = self._answers(place[:0], np.zeros(0, dtype=bool))
+            return AuditProgress(0, 0, reading, self.strata, none, reading)
+        answered, positive = read_answers(values, self.classes)
+        place = place[answered]
+        answers = self._answers(place, positive)
+        share = answers.share(positive, stopped_tails(reading.level))
+        figure = with_reading(share, reading)
         value = min(max(figure.value, figure.low), figure.high)
         prior = PriorEstimate(value, figure.low, figure.high, reading.level, "audit")
-        return AuditProgress(
-            n=int(sizes.sum()),
-            skipped=skipped,
-            prior=reading if all(missing) else prior,
-            strata=self.strata,
-            hits=hits,
-            sizes=sizes,
-            without_answers=reading,
+        skipped = int(place.max()) + 1 - len(place)
+        return AuditProgress(len(place), skipped, prior, self.strata, answers, reading)
+
+    def _answers(self, place: IntArray, positive: BoolArray) -> Answers:
+        """The answers about the rows at some places of the plan, with their design."""
+        groups = None
+        if self.groups is not None:
+            groups = self.groups[place]
+        return Answers(
+            positive,
+            self.stratum[place],
+            self.strata.rows,
+            groups=groups,
+            independent_rows=self.independent_rows,
         )
 
     def _placed(self, labels: Any, rows: Any) -> tuple[IntArray, list[Any]]:
@@ -600,10 +630,13 @@ class AuditPlan:
         for planned, rows in zip(self.strata.planned, self.strata.rows, strict=True):
             strata.append(f"{planned}of{rows}")
         design = f"{VERSION}-{self.classifier}-{self.population}-{'_'.join(strata)}"
+        groups = [""] * self.n
+        if self.groups is not None:
+            groups = [f"{group}of{self.independent_rows:.17g}" for group in self.groups]
         texts = []
-        rows_of_plan = zip(self.rows, self.stratum, mean_scores(self.scores), strict=True)
-        for place, (row, stratum, score) in enumerate(rows_of_plan):
-            body = f"{design}-{place}-{stratum}-{score:.6g}".replace("+", "")
+        rows_of_plan = zip(self.rows, self.stratum, groups, mean_scores(self.scores), strict=True)
+        for place, (row, stratum, group, score) in enumerate(rows_of_plan):
+            body = f"{design}-{place}-{stratum}-{group}-{score:.6g}".replace("+", "")
             texts.append(f"{body}-{check_of(int(row), body)}")
         return texts
 
@@ -670,7 +703,7 @@ class AuditPlan:
 ROW = "drpu_row"
 DESIGN = "drpu_design"
 LABEL = "drpu_label"
-VERSION = "2"
+VERSION = "3"
 
 
 def mean_scores(scores: Any) -> list[float]:
@@ -733,9 +766,10 @@ class PlanRequest:
     width: float | None
     population: str
     level: float
+    groups: Any = None
 
     @classmethod
-    def of(cls, n: Any, width: Any, population: str, level: Any) -> PlanRequest:
+    def of(cls, n: Any, width: Any, population: str, level: Any, groups: Any = None) -> PlanRequest:
         """The request; raises if it has a number of rows and a width."""
         level = check_fraction("level", level)
         check_choice("population", population, POPULATIONS)
@@ -743,7 +777,7 @@ class PlanRequest:
             raise ParameterError(
                 f"give n or width, one of the two, got n={n!r} and width={width!r}."
             )
-        return cls(n, width, population, level)
+        return cls(n, width, population, level, groups)
 
 
 def plan_audit(
@@ -774,7 +808,7 @@ def plan_audit(
         n = _rows_for_width(width, width_of, len(batch))
         strata = strata.first(n)
     chosen = draw_rows(strata, ratio, rng)
-    return AuditPlan(
+    plan = AuditPlan(
         rows=chosen,
         strata=strata,
         stratum=strata.of(ratio[chosen]),
@@ -787,6 +821,10 @@ def plan_audit(
         without_answers=reading,
         level=request.level,
     )
+    if request.groups is None:
+        return plan
+    groups = group_codes("groups", request.groups, len(batch))
+    return replace(plan, groups=groups[chosen], independent_rows=independent_rows_of(groups))
 
 
 def mark_of(fitted: FittedRatio) -> str:

@@ -90,7 +90,7 @@ def _training_part(
     unlabeled = np.flatnonzero(~labelled)
     if isinstance(part, RandomPart):
         answered, positive = read_answers(list(part.labels), classes)
-        answers = Answers.random(positive, part.error_rate)
+        answers = Answers.random(positive, part.error_rate, part.groups_of(answered))
         if not part.positions:
             return TrainingAnswers(answers, np.flatnonzero(answered), part.rows)
         planned = n if other is None else len(other)

@@ -660,6 +660,7 @@ class RatioClassifier(PUClassifier):
         n: int | None = None,
         width: float | None = None,
         population: str = "auto",
+        groups: Any = None,
         level: float = 0.95,
         random_state: Any = None,
     ) -> AuditPlan:
@@ -686,6 +687,10 @@ class RatioClassifier(PUClassifier):
             the unlabeled or the whole training sample of this fit, in any order (a loaded
             classifier cannot), and otherwise is ``"new"``, except that the training prior is shrunk
             towards "nothing has changed" as far as the counts agree with it.
+        groups : array-like of shape (N,), optional
+            What rows have in common that are not independent, such as patient or shop. The same
+            rows are planned, and limits from their answers are wider as far as answers about one
+            group agree. ``width`` counts rows as independent, because this is not known before.
         level : float, default=0.95
             Confidence level that ``width`` refers to.
         random_state : int, RandomState or None, default=None
@@ -697,7 +702,7 @@ class RatioClassifier(PUClassifier):
             ``plan.rows`` are the positions of the rows to label, and ``plan.answer(labels)`` is the
             audit that :meth:`adapt` accepts.
         """
-        request = audits.PlanRequest.of(n, width, population, level)
+        request = audits.PlanRequest.of(n, width, population, level, groups)
         batch = classifier.read_batch(self, X)
         rng = check_random_state(random_state)
         return audits.plan_audit(self.fitted_, self.reference_, batch, request, rng)
@@ -707,6 +712,7 @@ class RatioClassifier(PUClassifier):
         X: Rows | Audit,
         y: Any = None,
         *,
+        groups: Any = None,
         blank: str | None = None,
         level: float = 0.95,
     ) -> Evaluation:
@@ -720,6 +726,10 @@ class RatioClassifier(PUClassifier):
         y : array-like of shape (n,), optional
             The true labels of the rows: yes and no, 1 and 0, true and false, or values of
             ``classes_``; None, NaN and a blank mean: no answer. Left out with an audit.
+        groups : array-like of shape (n,), optional
+            What rows have in common that are not independent, such as patient or shop, beside
+            rows. Then the sample may be one of groups, and limits are wider as far as labels of
+            one group agree. A plan knows the groups that :meth:`plan_audit` was told.
         blank : {"negative"}, optional
             What a missing label means: ``"negative"`` if only positives were marked. Otherwise
             there is no answer, and labels of one class beside missing ones are refused.
@@ -732,7 +742,7 @@ class RatioClassifier(PUClassifier):
             Figures with limits for the population that the rows were drawn from.
         """
         level = check_fraction("level", level)
-        audit = audits.audit_of_labels(X, y, self.classes_, blank=blank)
+        audit = audits.audit_of_labels(X, y, self.classes_, blank=blank, groups=groups)
         parts = audits.resolve_audit(self.fitted_, audit, partial(classifier.read_rows, self))
         return audits.evaluate_parts(self.fitted_, self.point_, parts, level=level)
 
