@@ -56,6 +56,17 @@ def test_code_that_fails_fails_the_page():
         runner.run_page("```console\n$ drpu inspect absent.drpu\n```\n", "page.md")
 
 
+def test_every_option_of_the_command_line_is_shown():
+    pytest.importorskip("typer", reason="part of the cli extra")
+    from drpu.cli.app import command
+
+    texts = [page.read_text() for page in PAGES if page.name != "migration.md"]
+    shown = set(re.findall(r"--[a-z0-9-]+", "".join(texts)))
+    for name, one in command.commands.items():
+        options = {flag for parameter in one.params for flag in parameter.opts if flag.startswith("--")}
+        assert options <= shown, name
+
+
 def test_no_page_shows_a_result_that_was_typed_in():
     for page in (*PAGES, ROOT / "README.md"):
         assert 'title="Output"' not in page.read_text(), page

@@ -292,7 +292,7 @@ def test_a_half_written_file_is_one_clear_line(ask, folder, started, left):
 
 
 def test_a_file_of_another_classifier_is_one_clear_line(ask, folder, started, run):
-    words = "fit train.csv --label y --model kernel --scenario case-control --seed 5 --quiet --out other.drpu"
+    words = "fit train.csv --label y --model kernel --scenario case-control --drop b --quiet --out other.drpu"
     assert run(words)[0] == 0
     refused(run("ask other.drpu june.csv"), folder, started, "another classifier")
 

@@ -156,7 +156,6 @@ def test_blank_names_get_the_number_of_their_column(tmp_path):
         ("fit train.csv --label FRAUD --out x.drpu", "Did you mean 'fraud'?"),
         ("predict toy.drpu june.csv --keep ids --out x.csv", "Did you mean 'id'?"),
         ("adapt toy.drpu june.csv --drop a", "training had the column 'a'"),
-        ("adapt toy.drpu june.csv --level 95", "got 95.0: write 0.95 for 95%"),
         ("adapt toy.drpu .", "the folder . must hold Parquet files, got"),
     ],
 )

@@ -15,12 +15,10 @@ from drpu.cli.options import (
     Decision,
     Formulas,
     Keep,
-    Level,
     Output,
     Prior,
     Reading,
     Saved,
-    Seed,
     option,
     refuse,
 )
@@ -48,16 +46,8 @@ def audit(
         float | None,
         typer.Option(help="Instead of --n: width that the interval of the prior should have."),
     ] = None,
-    population: Annotated[
-        str,
-        typer.Option(
-            help="auto or new: rows of any time; training: new rows of the training population."
-        ),
-    ] = "auto",
     keep: Keep = None,
     formulas: Formulas = False,
-    level: Level = 0.95,
-    seed: Seed = 0,
     reading: Reading,
 ) -> Result:
     """Choose the rows whose true labels are most informative, and write them to be filled in.
@@ -84,9 +74,7 @@ def audit(
     kept = loaded.kept(keep)
     X = reading.scored(classifier, loaded)
     with about(data):
-        plan = classifier.plan_audit(
-            X, n=n, width=width, population=population, level=level, random_state=seed
-        )
+        plan = classifier.plan_audit(X, n=n, width=width, random_state=0)
     facts = attributes(plan, "n", "rows", "expected_width", "population", "level")
     table = with_columns(kept, plan.to_columns(), rows=plan.rows)
     write_tables(out, [table], formulas=formulas)
@@ -115,7 +103,6 @@ def evaluate(
         str | None, option(help="What a blank label means: no, if only positives were marked.")
     ] = None,
     prior: Prior = None,
-    level: Level = 0.95,
     *,
     answers: Answers,
     decision: Decision,
@@ -149,10 +136,10 @@ def evaluate(
         classifier = decision.with_budget(classifier, X)
     y = loaded.optional_column(label)
     if y is None:
-        evaluation = classifier.evaluate(answers.read(classifier, X), level=level)
+        evaluation = classifier.evaluate(answers.read(classifier, X))
     else:
         with about(f"{data}, column {label!r}"):
-            evaluation = classifier.evaluate(X, y, level=level, **meaning)
+            evaluation = classifier.evaluate(X, y, **meaning)
     rows = f"{evaluation.n:,} rows with true labels; {evaluation.level:.0%} intervals"
     lines = {"measured on": rows}
     for name in _FIGURES:
@@ -162,7 +149,7 @@ def evaluate(
         lines["decided by"] = budget_text(values["budget"]) + tie_text(values)
         if y is not None:
             listed = classifier.budget_.rows
-            precision = _precision_of_list(classifier, y, blank, level)
+            precision = _precision_of_list(classifier, y, blank, evaluation.level)
             values["budget"]["measured_precision"] = precision
             text = "cannot be computed: none of them has a true label"
             if precision is not None:
@@ -232,7 +219,6 @@ def suspects(
         ),
     ] = None,
     keep: Keep = None,
-    level: Level = 0.95,
     reading: Reading,
     output: Output,
 ) -> Result:
@@ -257,7 +243,7 @@ def suspects(
     X = reading.rows(classifier, loaded, used=[label])
     y = loaded.column(label)
     with about(f"{data}, column {label!r}"):
-        suspicious = drpu.suspects(classifier, X, y, level=level, verbose=int(not output.json))
+        suspicious = drpu.suspects(classifier, X, y, verbose=int(not output.json))
     columns = suspicious.to_columns(n)
     values = {
         "expected": suspicious.expected,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from drpu.cli.options import Data, Formulas, Keep, Level, Output, Reading, Saved, Seed, option
+from drpu.cli.options import Data, Formulas, Keep, Output, Reading, Saved, option
 from drpu.cli.show import PIPE, Result, about, say, size
 from drpu.exceptions import DataError, MissingAnswersWarning, silent
 from drpu.priors.constants import FEW_ANSWERS
@@ -49,8 +49,6 @@ def ask(
     ] = False,
     keep: Keep = None,
     formulas: Formulas = False,
-    level: Level = 0.95,
-    seed: Seed = 0,
     reading: Reading,
     output: Output,
 ) -> Result:
@@ -87,7 +85,7 @@ def ask(
         kept = kept.select(reading.chosen(loaded))
     X = reading.scored(classifier, loaded, used=[] if kept is None else kept.column_names)
     answers = AnswersFile(path, formulas=formulas)
-    questions = _Questions(classifier, X, level, seed, n, width, on_page=page is not None)
+    questions = _Questions(classifier, X, n, width, on_page=page is not None)
     with about(data):
         plan, goal = questions.planned()
     with about(path if answers.exists else data):
@@ -145,8 +143,6 @@ class _Questions:
 
     classifier: Any
     X: Any
-    level: float
-    seed: int
     n: int | None
     width: float | None
     on_page: bool
@@ -179,15 +175,13 @@ class _Questions:
 
     def _expected(self) -> int:
         """Number of answers after which the interval is expected to be as narrow as asked for."""
-        plan = self.classifier.plan_audit(self.X, width=self.width, level=self.level)
+        plan = self.classifier.plan_audit(self.X, width=self.width)
         return int(plan.n)
 
     def _plan(self, n: int) -> AuditPlan:
         """More rows than are asked about at first, so that a conversation can go on."""
         planned = min(max(PLANNED, 2 * n), len(self.X))
-        plan: AuditPlan = self.classifier.plan_audit(
-            self.X, n=planned, level=self.level, random_state=self.seed
-        )
+        plan: AuditPlan = self.classifier.plan_audit(self.X, n=planned, random_state=0)
         return plan
 
 
@@ -284,9 +278,9 @@ def _what_changed(
     if not conversation.answers:
         return Result(values, ["no answers: nothing changed."])
     with silent():
-        before = classifier.adapt(X, level=conversation.plan.level)
+        before = classifier.adapt(X)
         audit = conversation.audit()
-    after = classifier.adapt(X, audit=audit, level=conversation.plan.level)
+    after = classifier.adapt(X, audit=audit)
     flagged = [int((adapted._outputs(X)["score"] > 0).sum()) for adapted in (before, after)]
     _warn_of_skipped(conversation)
     values |= {

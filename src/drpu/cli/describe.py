@@ -14,18 +14,15 @@ from drpu.cli.options import (
     Answers,
     By,
     Decision,
-    LevelOfNew,
     Output,
     Reading,
     Saved,
     option,
-    refuse,
 )
 from drpu.cli.show import (
     COST_ONLY_EXPECTED,
     Result,
     about,
-    decision_lines,
     learnt,
     levels_line,
     listed,
@@ -38,12 +35,7 @@ from drpu.cli.show import (
 from drpu.report.texts import labels_text, prior_text, scenario_text
 
 
-def inspect(
-    saved: Saved,
-    expected: Annotated[
-        bool, typer.Option("--expected", help="Also show the expected performance.")
-    ] = False,
-) -> Result:
+def inspect(saved: Saved) -> Result:
     """Describe a saved classifier, without any data.
 
     Estimators of scikit-learn in the file are read only with --trusted, which loads the whole
@@ -65,7 +57,7 @@ def inspect(
         classifier = None
         if saved.trusted:
             classifier = saved.load()
-        elif expected or not is_ratio:
+        elif not is_ratio:
             classifier = saved.check_kind(record.classifier())
     values: dict[str, Any] = {
         "artifact": str(saved.artifact),
@@ -89,9 +81,6 @@ def inspect(
         lines["decided by"] = f"the threshold of a budget; {COST_ONLY_EXPECTED}"
     lines |= levels_line(file.contents["category_levels"])
     lines |= table_lines(values)
-    if expected:
-        values |= standing(classifier)
-        lines |= decision_lines(values)
     return Result(values, lines)
 
 
@@ -125,12 +114,7 @@ def _lines(values: dict[str, Any], scenario: str) -> dict[str, str]:
     }
 
 
-def verify(
-    saved: Saved,
-    max_bytes: Annotated[
-        int | None, option(help="Maximum bytes of the file and its content.", min=1)
-    ] = None,
-) -> Result:
+def verify(saved: Saved) -> Result:
     """Check a saved classifier without loading it: sizes, names, digests, types, states and trees.
 
     Digests inside the file detect accidental damage only. To detect a file that was changed on
@@ -141,13 +125,10 @@ def verify(
     drpu verify fraud.drpu
     drpu verify fraud.drpu --sha256 DIGEST --json
     """
-    from drpu.files.archive import MAX_BYTES
-
     with about(saved.artifact):
         summary = drpu.verify(
             saved.artifact,
             trusted=saved.trusted,
-            max_bytes=max_bytes or MAX_BYTES,
             expected_sha256=saved.sha256,
         )
     values = {"artifact": str(saved.artifact), "verified": True} | summary.as_dict()
@@ -162,7 +143,6 @@ def report(
     ] = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="The page.")] = Path("report.html"),
     by: By = None,
-    title: Annotated[str | None, option(help="Heading of the page.")] = None,
     beside: Annotated[
         str | None,
         option(help="Columns to show beside the rows to check: id,amount; none if left out."),
@@ -171,7 +151,6 @@ def report(
         str | None, option(help="File that drpu suspects wrote, for the page.")
     ] = None,
     *,
-    level: LevelOfNew = None,
     decision: Decision,
     answers: Answers,
     reading: Reading,
@@ -188,13 +167,8 @@ def report(
     from drpu.cli.tables import check_out, read_written
     from drpu.report import write_report
 
-    if data is None:
-        if by is not None or answers.files or beside is not None:
-            raise typer.BadParameter(
-                "--by, --audit and --beside need new rows: give a file with them."
-            )
-        reason = "is that of the share in new rows: give a file with them."
-        refuse({"--level": level is not None}, reason)
+    if data is None and (by is not None or answers.files or beside is not None):
+        raise typer.BadParameter("--by, --audit and --beside need new rows: give a file with them.")
     check_out(out, [saved.artifact, data, *answers.files, suspects])
     reading.check(data)
     cost = decision.stated
@@ -217,7 +191,7 @@ def report(
         suspicious = read_written(suspects).suspects()
     with about(data or saved.artifact):
         described = write_report(
-            classifier, X, out, cost=cost, level=level, title=title or heading, by=groups,
+            classifier, X, out, cost=cost, title=heading, by=groups,
             by_name=by, audit=audit, budget=decision.checked, beside=columns, suspects=suspicious,
         )  # fmt: skip
     written = out.stat().st_size

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 
 import drpu
-from drpu.cli.options import Costs, Data, Output, Reading, Seed, number_or_text, option, refuse
+from drpu.cli.options import Costs, Data, Output, Reading, number_or_text, option, refuse
 from drpu.cli.show import Result, about, decision_lines, learnt, size, standing, table_lines
 from drpu.exceptions import (
     DataTypeError,
@@ -83,10 +83,6 @@ def fit(
         str | None,
         typer.Option(help="Identifiers to use, which are left out otherwise: case; or all."),
     ] = None,
-    seed: Seed = 0,
-    jobs: Annotated[
-        int, typer.Option(help="Folds fitted at the same time; -1 takes all cores.")
-    ] = 1,
     costs: Costs,
     reading: Reading,
     output: Output,
@@ -110,10 +106,6 @@ def fit(
             "--label-delay": label_delay,
         }
         refuse(needing_labels, "needs a column of labels, --label y.")
-    if jobs == 0:
-        raise typer.BadParameter(
-            "--jobs must be a number of processes, or -1 for all cores, got 0."
-        )
     from drpu.cli.tables import check_out
 
     check_out(out, [train, unlabeled])
@@ -121,7 +113,7 @@ def fit(
     cost = 0.5 if costs.stated is None else costs.stated
     classifier = drpu.DRPUClassifier(
         model, prior=number_or_text(prior), cost=cost,
-        scenario=scenario or "auto", label_delay=label_delay, random_state=seed, n_jobs=jobs,
+        scenario=scenario or "auto", label_delay=label_delay, random_state=0,
         verbose=int(sys.stderr.isatty() and not output.json),
     )  # fmt: skip
     known_negatives = 0

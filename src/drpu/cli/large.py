@@ -354,13 +354,13 @@ class LargeRows:
             counts_of_groups=counts_of_groups,
         )
 
-    def adapted(self, **options: Any) -> Any:
+    def adapted(self) -> Any:
         """The classifier adapted to all rows, with a warning of each kind once."""
         with heard() as warnings:
             batches = map(self.rows, self.file.batches())
             counts = drpu.count_batches(self.classifier, batches)
         self._warn_once(warnings)
-        return self.classifier.adapt(counts, **options)
+        return self.classifier.adapt(counts)
 
     def scored(self, keep: list[str] | None, prefix: str, *, only_flagged: bool) -> Iterator[Any]:
         """Arrow tables with the columns to keep and the outputs of the classifier."""

@@ -53,15 +53,7 @@ By = Annotated[
 Keep = Annotated[
     str | None, option(help="Input columns to keep in the output: id,date; default all.")
 ]
-Level = Annotated[float, typer.Option(help="Confidence level of the interval.")]
-LevelOfNew = Annotated[
-    float | None,
-    option(help="Confidence level of the interval of an estimated share, 0.95 if left out."),
-]
 Prior = Annotated[float | None, option(help="The share of positives, if you know it.")]
-Seed = Annotated[
-    int, typer.Option(help="Seed: the same rows give the same result.", min=0, max=2**32 - 1)
-]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -220,14 +212,6 @@ class Answers:
             "Give --audit again for another part of the same plan."
         ),
     ] = None
-    audit_label: Annotated[
-        str | None, option(help="Column of that file with the answers, drpu_label if left out.")
-    ] = None
-
-    def __post_init__(self) -> None:
-        if not self.files:
-            reason = "is a column of a file with answers: give --audit."
-            refuse({"--audit-label": self.audit_label}, reason)
 
     @property
     def files(self) -> list[str]:
@@ -236,7 +220,6 @@ class Answers:
 
     def read(self, classifier: Any, X: Any) -> Any:
         """The audit in the filled-in files, if files were given."""
-        from drpu.audits.plan import LABEL
         from drpu.classifier.groups import audit_from_columns
         from drpu.cli.tables import read_written
 
@@ -247,8 +230,7 @@ class Answers:
                 if loaded.table is None:
                     raise DataError("an audit is a table, not a NumPy archive.")
                 columns = {name: loaded.column(name) for name in loaded.names}
-                label = self.audit_label or LABEL
-                audit = audit_from_columns(classifier, X, columns, label=label)
+                audit = audit_from_columns(classifier, X, columns)
                 joined = audit if joined is None else joined + audit
         return joined
 
@@ -466,7 +448,7 @@ class Reading:
         features = self._features(classifier, file.head.named_like(known), used)
         return LargeRows(file, classifier, known, features)
 
-    def adapt(self, classifier: Any, path: str, **options: Any) -> Any:
+    def adapt(self, classifier: Any, path: str) -> Any:
         """The classifier adapted to the rows of a file, which is read in batches if possible."""
         from drpu.cli.tables import start_of_parquet
 
@@ -475,15 +457,15 @@ class Reading:
             _check_columns(loaded, loaded.names, classifier)
             _warn_of_empty(loaded, classifier.feature_names_in_, classifier)
             with about(path):
-                return classifier.adapt(drpu.count_batches(classifier, path), **options)
+                return classifier.adapt(drpu.count_batches(classifier, path))
         with progress_bar("count", show=1):
             rows = self.large(classifier, path, mixed=True)
             if rows is not None:
                 with about(path), rest():
-                    return rows.adapted(**options)
+                    return rows.adapted()
         X = self.scored(classifier, self.read(path, classifier), mixed=True)
         with about(path):
-            return classifier.adapt(X, **options)
+            return classifier.adapt(X)
 
     def _reads_batches(self, classifier: Any, path: str) -> bool:
         """Whether a file is Parquet, whose columns of training are counted batch by batch."""

@@ -19,8 +19,6 @@ from drpu.cli.options import (
     Decision,
     Formulas,
     Keep,
-    Level,
-    LevelOfNew,
     Output,
     Prior,
     Reading,
@@ -52,13 +50,6 @@ def adapt(
         Path | None, typer.Option("--out", "-o", help="File for the adapted classifier.")
     ] = None,
     by: By = None,
-    level: Level = 0.95,
-    shift: Annotated[
-        str,
-        typer.Option(
-            help="auto: decide what moved. prior: assume that only the share of positives did."
-        ),
-    ] = "auto",
     label: Annotated[
         str | None, typer.Option(help="Column of labels that have arrived for these rows.")
     ] = None,
@@ -92,9 +83,8 @@ def adapt(
     budget = decision.checked
     trained = saved.load()
     classifier = decision.applied_to(trained)
-    options: dict[str, Any] = {"level": level, "shift": shift}
     if by is None and budget is None and not answers.files and label is None:
-        adapted = reading.adapt(classifier, data, **options)
+        adapted = reading.adapt(classifier, data)
         return _save_adapted(adapted, trained, out, next_step=ask_words(saved, data, reading))
     mixed = by is None and not answers.files
     loaded = reading.open(classifier, data, mixed=mixed)
@@ -103,11 +93,11 @@ def adapt(
     y = loaded.optional_column(label)
     with about(data):
         if by is not None:
-            groups = classifier.adapt_by(X, y, by=group_of_row, budget=budget, **options)
+            groups = classifier.adapt_by(X, y, by=group_of_row, budget=budget)
             facts, table = by_group(groups, by)
             return Result({"train_prior": classifier.train_prior_} | facts, table=table)
         audit = answers.read(classifier, X)
-        adapted = classifier.adapt(X, y, audit=audit, **options)
+        adapted = classifier.adapt(X, y, audit=audit)
         adapted = decision.with_budget(adapted, X)
     next_step = None
     if audit is None and y is None:
@@ -245,7 +235,6 @@ def predict(
     ] = False,
     by: By = None,
     prior: Prior = None,
-    level: LevelOfNew = None,
     decision: Decision,
     reading: Reading,
     output: Output,
@@ -268,10 +257,6 @@ def predict(
         raise typer.BadParameter(
             "--adapt and --by estimate the prior and --prior sets it: give one of them."
         )
-    if level is None:
-        level = 0.95
-    elif not adapt and by is None:
-        refuse({"--level": True}, "is that of an estimated share: give --adapt, or --by month.")
     written.check(decision)
     from drpu.classifier.groups import GroupOutputs
     from drpu.cli.large import tables_with
@@ -282,8 +267,7 @@ def predict(
     reading.check(data)
     classifier = decision.applied_to(saved.load(), prior)
     if by is None and written.each_alone(decision) and _takes_batches(out, output):
-        read_level = level if adapt else None
-        in_batches = _predict_in_batches(classifier, reading, data, written, read_level)
+        in_batches = _predict_in_batches(classifier, reading, data, written, adapts=adapt)
         if in_batches is not None:
             return in_batches
     mixed = adapt and by is None
@@ -298,12 +282,12 @@ def predict(
     table = None
     with about(data):
         if by is not None:
-            groups = classifier.adapt_by(X, by=group_of_row, level=level, budget=decision.checked)
+            groups = classifier.adapt_by(X, by=group_of_row, budget=decision.checked)
             values, table = by_group(groups, by)
             scored = GroupOutputs.of(groups, X, group_of_row)
         else:
             if adapt:
-                classifier = classifier.adapt(X, level=level)
+                classifier = classifier.adapt(X)
             classifier = decision.with_budget(classifier, X)
             if not adapt:
                 classifier._warn_of_prior()
@@ -343,15 +327,14 @@ def _takes_batches(out: str, output: Output) -> bool:
 
 
 def _predict_in_batches(
-    classifier: Any, reading: Reading, data: str, written: Written, level: float | None
+    classifier: Any, reading: Reading, data: str, written: Written, *, adapts: bool
 ) -> Result | None:
     """Label the rows of a large file in one pass, or in two; None if the file is not large.
 
-    ``level`` is None if the share of positives is not estimated.
+    ``adapts``: Whether the share of positives is estimated, which takes a pass of its own.
     """
     from drpu.cli.tables import write_tables
 
-    adapts = level is not None
     with progress_bar("predict", show=1):
         rows = reading.large(classifier, data, mixed=adapts)
         if rows is None:
@@ -362,7 +345,7 @@ def _predict_in_batches(
         with about(data):
             if adapts:
                 with rest(0.5):
-                    rows.classifier = rows.adapted(level=level)
+                    rows.classifier = rows.adapted()
             else:
                 classifier._warn_of_prior()
             scored = rows.scored(keep, written.prefix, only_flagged=written.only_flagged)
@@ -387,7 +370,6 @@ def prior(
     saved: Saved,
     data: Annotated[list[str], typer.Argument(help="One file or more.", show_default=False)],
     by: By = None,
-    level: Level = 0.95,
     *,
     reading: Reading,
 ) -> Result:
@@ -409,7 +391,7 @@ def prior(
     rows = [["(training)", *limits, "", ""]]
     for path in data:
         if by is None:
-            adapted = reading.adapt(classifier, path, level=level)
+            adapted = reading.adapt(classifier, path)
             facts.append(
                 {
                     "data": path,
@@ -425,7 +407,7 @@ def prior(
         group_of_row = loaded.groups(by)
         X = reading.scored(classifier, loaded, used=[by], by=group_of_row)
         with about(path):
-            groups = classifier.adapt_by(X, by=group_of_row, level=level)
+            groups = classifier.adapt_by(X, by=group_of_row)
         for group in groups:
             group_name = f"{by}={group.name}"
             names = ("prior", "alone", "weight", "p_value", "shift", "warnings")
