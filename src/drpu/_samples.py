@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import scipy
 
-from drpu._arrays import FloatArray, IntArray, Rows, as_numpy
+from drpu._arrays import BoolArray, FloatArray, IntArray, Rows, as_numpy
 
 
 def is_sparse(X: Any) -> bool:
@@ -40,6 +40,14 @@ def indexable(X: Any) -> Any:
 def n_rows(X: Rows) -> int:
     """Number of rows of an array or sparse matrix."""
     return int(X.shape[0])
+
+
+def varied_columns(rows: Rows) -> BoolArray:
+    """Whether each column of a matrix has two different values; a gap is a value."""
+    if is_sparse(rows):
+        return np.bincount(rows.tocsr().indices, minlength=rows.shape[1]) > 0
+    first = rows[0]
+    return np.asarray(((rows != first) & ~(np.isnan(rows) & np.isnan(first))).any(axis=0))
 
 
 def row_keys(rows: FloatArray) -> Any:
@@ -211,6 +219,21 @@ class SamplePair:
         if weight is None:
             return None
         return np.asarray(weight / weight.mean())
+
+    def equal_weights(self) -> FloatArray:
+        """Weights with which both samples have the same total, the harmonic mean of their totals.
+
+        The odds are then the ratio, and the sum of p(1 - p) at constant odds is as without them.
+        The gradient of the mean loss is as large with rare positives as with frequent ones, so
+        that fits to rare positives do not stop too early.
+        """
+        positive = 2 * (1 - self.labelled_fraction) * self.positive.weights()
+        unlabeled = 2 * self.labelled_fraction * self.unlabeled.weights()
+        return np.concatenate([positive, unlabeled])
+
+    def varied(self) -> BoolArray:
+        """Whether each column of these matrices has two different values; a gap is a value."""
+        return varied_columns(self.stacked())
 
     def log_odds(self) -> float:
         """Log of the total positive over the total unlabeled weight.

@@ -134,7 +134,7 @@ def test_what_is_prepared_for_scoring_is_not_pickled(fitted):
 def chosen_learners(folds, weighted=False):
     X, y = labelled()
     pair = SamplePair(Sample(X[y == 1]), Sample(X[y == 0]))
-    size = SizeDecisions(trees=True, weighted=weighted, linear=False)
+    size = SizeDecisions(trees=True, balanced=not weighted, weighted=weighted, linear=False)
     return [one._choose(pair, [5, 6, 7], size) for one in AutoRatio().for_folds(pair, folds)]
 
 

@@ -19,7 +19,7 @@ from drpu._samples import SamplePair, is_sparse, n_rows
 from drpu.exceptions import DataError, ParameterError
 from drpu.models.boosted import BoostedFunction, BoostedRatio, ForestRatio
 from drpu.models.choices import AUTO
-from drpu.models.crossfit import TrainAndHeld, hold_out
+from drpu.models.crossfit import FEW_TO_SPLIT, TrainAndHeld, hold_out
 from drpu.models.ensembles import TreeFunction, TreesTogether
 from drpu.models.fourier import FourierRatio, LinearRatio, SharedCosines
 from drpu.models.graphs import Graph, onnx_indicators
@@ -155,6 +155,14 @@ class Average(Function):
         """The scores of several functions; what their members have in common is computed once."""
         return AveragesTogether(functions).scores
 
+    @classmethod
+    def mean_of(cls, functions: Sequence[Self]) -> Self:
+        """The mean of several averages with the same filling, as one with the members of all."""
+        members = [member for function in functions for member in function.members]
+        weights = np.concatenate([function.weights for function in functions]) / len(functions)
+        constant = float(np.mean([function.constant for function in functions]))
+        return cls(tuple(members), weights, constant, functions[0].filling)
+
     def contributions(self, X: Rows) -> FloatArray:
         """Contributions of the columns in the trees; the last has the smooth score, too."""
         if not any(isinstance(member, Explained) for member in self.members):
@@ -269,6 +277,7 @@ class SizeDecisions:
     """
 
     trees: bool  # whether there are enough positives for trees, and not too many columns
+    balanced: bool  # whether each tree of the forest gets as many unlabeled rows as positives
     weighted: bool  # whether there are enough positives to determine the weights of the members
     linear: bool
 
@@ -283,6 +292,7 @@ class SizeDecisions:
         weighted = positives >= AUTO.enough_positives and not wide
         return cls(
             trees=positives >= AUTO.few_positives and not wide,
+            balanced=positives < AUTO.balanced_positives,
             weighted=weighted,
             linear=weighted and len(pair.unlabeled) >= AUTO.linear_rows,
         )
@@ -324,7 +334,7 @@ class AutoRatio(RatioLearner):
     """Log-ratios of a forest, boosted trees and a smooth logistic fit, averaged or weighted.
 
     Each member separates positives from unlabeled rows, and their errors differ: the forest
-    has a small variance on few rows, boosting finds steps and interactions, the smooth fit
+    has a small variance, boosting finds steps and interactions, the smooth fit
     extrapolates where trees are constant. It is linear for sparse rows.
 
     =======================================  ====================================================
@@ -332,7 +342,9 @@ class AutoRatio(RatioLearner):
     =======================================  ====================================================
     fewer than 10 positives                  the smooth fit alone
     sparse rows with more than 1000 columns  the linear fit alone
-    fewer than 1000 positives                the average, in which the forest has twice the
+    fewer than 200 positives                 each tree of the forest gets as many unlabeled rows
+                                             as positives, and takes the best splits
+    fewer than 1000 positives                the average, in which all members have the same
                                              weight: so few positives cannot determine weights
     from 1000 positives on                   weights of the lowest logistic loss on held-out rows,
                                              shrunk towards the average if positives are few; a
@@ -351,7 +363,8 @@ class AutoRatio(RatioLearner):
     If a classifier has several folds, their functions have fewer trees and are used for priors; one
     more function, fitted to all rows, is used for labels (for sparse rows, the average of the
     folds). Trees handle missing values and categories themselves; for the smooth fit, missing
-    values are filled with column medians, and categories become indicator columns.
+    values are filled with column medians, and categories become indicator columns. A column without
+    two different values changes nothing.
 
     Parameters
     ----------
@@ -398,9 +411,6 @@ class AutoRatio(RatioLearner):
         for learner in learners:
             shared.give_to(learner)
         start = np.ones(len(learners))
-        for i, learner in enumerate(learners):
-            if isinstance(learner, ForestRatio):
-                start[i] = AUTO.forest_weight
         if split.held is None:
             members = []
             for learner in progress(learners, total=len(learners)):
@@ -411,6 +421,16 @@ class AutoRatio(RatioLearner):
         used = np.flatnonzero(weights.members)
         used_members = tuple(members[i] for i in used)
         return Average(used_members, weights.members[used], weights.constant, filling)
+
+    def for_divisions(self, pair: SamplePair) -> list[Self]:
+        """With few positives, learners with different seeds for several divisions into folds."""
+        if len(pair.positive) >= FEW_TO_SPLIT or len(pair) > AUTO.most_divided:
+            return [self]
+        rng = check_random_state(self.random_state)
+        learners = []
+        for seed in rng.randint(2**31 - 1, size=AUTO.divisions).tolist():
+            learners.append(_lazy.clone(self).set_params(random_state=seed))
+        return learners
 
     def prepared(self, pair: SamplePair, fits: int) -> Self:
         """A copy that has medians, indicators, bins of columns and cosines for all fits."""
@@ -501,7 +521,7 @@ class AutoRatio(RatioLearner):
                 n_trees=AUTO.forest_trees, most_rows=AUTO.forest_rows, min_leaf=min_leaf
             )
         else:
-            forest.set_params(most_leaves=AUTO.most_leaves)
+            forest.set_params(balanced=size.balanced, most_leaves=AUTO.most_leaves)
         if self._fold is not None:
             # Trees of different folds make different errors.
             forest_seed = (seeds[1] + self._fold.number) % (2**31 - 1)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
+import scipy
 
 from drpu import _lazy
 from drpu._arrays import FloatArray
@@ -328,36 +329,74 @@ class ForestFunction(TreeFunction):
         return op("Sub", op("Log", odds), self.offset)
 
 
+ROWS_OF_TREE = 0.632  # as many distinct rows as a bootstrap sample has
+
+
 @dataclass(eq=False, repr=False)
 class ForestRatio(TreeLearner):
-    """Odds of positive against unlabeled rows, averaged over trees with random splits (LightGBM).
+    """Odds of positive against unlabeled rows, averaged over trees (LightGBM).
 
     The prediction of a leaf is its share of positives, and predictions are averaged over the trees.
     A mean of 0 or 1 is moved inwards by 1/4 of the weight of one tree, so that odds are finite.
+
+    Each tree of a ``balanced`` forest gets as many unlabeled rows as positives, and its splits are
+    the best ones. Trees of other forests get rows of both samples alike, and split them at random.
     """
 
     n_trees: int = 150
     _: KW_ONLY
-    min_leaf: int | None = None  # rows of a leaf: by default 2, or 1/500 of the rows if it is more
+    # Rows of a leaf: by default 3 if balanced; otherwise 2, or 1/500 of the rows if it is more.
+    min_leaf: int | None = None
     most_leaves: int | None = None
     most_rows: int | None = None  # of either sample; of more, a random sample is used
+    balanced: bool = False
 
     def fit_checked(self, pair: SamplePair, holdout: SamplePair | None = None) -> ForestFunction:
         """The density ratio of checked samples."""
-        import lightgbm
-
         self._check_parameters()
-        columns = pair.positive.rows.shape[1]
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         if self.most_rows is not None:
             pair = pair.at_most(self.most_rows, np.random.default_rng(seed))
-        settings = self._settings(len(pair), columns, seed)
+        columns = int(pair.varied().sum()) or 1
+        if self.balanced:
+            return self._fit_balanced(pair, columns, seed)
+        columns_at_node = max(np.sqrt(columns), min(columns, 5))  # that a split chooses from
+        min_leaf = self.min_leaf or max(2, len(pair) // 500)
+        settings = self._settings(len(pair), columns, columns_at_node, min_leaf) | {
+            "objective": "regression",  # a leaf predicts the mean of the flags
+            "extra_trees": True,
+        }
+        trees = self._grow(pair, settings, seed)
+        trees = trees.with_constant(pair.labelled_fraction)  # LightGBM writes 0 for such trees
+        return ForestFunction(trees, pair.log_odds(), n_jobs=self.n_jobs)
+
+    def _fit_balanced(self, pair: SamplePair, columns: int, seed: int) -> ForestFunction:
+        drawn = ROWS_OF_TREE * min(len(pair.positive), len(pair.unlabeled))  # of either sample
+        positive_share = drawn / len(pair.positive)
+        unlabeled_share = drawn / len(pair.unlabeled)
+        min_leaf = self.min_leaf or 3
+        settings = self._settings(round(2 * drawn), columns, np.sqrt(columns), min_leaf) | {
+            "objective": "binary",  # the only one with a share of each class
+            "boost_from_average": False,
+            "pos_bagging_fraction": positive_share,
+            "neg_bagging_fraction": unlabeled_share,
+        }
+        trees = self._grow(pair, settings, seed)
+        # A step of the logistic loss from odds of 1 has the length of 4 (share - 1/2).
+        trees = replace(trees, value=trees.value / 4 + 0.5)
+        log_odds = pair.log_odds() + float(np.log(positive_share / unlabeled_share))
+        trees = trees.with_constant(float(scipy.special.expit(log_odds)))
+        return ForestFunction(trees, log_odds, n_jobs=self.n_jobs)
+
+    def _grow(self, pair: SamplePair, settings: dict[str, Any], seed: int) -> Trees:
+        import lightgbm
+
+        settings = self._common_settings(seed) | settings
         data = self._data(pair, settings)
         # The booster is kept, because LightGBM would write and read it again to free its rows.
         grown = lightgbm.train(settings, data, self.n_trees, keep_training_booster=True)
-        trees = Trees.from_lightgbm(grown.model_to_string(), columns, averaged=True)
-        trees = trees.with_constant(pair.labelled_fraction)  # LightGBM writes 0 for such trees
-        return ForestFunction(trees, pair.log_odds(), n_jobs=self.n_jobs)
+        columns = pair.positive.rows.shape[1]
+        return Trees.from_lightgbm(grown.model_to_string(), columns, averaged=True)
 
     def _check_parameters(self) -> None:
         check_integer("n_trees", self.n_trees, low=1, high=MOST_TREES)
@@ -365,19 +404,18 @@ class ForestRatio(TreeLearner):
             if getattr(self, name) is not None:
                 check_integer(name, getattr(self, name), low=low)
 
-    def _settings(self, rows: int, columns: int, seed: int) -> dict[str, Any]:
-        columns_at_node = max(np.sqrt(columns), min(columns, 5))  # that a split chooses from
+    def _settings(
+        self, rows: int, columns: int, columns_at_node: float, min_leaf: int
+    ) -> dict[str, Any]:
+        """Settings of trees that get so many rows, and have so many columns to choose from."""
         columns_in_tree = min(columns, max(4 * columns_at_node, 16))
-        min_leaf = self.min_leaf or max(2, rows // 500)
         leaves = max(8, rows // min_leaf)
         if self.most_leaves is not None:
             leaves = min(leaves, self.most_leaves)
-        return self._common_settings(seed) | {
-            "objective": "regression",  # a leaf predicts the mean of the flags
+        return {
             "boosting": "rf",
-            "extra_trees": True,
             "bagging_freq": 1,
-            "bagging_fraction": 0.632,  # as many distinct rows as a bootstrap sample has
+            "bagging_fraction": ROWS_OF_TREE,
             "feature_fraction": columns_in_tree / columns,
             "feature_fraction_bynode": min(1.0, columns_at_node / columns_in_tree),
             "num_leaves": leaves,

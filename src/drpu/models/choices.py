@@ -17,10 +17,12 @@ class AutoChoices:
     """
 
     few_positives: int = 10  # with fewer positives trees would overfit
+    balanced_positives: int = 200  # with fewer positives the forest is balanced
     enough_positives: int = 1000  # members are weighted from this number of positives on
     wide: int = 1000  # sparse rows with more columns get a linear fit only
     linear_rows: int = 50_000  # unlabeled rows from which on the smooth member has a linear part
-    forest_weight: float = 2.0  # in the average: the forest is the best member for few positives
+    divisions: int = 4  # into folds with few positives: their mean has half the standard deviation
+    most_divided: int = 20_000  # rows; with more of them, one division takes long enough
     most_leaves: int = 64  # of averaged trees: more add to the time of a score, not its accuracy
 
     # The rows that determine the weights: a tenth, if it has enough positives, or up to a fifth.

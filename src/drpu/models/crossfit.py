@@ -424,25 +424,32 @@ def cross_fit(
     """
     if holdout == 0:
         return _fit_without_split(learner, pair, known)
-    splits = draw_splits(pair, holdout, check_random_state(random_state))
+    learners = learner.for_divisions(pair) if holdout >= 1 else [learner]
+    rng = check_random_state(random_state)
+    drawn = [draw_splits(pair, holdout, rng) for _ in learners]
+    splits = drawn[0]
     if not splits:  # groups that cannot be divided
         return _fit_without_split(learner, pair, known)
 
     jobs = _lazy.effective_n_jobs(n_jobs)
     if len(splits) == 1 and getattr(learner, "n_jobs", None) == 1:
         threads = threads_of_one_fit(jobs, [pair.positive.rows, pair.unlabeled.rows])
-        learner = _lazy.clone(learner).set_params(n_jobs=threads)
-    rows = _Rows(pair.placed(), splits, known)
-    if known is None or min(known.n_negative, len(pair.positive)) < FEWEST_KNOWN:
-        learner = learner.prepared(pair, len(splits))
+        learners = [_lazy.clone(learner).set_params(n_jobs=threads)]
+    second = known is not None and min(known.n_negative, len(pair.positive)) >= FEWEST_KNOWN
+    fits = len(splits) * (2 if second else 1)
+    placed = pair.placed()
+    divisions: list[Division] = []
+    for learner, splits in zip(learners, drawn, strict=True):
+        if len(splits) == len(drawn[0]):  # groups may be divided into fewer folds
+            divisions.append((learner.prepared(pair, fits), _Rows(placed, splits, known)))
+    if not second:
         with rest():
-            return _fit_folds(learner, rows, jobs, negative=False)
+            return _fit_divisions(divisions, jobs, negative=False)
 
-    learner = learner.prepared(pair, 2 * len(splits))
     with rest(0.5):
-        folds, scores = _fit_folds(learner, rows, jobs, negative=False)
+        folds, scores = _fit_divisions(divisions, jobs, negative=False)
     with rest():
-        second_folds, second_scores = _fit_folds(learner, rows, jobs, negative=True)
+        second_folds, second_scores = _fit_divisions(divisions, jobs, negative=True)
     share = negative_share(
         scores.flags() == 1, scores.stacked(), second_scores.stacked(), scores.weights()
     )
@@ -489,6 +496,40 @@ class _Rows:
         pair = self.pair
         positions = pair.with_rows(np.arange(len(pair.positive)), np.arange(len(pair.unlabeled)))
         return positions.take(positive, unlabeled)
+
+
+Division = tuple[RatioLearner, _Rows]  # of the rows into folds, and the learner for it
+
+
+def _fit_divisions(
+    divisions: list[Division], jobs: int, *, negative: bool
+) -> tuple[Folds, SamplePair]:
+    """Fold functions and scores of held-out rows, averaged over the divisions.
+
+    A fold function is the mean of one from each division. A held-out row is scored by the mean of
+    those that have not seen it, so that its score is distributed like that of a new row.
+    """
+    parts = []
+    for k, (learner, rows) in enumerate(divisions):
+        with rest(1 / (len(divisions) - k)):
+            parts.append(_fit_folds(learner, rows, jobs, negative=negative))
+    if len(parts) == 1:
+        return parts[0]
+    folds = Folds.mean_of([folds for folds, _ in parts])
+    pairs = zip(divisions, parts, strict=True)
+    return folds, _mean_scores([(rows, scores) for (_, rows), (_, scores) in pairs])
+
+
+def _mean_scores(parts: Sequence[tuple[_Rows, SamplePair]]) -> SamplePair:
+    """The mean of the scores that each row has in several divisions, in the order of the rows."""
+    pair = parts[0][0].pair
+    positive = np.zeros(len(pair.positive))
+    unlabeled = np.zeros(len(pair.unlabeled))
+    for rows, scores in parts:
+        held = rows.held()
+        positive[held.positive.rows] += scores.positive.rows / len(parts)
+        unlabeled[held.unlabeled.rows] += scores.unlabeled.rows / len(parts)
+    return pair.with_rows(positive, unlabeled)
 
 
 def _fit_folds(
@@ -555,18 +596,16 @@ def held_scores(
     rng = check_random_state(random_state)
     jobs = _lazy.effective_n_jobs(n_jobs)
     learner = learner.prepared(pair, folds * repeats)
-    positive = np.zeros(len(pair.positive))
-    unlabeled = np.zeros(len(pair.unlabeled))
+    parts = []
     for repeat in range(repeats):
         rows = _Rows(pair.placed(), draw_splits(pair, folds, rng), None)
         if not rows.splits:
             return np.empty(0), np.empty(0)
         with rest(1 / (repeats - repeat)):
             _, scores = _fit_folds(learner, rows, jobs, negative=False, whole=False)
-        held = rows.held()
-        positive[held.positive.rows] += scores.positive.rows / repeats
-        unlabeled[held.unlabeled.rows] += scores.unlabeled.rows / repeats
-    return positive, unlabeled
+        parts.append((rows, scores))
+    mean = _mean_scores(parts)
+    return mean.positive.rows, mean.unlabeled.rows
 
 
 def _fit_split(

@@ -293,9 +293,9 @@ class FourierRatio(RatioLearner):
         features = shared.features(pair, linear=linear)
         regression = _lazy.LogisticRegression(C=self.C, max_iter=200, tol=1e-3)
         with _lazy.config_context(assume_finite=True):  # cosines are
-            regression.fit(features, pair.flags(), sample_weight=pair.weights())
+            regression.fit(features, pair.flags(), sample_weight=pair.equal_weights())
         coef = regression.coef_[0].astype(np.float64)
-        return coef, float(regression.intercept_[0]) - pair.log_odds()
+        return coef, float(regression.intercept_[0])
 
 
 @dataclass(frozen=True, eq=False)
@@ -343,7 +343,9 @@ def _draw_cosines(pair: SamplePair, size: int, rng: np.random.Generator) -> Cosi
         scaling = Scaling.of(rows, sample.weight)
     typical = median_distance(rows, scaling, rng)
     width = typical * np.exp(rng.uniform(np.log(FOURIER.narrow), np.log(FOURIER.wide), size))
-    frequencies = rng.standard_normal((rows.shape[1], size)) / width
+    varied = pair.varied()  # other columns change no draw
+    frequencies = np.zeros((len(varied), size))
+    frequencies[varied] = rng.standard_normal((int(varied.sum()), size)) / width
     phase = rng.uniform(0, 2 * np.pi, size)
     return Cosines(scaling, rounded_factor(frequencies), phase, FOURIER.far, FOURIER.length)
 
@@ -475,9 +477,9 @@ class LinearRatio(RatioLearner):
             scaling = Scaling(np.zeros_like(scaling.shift), scaling.scale)
         scaled, _ = standardised(rows, scaling)
         regression = _lazy.LogisticRegression(C=self.C, max_iter=1000)
-        regression.fit(scaled, pair.flags(), sample_weight=pair.weights())
+        regression.fit(scaled, pair.flags(), sample_weight=pair.equal_weights())
         coef = regression.coef_[0] * np.sqrt(rows.shape[1])
-        return LinearFunction(scaling, coef, float(regression.intercept_[0]) - pair.log_odds())
+        return LinearFunction(scaling, coef, float(regression.intercept_[0]))
 
 
 def _bounded_scaling(rows: Rows) -> Scaling:

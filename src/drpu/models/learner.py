@@ -137,6 +137,11 @@ class Function(DefaultErrors, Kept, Accepts, ABC):
         """Scores of checked rows."""
 
     @classmethod
+    def mean_of(cls, functions: Sequence[Self]) -> Self:
+        """The mean of functions of a learner that divides the rows several times."""
+        raise NotImplementedError
+
+    @classmethod
     def together(cls, functions: Sequence[Self]) -> Scorer:
         """The scores of several functions of this class, bit for bit those of :meth:`score`."""
 
@@ -256,6 +261,14 @@ class Folds(LikeFirst):
         kinds = {(type(function), function.row_shape) for function in self.all_functions}
         if len(kinds) != 1:
             raise DataError("fold functions must be of one kind, and have the same columns.")
+
+    @classmethod
+    def mean_of(cls, parts: Sequence[Self]) -> Self:
+        """Functions that are the means of those of several divisions into as many folds."""
+        together = zip(*[folds.functions for folds in parts], strict=True)
+        functions = tuple(type(group[0]).mean_of(group) for group in together)
+        wholes = [folds.whole for folds in parts if folds.whole is not None]
+        return cls(functions, type(wholes[0]).mean_of(wholes) if wholes else None)
 
     @property
     def label_functions(self) -> tuple[Function, ...]:
@@ -506,6 +519,10 @@ class RatioLearner(DefaultErrors, Parameters, Accepts, ABC):
         It may have what these fits share and what does not depend on labels.
         """
         return self
+
+    def for_divisions(self, pair: SamplePair) -> list[Self]:
+        """A learner for each division of the samples into folds, whose functions are averaged."""
+        return [self]
 
     def for_folds(self, pair: SamplePair, folds: int) -> list[Self]:
         """Copies, one for each fold; they may share what does not depend on labels."""

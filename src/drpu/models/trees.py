@@ -59,7 +59,7 @@ def tree_data(
     if is_sparse(positive) or is_sparse(unlabeled):
         rows = tree_rows(pair.stacked())
     else:
-        rows = [np.ascontiguousarray(positive), np.ascontiguousarray(unlabeled)]
+        rows = without_empty([positive, unlabeled])
     return lightgbm.Dataset(
         rows,
         pair.flags(),
@@ -68,6 +68,22 @@ def tree_data(
         reference=reference,
         categorical_feature=categories,
     )
+
+
+def without_empty(parts: Sequence[FloatArray]) -> list[FloatArray]:
+    """Contiguous parts, with zeros in columns that are missing in all rows.
+
+    LightGBM would draw such a column, because it could separate missing values from others.
+    """
+    empty = np.isnan(parts[0][0])
+    for rows in parts:
+        empty[empty] = np.isnan(rows[:, empty]).all(axis=0)
+    filled = []
+    for rows in parts:
+        if empty.any():
+            rows = np.where(empty, 0.0, rows)
+        filled.append(np.ascontiguousarray(rows))
+    return filled
 
 
 class SharedBins:
