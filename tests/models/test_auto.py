@@ -37,8 +37,8 @@ def with_gaps(X, seed=0):
 # -- what it is ----------------------------------------------------------------------------
 
 
-def test_three_kinds_of_models_are_averaged(data, model):
-    assert kinds(model) == ["ForestFunction", "BoostedFunction", "FourierFunction"]
+def test_forests_and_two_other_kinds_of_models_are_averaged(data, model):
+    assert kinds(model) == ["ForestFunction", "ForestFunction", "BoostedFunction", "FourierFunction"]
     single = np.array([member.log_ratio(data.unlabeled) for member in model.members])
     mean = model.log_ratio(data.unlabeled)
     assert ((single.min(axis=0) - 1e-9 <= mean) & (mean <= single.max(axis=0) + 1e-9)).all()
@@ -52,7 +52,7 @@ def test_three_kinds_of_models_are_averaged(data, model):
 @pytest.mark.parametrize("n", [1, 2, 9, 10])
 def test_below_ten_positives_the_smooth_fit_answers_alone(data, n):
     model = AutoRatio(random_state=0).fit_ratio(data.positive[:n], data.unlabeled)
-    assert len(model.members) == (1 if n < 10 else 3)
+    assert len(model.members) == (1 if n < 10 else 4)
     assert kinds(model)[-1] == "FourierFunction"
     assert np.isfinite(model.log_ratio(data.unlabeled)).all()
 

@@ -1,4 +1,4 @@
-"""The default: a forest, boosted trees and a smooth fit, averaged or weighted by held-out rows."""
+"""The default: forests, boosted trees and a smooth fit, averaged or weighted by held-out rows."""
 
 from __future__ import annotations
 
@@ -277,7 +277,7 @@ class SizeDecisions:
     """
 
     trees: bool  # whether there are enough positives for trees, and not too many columns
-    balanced: bool  # whether each tree of the forest gets as many unlabeled rows as positives
+    balanced: bool  # whether half of the forest is balanced
     weighted: bool  # whether there are enough positives to determine the weights of the members
     linear: bool
 
@@ -331,7 +331,7 @@ class Shared:
 
 
 class AutoRatio(RatioLearner):
-    """Log-ratios of a forest, boosted trees and a smooth logistic fit, averaged or weighted.
+    """Log-ratios of forests, boosted trees and a smooth logistic fit, averaged or weighted.
 
     Each member separates positives from unlabeled rows, and their errors differ: the forest
     has a small variance, boosting finds steps and interactions, the smooth fit
@@ -342,8 +342,9 @@ class AutoRatio(RatioLearner):
     =======================================  ====================================================
     fewer than 10 positives                  the smooth fit alone
     sparse rows with more than 1000 columns  the linear fit alone
-    fewer than 200 positives                 each tree of the forest gets as many unlabeled rows
-                                             as positives, and takes the best splits
+    fewer than 200 positives                 half of the forest is balanced and is a member of its
+                                             own: each tree gets as many unlabeled rows as
+                                             positives, and takes the best splits
     fewer than 1000 positives                the average, in which all members have the same
                                              weight: so few positives cannot determine weights
     from 1000 positives on                   weights of the lowest logistic loss on held-out rows,
@@ -521,7 +522,7 @@ class AutoRatio(RatioLearner):
                 n_trees=AUTO.forest_trees, most_rows=AUTO.forest_rows, min_leaf=min_leaf
             )
         else:
-            forest.set_params(balanced=size.balanced, most_leaves=AUTO.most_leaves)
+            forest.set_params(most_leaves=AUTO.most_leaves)
         if self._fold is not None:
             # Trees of different folds make different errors.
             forest_seed = (seeds[1] + self._fold.number) % (2**31 - 1)
@@ -530,7 +531,11 @@ class AutoRatio(RatioLearner):
             if not size.weighted:
                 forest.set_params(most_leaves=AUTO.fold_leaves)
             boosted.set_params(random_state=boosted_seed, **_fold_steps(self._fold, size))
-        return [forest, boosted, smooth]
+        if not size.balanced:
+            return [forest, boosted, smooth]
+        forest.set_params(n_trees=forest.n_trees // 2)
+        balanced = _lazy.clone(forest).set_params(balanced=True)
+        return [forest, balanced, boosted, smooth]
 
 
 def _fold_steps(fold: Fold, size: SizeDecisions) -> dict[str, Any]:

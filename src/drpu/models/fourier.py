@@ -477,9 +477,9 @@ class LinearRatio(RatioLearner):
             scaling = Scaling(np.zeros_like(scaling.shift), scaling.scale)
         scaled, _ = standardised(rows, scaling)
         regression = _lazy.LogisticRegression(C=self.C, max_iter=1000)
-        regression.fit(scaled, pair.flags(), sample_weight=pair.equal_weights())
+        regression.fit(scaled, pair.flags(), sample_weight=pair.weights())
         coef = regression.coef_[0] * np.sqrt(rows.shape[1])
-        return LinearFunction(scaling, coef, float(regression.intercept_[0]))
+        return LinearFunction(scaling, coef, float(regression.intercept_[0]) - pair.log_odds())
 
 
 def _bounded_scaling(rows: Rows) -> Scaling:
