@@ -10,9 +10,11 @@ from scipy import sparse
 from codec_laws import round_trip
 from drpu import make_gaussian_pu
 from drpu._codec import decode, encode
+from drpu._samples import Sample, SamplePair
 from drpu.exceptions import ArtifactError
 from drpu.models import BoostedFunction, auto, fourier
 from drpu.models.auto import HeldOutScores, stack
+from drpu.models.crossfit import cross_fit
 from learners import AutoRatio, FourierRatio, LinearRatio
 
 
@@ -67,6 +69,24 @@ def test_weights_reach_every_member(data):
         assert after.log_ratio(data.positive).mean() < before.log_ratio(data.positive).mean() - 0.1
         # Ratios refer to the weighted rows, over which their mean is 1.
         assert abs(np.average(after.ratio(data.unlabeled), weights=heavy) - 1) < 0.15
+
+
+@pytest.mark.parametrize("value", [np.nan, 0.0, 7.0])
+def test_a_column_without_two_values_changes_nothing(data, model, value):
+    positive, unlabeled = (np.insert(X, 1, value, axis=1) for X in (data.positive, data.unlabeled))
+    wider = AutoRatio(random_state=0).fit_ratio(positive, unlabeled)
+    assert_allclose(wider.log_ratio(unlabeled), model.log_ratio(data.unlabeled), atol=1e-6)
+
+
+def test_few_positives_are_divided_several_times_and_averaged(data):
+    pair = SamplePair(Sample(data.positive[:40]), Sample(data.unlabeled))
+    learners = AutoRatio(random_state=0).for_divisions(pair)
+    folds, scores = cross_fit(AutoRatio(random_state=0), pair, holdout=5, random_state=0)
+    assert len(folds.functions) == 5
+    assert len(folds.whole.members) == 4 * len(learners) > 4
+    assert_allclose(folds.whole.weights.sum(), 1)
+    assert len(scores) == len(pair)
+    assert np.corrcoef(scores.unlabeled.rows, folds.log_ratio(data.unlabeled))[0, 1] > 0.9
 
 
 # -- sparse rows and gaps ------------------------------------------------------------------

@@ -145,8 +145,9 @@ def test_trees_of_different_folds_have_different_seeds(fitted):
 
 @pytest.mark.parametrize("folds", [2, 3, 5, 10, 50])
 def test_many_folds_have_fewer_trees_each(folds):
-    forest, boosted, _ = chosen_learners(folds)[0]
-    assert forest.n_trees == 70 < ForestRatio().n_trees
+    forest, balanced, boosted, _ = chosen_learners(folds)[0]
+    assert balanced.balanced
+    assert forest.n_trees + balanced.n_trees == 70 < ForestRatio().n_trees
     assert boosted.n_rounds * boosted.learning_rate == pytest.approx(9.0)
     assert 0.05 < chosen_learners(folds, weighted=True)[0][1].learning_rate <= 0.25
 
@@ -154,7 +155,7 @@ def test_many_folds_have_fewer_trees_each(folds):
 def test_a_single_model_has_all_its_trees():
     X, y = labelled()
     model = AutoRatio(random_state=0).fit_ratio(X[y == 1], X[y == 0])
-    assert len(model.members[0].trees) == ForestRatio().n_trees
+    assert sum(len(member.trees) for member in model.members[:2]) == ForestRatio().n_trees
 
 
 # -- a forked child ----------------------------------------------------------------------------------
