@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -42,12 +43,18 @@ def n_rows(X: Rows) -> int:
     return int(X.shape[0])
 
 
-def varied_columns(rows: Rows) -> BoolArray:
-    """Whether each column of a matrix has two different values; a gap is a value."""
-    if is_sparse(rows):
-        return np.bincount(rows.tocsr().indices, minlength=rows.shape[1]) > 0
-    first = rows[0]
-    return np.asarray(((rows != first) & ~(np.isnan(rows) & np.isnan(first))).any(axis=0))
+def varied_columns(parts: Sequence[Rows]) -> BoolArray:
+    """Whether each column has two different values in several matrices; a gap is a value."""
+    varied = np.zeros(parts[0].shape[1], dtype=bool)
+    first = parts[0][0]
+    for rows in parts:
+        if is_sparse(rows):
+            varied[rows.tocsr().indices] = True
+            continue
+        different = rows[:, ~varied] != first[~varied]
+        gaps = np.isnan(rows[:, ~varied]) & np.isnan(first[~varied])
+        varied[~varied] = (different & ~gaps).any(axis=0)
+    return varied
 
 
 def row_keys(rows: FloatArray) -> Any:
@@ -233,7 +240,7 @@ class SamplePair:
 
     def varied(self) -> BoolArray:
         """Whether each column of these matrices has two different values; a gap is a value."""
-        return varied_columns(self.stacked())
+        return varied_columns([self.positive.rows, self.unlabeled.rows])
 
     def log_odds(self) -> float:
         """Log of the total positive over the total unlabeled weight.

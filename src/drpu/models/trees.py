@@ -59,7 +59,7 @@ def tree_data(
     if is_sparse(positive) or is_sparse(unlabeled):
         rows = tree_rows(pair.stacked())
     else:
-        rows = without_empty([positive, unlabeled])
+        rows = _without_constants([positive, unlabeled], pair.varied())
     return lightgbm.Dataset(
         rows,
         pair.flags(),
@@ -70,20 +70,14 @@ def tree_data(
     )
 
 
-def without_empty(parts: Sequence[FloatArray]) -> list[FloatArray]:
-    """Contiguous parts, with zeros in columns that are missing in all rows.
+def _without_constants(parts: Sequence[FloatArray], varied: BoolArray) -> list[FloatArray]:
+    """Contiguous parts, with zeros in columns that are not varied.
 
-    LightGBM would draw such a column, because it could separate missing values from others.
+    LightGBM would draw a constant column, which could separate its value from zeros or gaps.
     """
-    empty = np.isnan(parts[0][0])
-    for rows in parts:
-        empty[empty] = np.isnan(rows[:, empty]).all(axis=0)
-    filled = []
-    for rows in parts:
-        if empty.any():
-            rows = np.where(empty, 0.0, rows)
-        filled.append(np.ascontiguousarray(rows))
-    return filled
+    if not varied.all():
+        parts = [np.where(varied, rows, 0.0) for rows in parts]
+    return [np.ascontiguousarray(rows) for rows in parts]
 
 
 class SharedBins:
