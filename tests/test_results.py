@@ -27,7 +27,9 @@ FIGURE = Figure(0.123456789, 0.0123456789, 0.3456789)
 PRIOR = PriorEstimate(0.123456789, 0.0123456789, 0.3456789, 0.95, "auto")
 PERIOD = PastPeriod(NAME, 500, 40, 0.123456789, 0.01, 0.1, 0.2)
 GROUP = GroupPrior(NAME, 500, PRIOR, PRIOR, 0.5, 1.23e-9, warnings=("few-rows",), flagged=7)
-SUSPECTS = Suspects(np.array([7, 3]), np.array([0.987654, 0.2]), Figure(1.1, 0.0, 1.5), np.array([[5, 3]]))
+SUSPECTS = Suspects(
+    np.array([7, 3]), np.array([0.987654, 0.2]), Figure(1.1, 0.0, 1.5), True, np.array([[5, 3]])
+)
 
 RESULTS = {
     "suspects": SUSPECTS,

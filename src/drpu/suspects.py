@@ -44,9 +44,13 @@ class Suspects(TableResult):
     positions : ndarray of int
         Positions of all labelled positives in the rows, the most suspicious one first.
     probability : ndarray
-        Probability that each of these labels is wrong.
+        Probability that each of these labels is wrong, if the expected number is right.
     expected : Figure
-        Number of wrong labels, with limits.
+        Number of wrong labels, with limits. The lower one is 0: positives that look like negatives
+        explain the same rows as wrong labels.
+    identified : bool
+        Whether the rows tell the number. If not, only its upper limit and the order are known, and
+        tables have no probabilities.
     copies : ndarray of shape (m, 2) or None
         Positions of unlabeled rows that equal a labelled positive, and of that positive. None if
         equal rows of this table may be different cases, so that copies were not looked for.
@@ -55,6 +59,7 @@ class Suspects(TableResult):
     positions: IntArray
     probability: FloatArray
     expected: Figure
+    identified: bool
     copies: IntArray | None
 
     def __len__(self) -> int:
@@ -69,6 +74,9 @@ class Suspects(TableResult):
         if n is None:
             n = int(np.ceil(self.expected.high))
         n = min(n, len(self.positions))
+        probability: list[float | None] = [None] * n
+        if self.identified:
+            probability = self.probability[:n].tolist()
         unlabeled, labelled = [], []
         if self.copies is not None:
             unlabeled, labelled = self.copies.T.tolist()
@@ -76,7 +84,7 @@ class Suspects(TableResult):
         return {
             "row": self.positions[:n].tolist() + unlabeled,
             "suspicion": ["label"] * n + ["copy"] * n_copies,
-            "probability": self.probability[:n].tolist() + [None] * n_copies,
+            "probability": probability + [None] * n_copies,
             "copy_of": [None] * n + labelled,
         }
 
@@ -88,11 +96,16 @@ class Suspects(TableResult):
         return str(self)
 
     def __str__(self) -> str:
+        return f"{self._about_labels}; {self._about_copies}"
+
+    @property
+    def _about_labels(self) -> str:
         expected = self.expected
-        return (
-            f"{expected.value:.0f} ({expected.low:.0f} to {expected.high:.0f}) of "
-            f"{len(self.positions):,} labels are expected to be wrong; {self._about_copies}"
-        )
+        n = f"{len(self.positions):,} labels"
+        if not self.identified:
+            return f"at most {expected.high:.0f} of {n} are wrong, these rows cannot tell how many"
+        limits = f"{expected.low:.0f} to {expected.high:.0f}"
+        return f"{expected.value:.0f} ({limits}) of {n} are expected to be wrong"
 
     @property
     def _about_copies(self) -> str:
@@ -155,8 +168,8 @@ def suspects(
     priors, :math:`\kappa_1` with exchanged samples and the scores in reverse order. They give
     :math:`\varepsilon = \kappa_1 (1-\kappa_0) / (1-\kappa_0\kappa_1)`, and a label at :math:`x` is
     wrong with probability :math:`\kappa_1 (1-\kappa_0 r(x)) / ((1-\kappa_0\kappa_1) r(x))`. Where
-    positives are among the lowest scores as well, they cannot be told from wrong labels, and the
-    number is an upper bound.
+    positives are among the lowest scores as well, they cannot be told from wrong labels: the number
+    is then not identified, and its upper limit holds.
 
     Examples
     --------
@@ -208,11 +221,11 @@ def suspects(
         raise DataError(
             "the labelled positives are copies of each other: no row can be compared to others."
         )
-    wrong, expected = _wrong_labels(positive, unlabeled, level)
+    wrong, expected, identified = _wrong_labels(positive, unlabeled, level)
     order = np.argsort(positive, kind="stable")
     if copies is not None:
         copies = np.column_stack([unlabeled_rows[copies[:, 0]], positive_rows[copies[:, 1]]])
-    return Suspects(positive_rows[order], wrong[order], expected, copies)
+    return Suspects(positive_rows[order], wrong[order], expected, identified, copies)
 
 
 def _learner(classifier: RatioClassifier, rows: Rows) -> tuple[Any, Rows]:
@@ -236,13 +249,14 @@ def _learner(classifier: RatioClassifier, rows: Rows) -> tuple[Any, Rows]:
 
 def _wrong_labels(
     positive: FloatArray, unlabeled: FloatArray, level: float
-) -> tuple[FloatArray, Figure]:
-    """Probability that each label is wrong, and the expected number of wrong labels."""
+) -> tuple[FloatArray, Figure, bool]:
+    """Probability that each label is wrong, their expected number, and whether it is identified."""
     tails = ScoreTails(positive).update(unlabeled)
     reverse = ScoreTails(-unlabeled).update(-positive)
     # other methods lean to usual priors; the share of wrong labels is near 0
     top = min(prior_from_tails(tails, method="dedpul", warn=False).value, 1 - 1e-6)
     bottom = prior_from_tails(reverse, method="dedpul", level=level, warn=False)
+    usual = prior_from_tails(reverse, level=level, warn=False)
 
     def number(low: float) -> float:
         return len(positive) * low * (1 - top) / (1 - top * low)
@@ -252,4 +266,6 @@ def _wrong_labels(
     wrong = np.clip(floor * (1 - top * ratio) / ((1 - top * floor) * ratio), 0, 1)
     # a single low score must not be certain if hardly any wrong label is expected
     wrong *= min(1.0, number(floor) / max(float(wrong.sum()), 1e-12))
-    return wrong, Figure(number(floor), number(bottom.low), number(min(bottom.high, 1.0)))
+    highest = max(bottom.high, usual.high)
+    expected = Figure(number(floor), 0.0, number(min(highest, 1.0)))
+    return wrong, expected, bool(usual.identified)

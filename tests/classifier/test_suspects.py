@@ -60,10 +60,24 @@ def test_the_expected_number_is_that_of_the_planted_rows(wrong):
     for seed in range(4):
         X, y, _ = planted(seed, wrong)
         expected = suspects(case_control().fit(X, y), X, y).expected
-        assert expected.low <= wrong <= expected.high
+        assert expected.low == 0
+        assert wrong <= expected.high
         numbers.append(expected.value)
     # each number is a count in the lowest quarter of the scores times four: deviation 2 sqrt(wrong + 1)
     assert abs(np.mean(numbers) - wrong) < 3 * np.sqrt(wrong + 1)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_where_classes_overlap_only_an_upper_limit_is_known(seed):
+    X, y, _ = planted(seed, wrong=0, separation=1)
+    found = suspects(case_control().fit(X, y), X, y, repeats=1)
+    assert not found.identified
+    assert found.expected.low == 0
+    high = f"{found.expected.high:.0f}"
+    assert str(found).startswith(f"at most {high} of 400 labels are wrong, these rows cannot tell how many")
+    columns = found.to_columns(5)
+    assert columns["row"] == found.positions[:5].tolist()
+    assert columns["probability"] == [None] * 5
 
 
 def test_probabilities_add_up_to_the_expected_number(world):
@@ -71,7 +85,7 @@ def test_probabilities_add_up_to_the_expected_number(world):
     found = suspects(clf, X, y)
     assert found.probability.sum() == pytest.approx(found.expected.value, rel=0.35)
     rng = np.random.default_rng(0)
-    wrong, expected = _wrong_labels(rng.normal(3, 1, 300), rng.normal(0, 1, 2000), 0.9)
+    wrong, expected, _ = _wrong_labels(rng.normal(3, 1, 300), rng.normal(0, 1, 2000), 0.9)
     assert wrong.sum() <= expected.value < 3
 
 

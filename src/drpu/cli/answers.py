@@ -247,6 +247,7 @@ def suspects(
     columns = suspicious.to_columns(n)
     values = {
         "expected": suspicious.expected,
+        "identified": suspicious.identified,
         "labelled": len(suspicious.positions),
         "copies": None if suspicious.copies is None else len(suspicious.copies),
     }
