@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import Any
 
 _MODULES = {
+    "ThreadpoolController": "threadpoolctl",
     "BaseEstimator": "sklearn.base",
     "KMeans": "sklearn.cluster",
     "LogisticRegression": "sklearn.linear_model",
@@ -32,7 +33,6 @@ _MODULES = {
     "pairwise_distances": "sklearn.metrics",
     "randomized_svd": "sklearn.utils.extmath",
     "roc_auc_score": "sklearn.metrics",
-    "threadpool_limits": "threadpoolctl",
 }
 
 

@@ -15,12 +15,15 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import wraps
 from inspect import isfunction
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
+
+from drpu import _lazy
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -128,3 +131,49 @@ class ObjectLock:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return ObjectLock, ()
+
+
+# -- threads of matrix products ----------------------------------------------------------------
+
+_LIMITS: list[Any] = []  # one for each call that runs now; all of them are the same
+_LIMITS_LOCK = ObjectLock()
+_CONTROLLERS: list[Any] = []  # at most one: to find the libraries takes longer than to limit them
+
+
+@contextmanager
+def one_matrix_thread(*, libraries_known: bool = False) -> Iterator[None]:
+    """Products of matrices use one thread.
+
+    Their own threads would compete with those of the jobs, and they slow down even a single job
+    whose matrices are small. The last bits of a product depend on its threads, so any number of
+    jobs has the same results. The limit is one of the whole process: the last of the calls that
+    overlap restores it. Libraries are searched for again unless they are known.
+    """
+    with _LIMITS_LOCK:
+        if not _LIMITS:
+            _LIMITS.append(_controller(libraries_known).limit(limits=1, user_api="blas"))
+        else:
+            _LIMITS.append(_LIMITS[0])
+    try:
+        yield
+    finally:
+        with _LIMITS_LOCK:
+            limit = _LIMITS.pop()
+            if not _LIMITS:
+                limit.restore_original_limits()
+
+
+def _controller(libraries_known: bool) -> Any:
+    if not (libraries_known and _CONTROLLERS):
+        _CONTROLLERS[:] = [_lazy.ThreadpoolController()]
+    return _CONTROLLERS[0]
+
+
+def matrix_threads_for(n_rows: int) -> AbstractContextManager[None]:
+    """One thread to score rows; a single row needs no large product, and is scored faster as it is.
+
+    With two threads, 50 rows took sixteen times the processor time.
+    """
+    if n_rows == 1:
+        return nullcontext()
+    return one_matrix_thread(libraries_known=True)

@@ -25,7 +25,7 @@ from drpu.exceptions import (
 )
 from drpu.models import cross_fit, crossfit, resolve_holdout
 from drpu.models.crossfit import FEWEST_TO_SPLIT, run_jobs, threads_of_one_fit, with_score_error
-from drpu.models.learner import Function
+from drpu.models.learner import Folds, Function
 from drpu.state.fitted import label_offsets
 from learners import AutoRatio, LinearRatio
 
@@ -464,3 +464,22 @@ def test_folds_in_threads_use_one_thread_for_products_of_matrices(jobs):
         assert [*found, *calls[0], *calls[1]] == [{1}] * 10  # the first to end does not restore the number
         assert matrix_threads() == before
         assert list(run_jobs(matrix_threads, WORK[:1], jobs=2, threads=True, rows=10_000)) == [before]
+
+
+def test_rows_are_scored_with_one_thread_for_products_of_matrices(monkeypatch):
+    seen = []
+
+    def scorer(rows):
+        seen.append((len(rows), *matrix_threads()))
+        return np.zeros((len(rows), 1))
+
+    data = make_gaussian_pu(50, 100, prior=0.5, separation=3, dimensions=2, random_state=0)
+    folds = Folds((KernelRatio(random_state=0).fit_ratio(data.positive, data.unlabeled),))
+    monkeypatch.setitem(vars(folds), "_fold_scorer", scorer)
+    monkeypatch.setitem(vars(folds), "_label_scorer", scorer)
+    with threadpool_limits(3, user_api="blas"):
+        for score in (folds.fold_scores, folds.label_scores):
+            score(np.zeros((100, 2)))
+            score(np.zeros((1, 2)))  # a service scores single rows, for which the limit takes long
+        assert matrix_threads() == {3}
+    assert seen == [(100, 1), (1, 3)] * 2

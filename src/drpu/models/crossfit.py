@@ -9,10 +9,9 @@ score has seen, which assumes nothing about the negatives.
 from __future__ import annotations
 
 import math
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from contextvars import copy_context
 from dataclasses import dataclass, replace
 from typing import Any
@@ -23,6 +22,7 @@ import scipy
 from drpu import _lazy
 from drpu._arrays import BoolArray, FloatArray, IntArray, Rows
 from drpu._checks import check_fraction, check_integer, check_random_state
+from drpu._process import one_matrix_thread
 from drpu._progress import Step, rest
 from drpu._samples import Sample, SamplePair, n_rows
 from drpu.exceptions import (
@@ -691,7 +691,7 @@ def run_jobs(
     if threads:
         if rows <= JOBS.thread_rows:
             jobs = 1
-        limit = _one_matrix_thread() if len(work) > 1 else nullcontext()
+        limit = one_matrix_thread() if len(work) > 1 else nullcontext()
         with limit:
             yield from _run_in_threads(function, work, steps, jobs)
         return
@@ -724,33 +724,6 @@ def _run_in_threads(
         # Threads get the context of this one, so that its listener hears their warnings.
         calls.append(_lazy.delayed(copy_context().run)(step.run, function, *arguments))
     yield from _lazy.Parallel(n_jobs=jobs, backend="threading", return_as="generator")(calls)
-
-
-_LIMITS: list[Any] = []  # one for each call that runs now; all of them are the same
-_LIMITS_LOCK = threading.Lock()
-
-
-@contextmanager
-def _one_matrix_thread() -> Iterator[None]:
-    """Products of matrices use one thread.
-
-    Their own threads would compete with those of the jobs, and they slow down even a single job
-    whose matrices are small. The last bits of a product depend on its threads, so any number of
-    jobs has the same results. The limit is one of the whole process: the last of the calls that
-    overlap restores it.
-    """
-    with _LIMITS_LOCK:
-        if not _LIMITS:
-            _LIMITS.append(_lazy.threadpool_limits(1, user_api="blas"))
-        else:
-            _LIMITS.append(_LIMITS[0])
-    try:
-        yield
-    finally:
-        with _LIMITS_LOCK:
-            limit = _LIMITS.pop()
-            if not _LIMITS:
-                limit.restore_original_limits()
 
 
 def _saved(wall: float, busy: float, calls: int, jobs: int) -> float:

@@ -20,8 +20,8 @@ from drpu import _lazy
 from drpu._arrays import FloatArray, Rows, as_numpy
 from drpu._checks import check_readable, check_size, check_weights, one_line, unit_weights
 from drpu._codec import Items, Kept, Number, kept
-from drpu._process import DefaultErrors
-from drpu._samples import Sample, SamplePair, without_repeats
+from drpu._process import DefaultErrors, matrix_threads_for
+from drpu._samples import Sample, SamplePair, n_rows, without_repeats
 from drpu.exceptions import (
     ArtifactError,
     DataError,
@@ -316,11 +316,13 @@ class Folds(LikeFirst):
 
     def fold_scores(self, X: Rows) -> FloatArray:
         """Scores by the fold functions, which are counted."""
-        return self._fold_scorer(X)
+        with matrix_threads_for(n_rows(X)):
+            return self._fold_scorer(X)
 
     def label_scores(self, X: Rows) -> FloatArray:
         """Scores by the functions that labels come from."""
-        return self._label_scorer(X)
+        with matrix_threads_for(n_rows(X)):
+            return self._label_scorer(X)
 
     def counted(self, scores: FloatArray) -> FloatArray:
         """The columns of :meth:`scores` that are counted."""
