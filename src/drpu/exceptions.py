@@ -37,7 +37,7 @@ __all__ = [
     "OutputError", "ParameterError", "PixelScaleWarning", "PositiveLabelWarning",
     "PriorBoundaryWarning", "PriorError", "ScenarioWarning",
     "SeenPositivesWarning", "SeparationWarning", "ShiftWarning", "TrainingTableWarning",
-    "UnseenLevelsWarning", "UnusedNegativesWarning",
+    "UnreadableValuesWarning", "UnseenLevelsWarning", "UnusedNegativesWarning",
 ]  # fmt: skip
 
 
@@ -282,6 +282,10 @@ class ExtraColumnsWarning(DRPUWarning, code="extra-columns", assumption=False):
 
 class EmptyColumnsWarning(DRPUWarning, code="empty-columns"):
     """A column that training used has no value in any row of a file."""
+
+
+class UnreadableValuesWarning(DRPUWarning, code="unreadable-values"):
+    """A few values of a column of numbers or dates are read as missing."""
 
 
 class UnseenLevelsWarning(DRPUWarning, code="unseen-levels"):

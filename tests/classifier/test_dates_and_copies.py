@@ -164,3 +164,26 @@ def test_copies_are_found_without_numbers_that_a_pipeline_reads():
     clf = DRPUClassifier(make_pipeline(numbers, LogisticRegression()), holdout=2, random_state=0)
     with pytest.warns(CopiedPositivesWarning, match=f"{len(DATA.positive)} of the"):
         clf.set_params(scenario="case-control").fit(twice, labels)
+
+
+# -- texts among numbers ---------------------------------------------------------------------------
+
+
+def test_a_later_file_may_have_a_few_texts_among_numbers(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    train = TRAIN.assign(rooms=rng.integers(1, 5, len(X)), y=Y)
+    later = LATER.assign(rooms=rng.integers(1, 5, len(LATER)).astype(str))
+    later.loc[:9, "rooms"] = ">3"
+    train.to_csv(tmp_path / "train.csv", index=False)
+    later.to_csv(tmp_path / "june.csv", index=False)
+    file = str(tmp_path / "a.drpu")
+    words = ["fit", str(tmp_path / "train.csv"), "--label", "y", "--model", "boosted"]
+    assert main([*words, "--scenario", "case-control", "--out", file]) == 0
+    june = str(tmp_path / "june.csv")
+    assert main(["adapt", file, june, "--out", str(tmp_path / "june.drpu")]) == 0
+    assert "10 of 600 rows have other values, which are read as missing: '>3'" in capsys.readouterr().err
+    assert main(["predict", file, june, "--out", str(tmp_path / "labels.csv")]) == 0
+    later.loc[:99, "rooms"] = ">3"
+    later.to_csv(june, index=False)
+    assert main(["predict", file, june, "--out", str(tmp_path / "labels.csv")]) != 0
+    assert "fit again with rows that have such values" in capsys.readouterr().err

@@ -25,6 +25,7 @@ from drpu.exceptions import (
     DataTypeError,
     IdColumnWarning,
     ParameterError,
+    UnreadableValuesWarning,
     UnseenLevelsWarning,
 )
 from drpu.tables.columns import Column
@@ -241,6 +242,23 @@ def test_a_column_must_keep_its_kind(encoder):
         encoder.transform(read_frame(frame.assign(day=1.0)))
     with pytest.raises(DataTypeError, match="'ward' holds a list"):
         encoder.transform(read_frame(frame.assign(ward=[[1]] * 30)))
+
+
+@pytest.mark.parametrize(("name", "text"), [("rooms", ">3"), ("day", "30 Jone")])
+def test_a_few_texts_among_numbers_and_dates_are_missing(encoder, name, text):
+    frame = claims(100, 6)
+    expected = encoder.transform(read_frame(frame))
+    odd = frame.assign(**{name: frame[name].astype(str)})
+    odd.loc[[7, 20], name] = text
+    with pytest.warns(UnreadableValuesWarning, match=rf"'{name}' had .* 2 of 100 rows .* missing: '{text}'"):
+        rows = encoder.transform(read_frame(odd))
+    column = [column.name for column in encoder.encoded].index(name)
+    assert np.isnan(rows[[7, 20], column]).all()
+    expected[[7, 20], column] = np.nan
+    assert_array_equal(rows, expected)
+    odd.loc[:5, name] = text
+    with pytest.raises(DataError, match=r"This is so in 8% of the rows, .* or fit again"):
+        encoder.transform(read_frame(odd))
 
 
 def test_names_of_both_kinds_and_names_twice_are_refused():

@@ -20,7 +20,7 @@ import numpy as np
 
 from drpu._arrays import FloatArray
 from drpu._codec import Items, Kept, NotKept, Number, Text, kept
-from drpu.exceptions import DataError, DataTypeError
+from drpu.exceptions import DataError, DataTypeError, UnreadableValuesWarning
 from drpu.tables.dates import DATE, DIGITS, FORMS, PARTS, TIME, onnx_part, part_of
 from drpu.tables.summaries import ColumnSummary
 from drpu.tables.values import (
@@ -42,7 +42,6 @@ from drpu.tables.values import (
     level_name,
     most_frequent,
     numeric,
-    read_rows,
     unusable,
     zones_of,
     zones_of_series,
@@ -62,6 +61,7 @@ LEVEL_ROWS = 5  # a level with fewer rows is rare
 MOST_LEVELS = 255  # maximum number of levels of a column; the others count as rare
 FREQUENT = 50  # minimum number of training rows of a level for its share to be compared
 ID_SHARE = 0.95  # strings with at least this share of different values are identifiers
+FEW_UNREADABLE = 0.05  # share of rows with texts that are no numbers, which are read as missing
 MANY_UNSEEN = 0.2  # increase of the share of rare and unseen levels that causes a warning
 
 
@@ -135,16 +135,48 @@ class Column(Kept, ABC):
 
 
 def _read(column: Column, series: nw.Series[Any], form: str) -> FloatArray:
-    """Numbers or dates of rows whose type is not the declared one; ``form`` is how to read them."""
-    try:
-        return read_rows(column.name, series.to_list(), READERS[form])
-    except DataTypeError:
-        raise
-    except (TypeError, ValueError) as error:
-        raise DataError(
-            f"column {column.name!r} had {column.kind}s in training; here {error} "
-            "Correct it, or make it missing."
-        ) from error
+    """Numbers or dates of rows whose type is not the declared one; ``form`` is how to read them.
+
+    A few texts that cannot be read are missing values, with a warning.
+    """
+    values, rows = distinct_values(column.name, series.to_list())
+    numbers = np.full(len(values), np.nan)
+    unreadable = []
+    first_error = ""
+    for position, value in enumerate(values):
+        if is_missing_cell(value):
+            continue
+        try:
+            numbers[position] = READERS[form](value)
+        except ValueError as error:
+            unreadable.append(position)
+            first_error = first_error or str(error)
+        except TypeError as error:
+            raise DataError(f"{_unlike_training(column)} {error} Correct it.") from error
+    if unreadable:
+        share = float(np.isin(rows, unreadable).mean())
+        _check_few_unreadable(column, share, first_error)
+        texts = ", ".join(repr(values[position])[:40] for position in unreadable[:5])
+        n_rows = np.isin(rows, unreadable).sum()
+        UnreadableValuesWarning.issue(
+            f"{_unlike_training(column)} {n_rows:,} of {len(rows):,} rows have other values, which "
+            f"are read as missing: {texts}."
+        )
+    return numbers[rows]
+
+
+def _check_few_unreadable(column: Column, share: float, first_error: str) -> None:
+    if share <= FEW_UNREADABLE:
+        return
+    raise DataError(
+        f"{_unlike_training(column)} {first_error} This is so in {share:.0%} of the rows, and up "
+        f"to {FEW_UNREADABLE:.0%} are read as missing. Make such values missing or correct them, "
+        "or fit again with rows that have such values: the column is a category then."
+    )
+
+
+def _unlike_training(column: Column) -> str:
+    return f"column {column.name!r} had {column.kind}s in training; here"
 
 
 @kept("number-column")
@@ -290,7 +322,8 @@ class DateColumn(Column):
             return days(series)
         encoded = _read(self, series, self.form)
         if self.zoned is not None:
-            self._check_zones(zones_of(set(series.to_list())))
+            values = np.array(series.to_list(), dtype=object)
+            self._check_zones(zones_of(set(values[~np.isnan(encoded)].tolist())))
         return encoded
 
     def onnx(self, graph: Any, inputs: Mapping[str, str]) -> tuple[str, bool]:
