@@ -1,6 +1,7 @@
 """Public calls do not depend on the floating-point state of their caller, and leave it as it was."""
 
 import inspect
+import traceback
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from drpu import (
     PriorMonitor,
     ScoreTails,
     UPUClassifier,
+    _process,
     estimate_prior,
     load,
     make_gaussian_pu,
@@ -21,7 +23,8 @@ from drpu import (
     suspects,
     verify,
 )
-from drpu._process import DefaultErrors
+from drpu._process import DefaultErrors, default_errors
+from drpu.exceptions import DataError, ParameterError
 from drpu.report import render_report, write_report
 
 # Objects of numbers that compute nothing, and folds.
@@ -60,6 +63,56 @@ def test_every_public_call_sets_its_own_state(name):
     methods = [method for cls in bases if issubclass(cls, DefaultErrors) for method in public_methods(cls)]
     methods += public_methods(public)
     assert [name for name, method in methods if not hasattr(method, "has_default_errors")] == []
+
+
+def test_the_state_is_set_once_by_the_outermost_call(monkeypatch, raising):
+    entered = []
+    errstate = np.errstate
+    monkeypatch.setattr(_process.np, "errstate", lambda **state: entered.append(state) or errstate(**state))
+
+    @default_errors
+    def inner():
+        return np.geterr()["divide"]
+
+    @default_errors
+    def outer():
+        return [inner() for _ in range(3)]
+
+    assert outer() == ["warn"] * 3
+    assert len(entered) == 1
+    outer()
+    assert len(entered) == 2
+
+
+def test_the_outermost_call_is_known_again_after_an_error(raising):
+    @default_errors
+    def failing():
+        raise ParameterError("no")
+
+    for _ in range(2):
+        with pytest.raises(ParameterError):
+            failing()
+        assert np.geterr()["divide"] == "raise"
+    assert default_errors(np.geterr)()["divide"] == "warn"
+
+
+def test_a_traceback_shows_each_step_once(toy_of_floats):
+    X, clf = toy_of_floats
+    with pytest.raises(DataError) as caught:
+        clf.adapt_predict(X[:, :0])
+    steps = [frame.name for frame in traceback.extract_tb(caught.value.__traceback__)]
+    assert steps[0] == "test_a_traceback_shows_each_step_once"
+    assert steps[1] == "adapt_predict"
+    assert "call" not in steps
+    assert len(steps) == len(set(steps))
+
+
+@pytest.fixture
+def toy_of_floats():
+    """Rows, and a classifier that was fitted to them."""
+    data = make_gaussian_pu(60, 240, prior=0.4, separation=3, random_state=0)
+    X, y = data.X_y()
+    return X, DRPUClassifier("kernel", holdout=2, random_state=0).fit(X, y)
 
 
 @pytest.mark.parametrize("model", ["auto", "kernel"])

@@ -2,7 +2,8 @@
 
 Formulas of this package divide by zero and underflow where the result is the right limit. With
 ``np.seterr(all="raise")``, as some programs set it, each of these would be an error. So public
-calls have NumPy's default state, whatever the caller has set.
+calls have NumPy's default state, whatever the caller has set. It is set once, by the outermost
+public call: those inside only look at a variable. A traceback does not show the calls that set it.
 
 LightGBM, torch and scikit-learn compute with the threads of OpenMP. These do not exist in a forked
 child, and work that is given to them there never ends. So every public call in a child first sees
@@ -17,6 +18,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar
 from functools import wraps
 from inspect import isfunction
 from typing import Any, ParamSpec, TypeVar
@@ -30,6 +32,7 @@ T = TypeVar("T")
 C = TypeVar("C", bound=type)
 
 _ALSO_PUBLIC = ("__call__", "_repr_html_")
+_INSIDE = ContextVar("drpu_inside", default=False)  # whether a public call is running
 
 
 def default_errors(function: Callable[P, T]) -> Callable[P, T]:
@@ -37,10 +40,22 @@ def default_errors(function: Callable[P, T]) -> Callable[P, T]:
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
-        if _STATE["forked"]:
-            _use_one_thread()
-        with np.errstate(divide="warn", over="warn", under="ignore", invalid="warn"):
-            return function(*args, **kwargs)
+        try:
+            if _STATE["forked"]:
+                _use_one_thread()
+            if _INSIDE.get():
+                return function(*args, **kwargs)
+            with np.errstate(divide="warn", over="warn", under="ignore", invalid="warn"):
+                outermost = _INSIDE.set(True)
+                try:
+                    return function(*args, **kwargs)
+                finally:
+                    _INSIDE.reset(outermost)
+        except BaseException as error:
+            # a plain raise does not add this frame again: a traceback shows each step once
+            if error.__traceback__ is not None:
+                error.__traceback__ = error.__traceback__.tb_next
+            raise
 
     call.__dict__["has_default_errors"] = True
     return call
