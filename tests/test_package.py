@@ -1,10 +1,13 @@
 """Public names of ``drpu``, and the packages that ``import drpu`` does not import."""
 
+import ast
 import inspect
 import subprocess
 import sys
+from collections import Counter
 from importlib.metadata import version
 from importlib.resources import files
+from pathlib import Path
 
 import pytest
 from packaging.version import Version
@@ -100,3 +103,22 @@ def test_the_package_is_typed():
 
 def test_the_version_is_that_of_the_metadata():
     assert drpu.__version__ == version("drpu")
+
+
+def classes():
+    """The names of all classes of the package, with the file of each."""
+    source = Path(drpu.__file__).parent
+    for path in source.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef):
+                yield node.name, path.relative_to(source).as_posix()
+
+
+def test_no_two_classes_share_a_name():
+    counts = Counter(name for name, _ in classes())
+    assert [name for name, count in counts.items() if count > 1] == []
+
+
+def test_groups_of_options_of_the_command_line_are_called_options():
+    of_options = {name for name, path in classes() if path == "cli/options.py"}
+    assert {name for name in of_options if not name.endswith("Options")} == set()

@@ -335,7 +335,7 @@ def labelling_weights(
     warn_of_order(X, y=y)
     y, _, classes = split_negatives(y, negative_label, pos_label)
     labelled, read_classes = read_labels(y, pos_label)
-    cells = _Cells.of(X, by)
+    cells = _LabellingCells.of(X, by)
     check_same_rows(len(cells.cell), len(labelled))
     if audits is not None:
         answers = training_answers(audits, read_classes if classes is None else classes, labelled)
@@ -378,7 +378,7 @@ def _known_rates(rates: Any, needed: list[Any]) -> dict[Any, Figure]:
 
 
 def _rates_from_answers(
-    cells: _Cells, labelled: BoolArray, answers: list[TrainingAnswers]
+    cells: _LabellingCells, labelled: BoolArray, answers: list[TrainingAnswers]
 ) -> dict[Any, Figure]:
     """Rate of labelling in each cell, from answers about unlabeled rows of the fit."""
     places = []
@@ -417,14 +417,14 @@ def _listed(by: Any) -> list[Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Cells:
+class _LabellingCells:
     """The levels of some columns, values or tuples of values, and the cell of each row."""
 
     levels: list[Any]
     cell: IntArray
 
     @classmethod
-    def of(cls, X: Any, by: Any) -> _Cells:
+    def of(cls, X: Any, by: Any) -> _LabellingCells:
         """The cells of the rows of ``X`` by the columns ``by``."""
         columns = _listed(by)
         if is_frame(X):

@@ -10,15 +10,15 @@ import typer
 
 import drpu
 from drpu.cli.options import (
-    Answers,
+    AnswerOptions,
     Data,
-    Decision,
+    DecisionOptions,
     Formulas,
     Keep,
-    Output,
+    OutputOptions,
     Prior,
-    Reading,
-    Saved,
+    ReadingOptions,
+    SavedOptions,
     option,
     refuse,
 )
@@ -28,7 +28,7 @@ from drpu.report.texts import figure_text, number, share
 
 
 def audit(
-    saved: Saved,
+    saved: SavedOptions,
     data: Data,
     out: Annotated[
         str, typer.Option("--out", "-o", help="The file to fill in, such as to-label.csv.")
@@ -48,7 +48,7 @@ def audit(
     ] = None,
     keep: Keep = None,
     formulas: Formulas = False,
-    reading: Reading,
+    reading: ReadingOptions,
 ) -> Result:
     """Choose the rows whose true labels are most informative, and write them to be filled in.
 
@@ -93,7 +93,7 @@ _FIGURES = ("accuracy", "precision", "recall", "false_positive_rate", "flagged",
 
 
 def evaluate(
-    saved: Saved,
+    saved: SavedOptions,
     data: Data,
     label: Annotated[
         str | None,
@@ -104,9 +104,9 @@ def evaluate(
     ] = None,
     prior: Prior = None,
     *,
-    answers: Answers,
-    decision: Decision,
-    reading: Reading,
+    answers: AnswerOptions,
+    decision: DecisionOptions,
+    reading: ReadingOptions,
 ) -> Result:
     """Accuracy, precision, recall and cost from true labels, with intervals.
 
@@ -158,7 +158,7 @@ def evaluate(
     return Result(values, lines)
 
 
-def _check_labels(label: str | None, answers: Answers, blank: str | None) -> None:
+def _check_labels(label: str | None, answers: AnswerOptions, blank: str | None) -> None:
     """Raise unless one of the options says where true labels are, and ``--blank`` fits them."""
     if (label is None) == (not answers.files):
         raise typer.BadParameter(
@@ -205,7 +205,7 @@ def _figure(name: str, evaluation: Any) -> str:
 
 
 def suspects(
-    saved: Saved,
+    saved: SavedOptions,
     data: Data,
     label: Annotated[str, typer.Option("--label", "-l", help="Column of labels, as in training.")],
     out: Annotated[
@@ -219,8 +219,8 @@ def suspects(
         ),
     ] = None,
     keep: Keep = None,
-    reading: Reading,
-    output: Output,
+    reading: ReadingOptions,
+    output: OutputOptions,
 ) -> Result:
     """List labelled rows unlike other positives, and unlabeled rows that equal a labelled one.
 

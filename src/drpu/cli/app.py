@@ -11,15 +11,15 @@ from typing import Annotated, Any, get_type_hints
 import typer
 import typer.main
 
-from drpu.cli.options import Output
+from drpu.cli.options import OutputOptions
 from drpu.cli.show import Result, print_result
 
 # Each command is a function of the same name in the module of this package stated here.
 COMMANDS = {
     "fit": ("fit", "Fit a classifier to the rows of a file."),
-    "adapt": ("rows", "Estimate the share of positives in new rows."),
-    "predict": ("rows", "Label rows, with probabilities."),
-    "prior": ("rows", "Share of positives by file, group or month."),
+    "adapt": ("adapt", "Estimate the share of positives in new rows."),
+    "predict": ("predict", "Label rows, with probabilities."),
+    "prior": ("adapt", "Share of positives by file, group or month."),
     "ask": ("ask", "Ask about a few rows, one at a time: 20 answers are usually enough."),
     "audit": ("answers", "Choose rows for which true labels are needed."),
     "evaluate": ("answers", "Measure performance with true labels."),
@@ -88,11 +88,11 @@ def _with_options(command: Callable[..., Result]) -> Callable[..., None]:
     """A function that prints the result of the command; its parameters are single options.
 
     A parameter whose type is a group of options is replaced by the options of the group. Every
-    command has the options of :class:`drpu.cli.options.Output`, and gets them if it has a
+    command has the options of :class:`drpu.cli.options.OutputOptions`, and gets them if it has a
     parameter ``output``.
     """
     defaults = signature(command).parameters
-    types = get_type_hints(command, include_extras=True) | {"output": Output}
+    types = get_type_hints(command, include_extras=True) | {"output": OutputOptions}
     del types["return"]
     groups: dict[str, Any] = {}
     parameters: list[Parameter] = []

@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from drpu.cli.options import Data, Formulas, Keep, Output, Reading, Saved, option
+from drpu.cli.options import (
+    Data,
+    Formulas,
+    Keep,
+    OutputOptions,
+    ReadingOptions,
+    SavedOptions,
+    option,
+)
 from drpu.cli.show import PIPE, Result, about, say, size
 from drpu.exceptions import DataError, MissingAnswersWarning, silent
 from drpu.priors.constants import FEW_ANSWERS
@@ -26,7 +34,7 @@ PLANNED = 100  # rows, so that a conversation can go on after its first answers
 
 
 def ask(
-    saved: Saved,
+    saved: SavedOptions,
     data: Data,
     out: Annotated[
         str | None,
@@ -49,8 +57,8 @@ def ask(
     ] = False,
     keep: Keep = None,
     formulas: Formulas = False,
-    reading: Reading,
-    output: Output,
+    reading: ReadingOptions,
+    output: OutputOptions,
 ) -> Result:
     """Ask about a few rows, one at a time, and write the answers to a file.
 

@@ -11,12 +11,12 @@ import typer
 
 import drpu
 from drpu.cli.options import (
-    Answers,
+    AnswerOptions,
     By,
-    Decision,
-    Output,
-    Reading,
-    Saved,
+    DecisionOptions,
+    OutputOptions,
+    ReadingOptions,
+    SavedOptions,
     option,
 )
 from drpu.cli.show import (
@@ -35,7 +35,7 @@ from drpu.cli.show import (
 from drpu.report.texts import labels_text, prior_text, scenario_text
 
 
-def inspect(saved: Saved) -> Result:
+def inspect(saved: SavedOptions) -> Result:
     """Describe a saved classifier, without any data.
 
     Estimators of scikit-learn in the file are read only with --trusted, which loads the whole
@@ -114,7 +114,7 @@ def _lines(values: dict[str, Any], scenario: str) -> dict[str, str]:
     }
 
 
-def verify(saved: Saved) -> Result:
+def verify(saved: SavedOptions) -> Result:
     """Check a saved classifier without loading it: sizes, names, digests, types, states and trees.
 
     Digests inside the file detect accidental damage only. To detect a file that was changed on
@@ -137,7 +137,7 @@ def verify(saved: Saved) -> Result:
 
 
 def report(
-    saved: Saved,
+    saved: SavedOptions,
     data: Annotated[
         str | None, typer.Argument(help="New rows, if any.", show_default=False)
     ] = None,
@@ -151,9 +151,9 @@ def report(
         str | None, option(help="File that drpu suspects wrote, for the page.")
     ] = None,
     *,
-    decision: Decision,
-    answers: Answers,
-    reading: Reading,
+    decision: DecisionOptions,
+    answers: AnswerOptions,
+    reading: ReadingOptions,
 ) -> Result:
     """Write a self-contained HTML page: the fit, the change in new rows, and a what-if explorer.
 
@@ -203,7 +203,7 @@ def report(
 def demo(
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the files.")] = Path("demo"),
     *,
-    output: Output,
+    output: OutputOptions,
 ) -> Result:
     """Train on images of digits, change the share of even ones, and show the adapted classifier.
 

@@ -14,7 +14,15 @@ from typing import Annotated, Any
 import typer
 
 import drpu
-from drpu.cli.options import Costs, Data, Output, Reading, number_or_text, option, refuse
+from drpu.cli.options import (
+    CostOptions,
+    Data,
+    OutputOptions,
+    ReadingOptions,
+    number_or_text,
+    option,
+    refuse,
+)
 from drpu.cli.show import Result, about, decision_lines, learnt, size, standing, table_lines
 from drpu.exceptions import (
     DataTypeError,
@@ -83,9 +91,9 @@ def fit(
         str | None,
         typer.Option(help="Identifiers to use, which are left out otherwise: case; or all."),
     ] = None,
-    costs: Costs,
-    reading: Reading,
-    output: Output,
+    costs: CostOptions,
+    reading: ReadingOptions,
+    output: OutputOptions,
 ) -> Result:
     """Fit a classifier to labelled positives and unlabeled rows.
 
@@ -173,7 +181,7 @@ def _columns_to_keep(
 
 def _fit_two_files(
     classifier: Any,
-    reading: Reading,
+    reading: ReadingOptions,
     train: str,
     unlabeled: str,
     weight: str | None,
@@ -224,7 +232,7 @@ def _lines(
 
 
 def _next_step(
-    classifier: Any, out: Path, rows: str, label: str | None, reading: Reading
+    classifier: Any, out: Path, rows: str, label: str | None, reading: ReadingOptions
 ) -> dict[str, str]:
     """The command that asks about rows: of training, if they do not identify the prior."""
     from drpu.cli.tables import NUMPY, ending_of

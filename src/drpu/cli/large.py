@@ -182,12 +182,12 @@ class LargeText(LargeFile):
         None if it cannot be read in batches, for any reason: reading it as a whole tells which.
         """
         texts = dict.fromkeys(text.texts, arrow().string())
-        survey = _Survey.of(text, texts)
+        survey = _FileSurvey.of(text, texts)
         if survey is None:
             return None
         codes = text.columns_of_codes(arrow().schema(survey.types), BLOCK)
         if codes:
-            survey = _Survey.of(text, survey.types | dict.fromkeys(codes, arrow().string()))
+            survey = _FileSurvey.of(text, survey.types | dict.fromkeys(codes, arrow().string()))
         if survey is None:
             return None
         head = Loaded(text.path, table=with_good_names(survey.head, text.path))
@@ -203,13 +203,13 @@ class LargeText(LargeFile):
 
 
 @dataclass(frozen=True)
-class _Survey:
+class _FileSurvey:
     types: dict[str, Any]  # of all columns
     head: Any  # the table of LargeFile
     n_rows: int
 
     @classmethod
-    def of(cls, text: TextFile, types: dict[str, Any]) -> _Survey | None:
+    def of(cls, text: TextFile, types: dict[str, Any]) -> _FileSurvey | None:
         """Types that fit all values, with some of them given; None if there are none."""
         while True:
             try:

@@ -57,7 +57,7 @@ Prior = Annotated[float | None, option(help="The share of positives, if you know
 
 
 @dataclass(frozen=True, kw_only=True)
-class Output:
+class OutputOptions:
     """What is printed; every command has these options."""
 
     json: Annotated[
@@ -81,7 +81,7 @@ Formulas = Annotated[
 
 
 @dataclass(frozen=True, kw_only=True)
-class Saved:
+class SavedOptions:
     """A saved classifier."""
 
     artifact: Annotated[
@@ -113,7 +113,7 @@ class Saved:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Costs:
+class CostOptions:
     """The cost of a false alarm and of a miss, as one number or as two amounts."""
 
     cost: Annotated[
@@ -156,7 +156,7 @@ class Costs:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Decision(Costs):
+class DecisionOptions(CostOptions):
     """Costs, or a number of rows that can be checked."""
 
     budget: Annotated[
@@ -202,7 +202,7 @@ class Decision(Costs):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answers:
+class AnswerOptions:
     """True labels of some rows."""
 
     audit: Annotated[
@@ -236,7 +236,7 @@ class Answers:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reading:
+class ReadingOptions:
     """How files of rows are read, and which of their columns are used."""
 
     columns: Annotated[

@@ -1,144 +1,43 @@
-"""``drpu adapt``, ``drpu predict`` and ``drpu prior``: the commands that read new rows."""
+"""``drpu predict``: labels and probabilities of rows, and the list to check."""
 
 from __future__ import annotations
 
-import shlex
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-import drpu
 from drpu._progress import progress_bar, rest
 from drpu.cli.options import (
-    Answers,
     By,
     Data,
-    Decision,
+    DecisionOptions,
     Formulas,
     Keep,
-    Output,
+    OutputOptions,
     Prior,
-    Reading,
-    Saved,
+    ReadingOptions,
+    SavedOptions,
     option,
     refuse,
 )
 from drpu.cli.show import (
     PIPE,
-    PRIOR_HEAD,
     Result,
     about,
-    attributes,
     by_group,
-    decision_lines,
-    prior_cells,
     standing,
     tie_text,
 )
 from drpu.exceptions import ParameterError
-from drpu.priors.constants import FEW_ANSWERS
-from drpu.report.texts import prior_text, share, shift_text
-
-
-def adapt(
-    saved: Saved,
-    data: Data,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="File for the adapted classifier.")
-    ] = None,
-    by: By = None,
-    label: Annotated[
-        str | None, typer.Option(help="Column of labels that have arrived for these rows.")
-    ] = None,
-    *,
-    decision: Decision,
-    answers: Answers,
-    reading: Reading,
-) -> Result:
-    """Estimate the share of positives in new rows and adapt the classifier to it.
-
-    Examples
-    --------
-    drpu adapt fraud.drpu june.parquet
-    drpu adapt fraud.drpu june.parquet --cost 0.8 --out june.drpu
-    drpu adapt fraud.drpu june.parquet --false-alarm 5 --miss 200
-    drpu adapt fraud.drpu june.parquet --budget 200
-    drpu adapt fraud.drpu june.parquet --label fraud
-    drpu adapt fraud.drpu june.parquet --audit to-label.csv --out june.drpu
-    drpu adapt fraud.drpu year.parquet --by month --budget 50
-    """
-    if by is not None and out is not None:
-        raise typer.BadParameter(
-            "--out writes one classifier, and --by makes several: give one of them."
-        )
-    if by is not None:
-        refuse({"--audit": answers.files}, "is about all rows: give it without --by.")
-    from drpu.cli.tables import check_out
-
-    check_out(out, [saved.artifact, data, *answers.files])
-    reading.check(data)
-    budget = decision.checked
-    trained = saved.load()
-    classifier = decision.applied_to(trained)
-    if by is None and budget is None and not answers.files and label is None:
-        adapted = reading.adapt(classifier, data)
-        return _save_adapted(adapted, trained, out, next_step=ask_words(saved, data, reading))
-    mixed = by is None and not answers.files
-    loaded = reading.open(classifier, data, mixed=mixed)
-    group_of_row = loaded.groups(by)
-    X = reading.scored(classifier, loaded, used=[label, by], mixed=mixed, by=group_of_row)
-    y = loaded.optional_column(label)
-    with about(data):
-        if by is not None:
-            groups = classifier.adapt_by(X, y, by=group_of_row, budget=budget)
-            facts, table = by_group(groups, by)
-            return Result({"train_prior": classifier.train_prior_} | facts, table=table)
-        audit = answers.read(classifier, X)
-        adapted = classifier.adapt(X, y, audit=audit)
-        adapted = decision.with_budget(adapted, X)
-    next_step = None
-    if audit is None and y is None:
-        next_step = ask_words(saved, data, reading)
-    return _save_adapted(adapted, trained, out, next_step=next_step)
-
-
-def ask_words(saved: Saved, data: str, reading: Reading) -> str | None:
-    """The command that asks about rows of a file; None if they came from a pipe."""
-    if data == PIPE:
-        return None
-    return shlex.join(["drpu", "ask", str(saved.artifact), data, *reading.words])
-
-
-def _save_adapted(adapted: Any, trained: Any, out: Path | None, *, next_step: str | None) -> Result:
-    """Facts about the adapted classifier, which is written if there is a path for it."""
-    values = standing(adapted)
-    values["moved_columns"] = list(adapted.moved_columns_)
-    values["artifact"] = None if out is None else str(out)
-    threshold = f"ratio above {adapted.threshold_:.3g} (in training {trained.threshold_:.3g})"
-    lines = {
-        "share of positives": prior_text(adapted.prior_),
-        "in training": prior_text(adapted.train_prior_),
-        "what moved": shift_text(adapted),
-        "threshold": threshold,
-    }
-    lines |= decision_lines(values)
-    if out is not None:
-        with about(out):
-            drpu.save(adapted, out)
-        lines["written"] = str(out)
-    if next_step is not None and adapted.reading_.rows >= FEW_ANSWERS:
-        lines["surer"] = f"answers for {FEW_ANSWERS} rows: {next_step}"
-    return Result(values, lines)
-
+from drpu.report.texts import prior_text, share
 
 REASONS = 3  # columns that speak for and against each row of the list to check
 
 
 @dataclass(frozen=True, kw_only=True)
-class Written:
+class WrittenOptions:
     """The file of labelled rows: its columns, which rows it has and in which order."""
 
     out: Annotated[
@@ -165,26 +64,26 @@ class Written:
     ] = None
     formulas: Formulas = False
 
-    def check(self, decision: Decision) -> None:
+    def check(self, decision: DecisionOptions) -> None:
         """Raise if options contradict each other or have no effect."""
         if self.every_row and self.only_flagged:
             raise typer.BadParameter("--all and --only-flagged contradict: give one of them.")
         if decision.budget is None:
             refuse({"--all": self.every_row}, "is about a list of --budget rows: leave it out.")
 
-    def is_list(self, decision: Decision) -> bool:
+    def is_list(self, decision: DecisionOptions) -> bool:
         """Whether exactly the rows of the budget are written, the best first."""
         return decision.budget is not None and not self.every_row and not self.only_flagged
 
-    def selects(self, decision: Decision) -> bool:
+    def selects(self, decision: DecisionOptions) -> bool:
         """Whether not all rows are written in the order of the file."""
         return self.sort or self.only_flagged or self.is_list(decision)
 
-    def each_alone(self, decision: Decision) -> bool:
+    def each_alone(self, decision: DecisionOptions) -> bool:
         """Whether rows are written in the order of the file, and none depends on others."""
         return decision.budget is None and not self.sort and not self.explain
 
-    def chosen(self, scored: Any, decision: Decision) -> Any:
+    def chosen(self, scored: Any, decision: DecisionOptions) -> Any:
         """Positions of the rows to write, in the order of the output."""
         if self.is_list(decision):
             return scored.listed
@@ -197,7 +96,13 @@ class Written:
         return chosen
 
     def columns(
-        self, scored: Any, chosen: Any, classifier: Any, X: Any, decision: Decision, output: Output
+        self,
+        scored: Any,
+        chosen: Any,
+        classifier: Any,
+        X: Any,
+        decision: DecisionOptions,
+        output: OutputOptions,
     ) -> dict[str, Any]:
         """The new columns of the rows to write."""
         columns = {}
@@ -226,18 +131,18 @@ class Written:
 
 
 def predict(
-    saved: Saved,
+    saved: SavedOptions,
     data: Data,
     *,
-    written: Written,
+    written: WrittenOptions,
     adapt: Annotated[
         bool, typer.Option("--adapt", help="Estimate the share of positives first.")
     ] = False,
     by: By = None,
     prior: Prior = None,
-    decision: Decision,
-    reading: Reading,
-    output: Output,
+    decision: DecisionOptions,
+    reading: ReadingOptions,
+    output: OutputOptions,
 ) -> Result:
     """Label rows, with probabilities: columns drpu_label, drpu_probability, drpu_ratio.
 
@@ -317,7 +222,7 @@ def _flagged_text(flagged: int, n: int) -> str:
     return f"{flagged:,} of {n:,} rows flagged ({share(flagged / max(n, 1))})"
 
 
-def _takes_batches(out: str, output: Output) -> bool:
+def _takes_batches(out: str, output: OutputOptions) -> bool:
     """Whether labelled rows can be written in batches."""
     from drpu.cli.tables import NUMPY, ending_of
 
@@ -327,7 +232,7 @@ def _takes_batches(out: str, output: Output) -> bool:
 
 
 def _predict_in_batches(
-    classifier: Any, reading: Reading, data: str, written: Written, *, adapts: bool
+    classifier: Any, reading: ReadingOptions, data: str, written: WrittenOptions, *, adapts: bool
 ) -> Result | None:
     """Label the rows of a large file in one pass, or in two; None if the file is not large.
 
@@ -364,54 +269,3 @@ def _result(values: dict[str, Any], line: str, table: Any = None) -> Result:
     if not aside:
         line += f"; {values['written']:,} rows written to {values['out']}"
     return Result(values, [line], table=table, aside=aside)
-
-
-def prior(
-    saved: Saved,
-    data: Annotated[list[str], typer.Argument(help="One file or more.", show_default=False)],
-    by: By = None,
-    *,
-    reading: Reading,
-) -> Result:
-    """Share of positives in new rows, file by file or group by group, with intervals.
-
-    With --by, the intervals hold for all groups of a file together, and the values of small groups
-    are shrunk towards the share of all rows.
-
-    Examples
-    --------
-    drpu prior fraud.drpu april.csv may.csv june.csv
-    drpu prior fraud.drpu year.parquet --by month --json
-    """
-    reading.check(*data)
-    classifier = saved.load()
-    train = classifier.train_prior_
-    facts: list[dict[str, Any]] = []
-    limits = [share(train.value), share(train.low), share(train.high)]
-    rows = [["(training)", *limits, "", ""]]
-    for path in data:
-        if by is None:
-            adapted = reading.adapt(classifier, path)
-            facts.append(
-                {
-                    "data": path,
-                    "prior": adapted.test_prior_,
-                    "p_value": adapted.shift_test_.p_value,
-                    "shift": adapted.shift_,
-                    "untested": adapted.untested_,
-                }
-            )
-            rows.append([path, *prior_cells(adapted), ""])
-            continue
-        loaded = reading.open(classifier, path)
-        group_of_row = loaded.groups(by)
-        X = reading.scored(classifier, loaded, used=[by], by=group_of_row)
-        with about(path):
-            groups = classifier.adapt_by(X, by=group_of_row)
-        for group in groups:
-            group_name = f"{by}={group.name}"
-            names = ("prior", "alone", "weight", "p_value", "shift", "warnings")
-            facts.append({"data": group_name, "rows": group.n} | attributes(group, *names))
-            rows.append([group_name, *prior_cells(group), ", ".join(group.warnings)])
-    head = ["data", *PRIOR_HEAD, "warnings"]
-    return Result({"train_prior": train, "found": facts}, table=(head, rows))
