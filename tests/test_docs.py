@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from benchmarks import priors, rivals, tables
+from drpu import exceptions
 from scripts import load_script
 
 ROOT = Path(__file__).parents[1]
@@ -167,6 +168,17 @@ def test_every_module_is_listed_with_what_it_holds():
     assert [name for name, summary in listed.items() if not summary] == []
     page = load_file("modules").on_page_markdown("<!-- modules -->")
     assert all(f"| `{name}` |" in page for name in listed)
+
+
+def test_every_warning_is_listed_with_the_modules_that_issue_it():
+    listed = load_file("modules")
+    page = listed.on_page_markdown((ROOT / "docs" / "reference" / "exceptions.md").read_text())
+    issuers = listed.issuers()
+    for name, one in vars(exceptions).items():
+        if name.endswith("Warning") and name != "DRPUWarning":
+            # a class that nothing issues raises a KeyError here
+            modules = ", ".join(f"`{module}`" for module in issuers[name])
+            assert f"| `{one.code}` | `{name}` | {modules} |" in page
 
 
 def test_the_design_names_every_package_and_numbers_its_decisions():
