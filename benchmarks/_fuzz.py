@@ -12,6 +12,7 @@ import hashlib
 import io
 import json
 import random
+import re
 import tempfile
 import warnings
 import zipfile
@@ -71,6 +72,9 @@ __all__ = [
 COLUMNS = 3
 SOME = 6  # one in so many files that load is also used in ways that take a second, such as a report
 SCRIPT = "<script>alert(1)</script>"
+NO_NUMBER = re.compile(r"\bnan\b")
+# the smallest number, the smallest of full precision, and the largest ones
+EXTREMES = (5e-324, -5e-324, 2.3e-308, 1e-300, 1e300, -1e308, 1.7e308)
 TRUSTED = frozenset({"logistic", "forest of others", "elkan-noto", "pipeline"})  # kinds that need trust
 Parts = dict[str, bytes]
 
@@ -142,6 +146,8 @@ def _fitted() -> dict[str, Any]:
     labels = np.repeat([1, 0], [60, 240])
     fitted["table"] = DRPUClassifier(BoostedRatio(n_rounds=3), **options).fit(table, labels)
     fitted["indicators"] = DRPUClassifier(kernel, **options).fit(table.fillna({"heat": 37.0}), labels)
+    weight = np.random.default_rng(5).uniform(0.5, 2, len(y))
+    fitted["weighted"] = DRPUClassifier(kernel, **options).fit(X, y, weight)
     fitted["pipeline"] = make_pipeline(StandardScaler(), DRPUClassifier(kernel, **options)).fit(X, y)
     fitted["adapted"] = fitted["centroids"].adapt(data.unlabeled).at_cost(Costs(5, 200))
     fresh = np.random.default_rng(2).normal(0.5, 1.5, size=(120, COLUMNS))
@@ -254,6 +260,8 @@ def _check_shown(name: str, result: Any) -> None:
     """Raise if a page contains a script of the file, or a text for the terminal its control characters."""
     if isinstance(result, str) and ("\x1b" if name == "repr" else SCRIPT) in result:
         raise RuntimeError("a text of the file is shown as it is")
+    if isinstance(result, str) and NO_NUMBER.search(result):
+        raise RuntimeError("a number that is none is shown")
 
 
 def _plan_uses(content: bytes) -> list[tuple[str, Callable[[], Any]]]:
@@ -281,10 +289,11 @@ def _uses(
         ("repr", lambda: repr(classifier)),
     ]
     if hasattr(last, "predict_proba"):
-        uses.append(("predict_proba", lambda: classifier.predict_proba(new)))
+        uses.append(("predict_proba", lambda: _probabilities(classifier, new)))
     if hasattr(last, "adapt"):
         uses += [
-            ("adapt", lambda: adapt(classifier, new)._repr_html_()),
+            ("ratio", lambda: _numbers(last.ratio(new))),
+            ("adapt", lambda: _adapted(classifier, new)._repr_html_()),
             ("notebook", last._repr_html_),
             ("prior", last.prior_._repr_html_),
             ("export", lambda: export_onnx(last, folder / "graph.onnx")),
@@ -307,6 +316,24 @@ def _monitor_uses(monitor: Any, new: Any) -> list[tuple[str, Callable[[], Any]]]
         ("adapted", monitor.adapted),
         ("repr", lambda: repr(monitor)),
     ]
+
+
+def _probabilities(classifier: Any, new: Any) -> None:
+    probability = _numbers(classifier.predict_proba(new))
+    if (probability < 0).any() or (probability > 1).any():
+        raise RuntimeError("a probability is not between 0 and 1")
+
+
+def _numbers(values: Any) -> Any:
+    if np.isnan(values).any():
+        raise RuntimeError(f"{int(np.isnan(values).sum())} results are no numbers")
+    return values
+
+
+def _adapted(classifier: Any, new: Any) -> Any:
+    adapted = adapt(classifier, new)
+    _probabilities(adapted, new)
+    return adapted
 
 
 def _all_labelled(labels: Any, new: Any) -> None:
@@ -360,7 +387,7 @@ _VALUES: list[Callable[[random.Random], Any]] = [
     lambda rng: -1,
     lambda rng: rng.randint(-5, 50),
     lambda rng: rng.choice([10**6, 10**9, 2**31, 2**32 - 1, 2**63 - 1, 2**63, 10**30]),
-    lambda rng: rng.choice([0.5, -0.5, 1e-300, 1e300, -1e308, 1.0]),
+    lambda rng: rng.choice([0.5, -0.5, 1.0, *EXTREMES]),
     lambda rng: rng.choice(["", "x", "auto", "nan", "../x", "(100000000,)f8", "O", "<U999999999"]),
     lambda rng: "y" * 10_000,
     lambda rng: [],
@@ -411,7 +438,8 @@ def _similar(value: Any, rng: random.Random) -> Any:
     if isinstance(value, int):
         return rng.choice([value + 1, value - 1, 2 * value, 0, 1, rng.randint(0, 100)])
     if isinstance(value, float):
-        return rng.choice([value * 10 ** rng.uniform(-9, 9), rng.random(), -value, 1 - value, 0.0, 1.0])
+        near = [value * 10 ** rng.uniform(-9, 9), rng.random(), -value, 1 - value, 0.0, 1.0]
+        return rng.choice([*near, rng.choice(EXTREMES)])
     if isinstance(value, str):
         return rng.choice([SCRIPT, value + " ", value.upper(), "\x1b[31m", "", "\u202e" + value])
     if isinstance(value, list):
@@ -476,11 +504,11 @@ def _edit_array(array: Any, rng: random.Random) -> Any:
         flat[at] = flat[other]
         with np.errstate(all="ignore"):
             if flat.dtype.kind == "f":
-                ways += [flat * 10 ** rng.uniform(-9, 9), -flat, flat * 1e-200]
+                ways += [flat * 10 ** rng.uniform(-9, 9), -flat, flat * 1e-200, flat * 1e-308, flat * 1e200]
             return rng.choice(ways).astype(array.dtype).reshape(array.shape)
     if action < 0.5 and array.size:
         flat = array.copy().reshape(-1)
-        value: Any = rng.choice([np.nan, np.inf, -np.inf, 0, -1, 1e-300, 1e300, 2**62, 5])
+        value: Any = rng.choice([np.nan, np.inf, -np.inf, 0, -1, 2**62, 5, *EXTREMES])
         where: Any = rng.randrange(flat.size) if rng.random() < 0.8 else slice(None)
         with np.errstate(all="ignore"):
             flat[where] = np.array(value).astype(flat.dtype)

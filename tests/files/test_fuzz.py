@@ -15,6 +15,7 @@ KINDS = [
     "adapted", "audited", "auto", "boosted", "budget", "centroids", "elkan-noto", "features",
     "forest", "forest of others", "fourier", "generators", "indicators", "kernel score", "linear score",
     "logistic", "monitor", "negatives", "network", "network score", "periods", "pipeline", "plan", "table",
+    "weighted",
 ]  # fmt: skip
 
 

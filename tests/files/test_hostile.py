@@ -40,7 +40,7 @@ from drpu import (
     save,
     verify,
 )
-from drpu.exceptions import ArtifactError, DRPUError
+from drpu.exceptions import ArtifactError, DataError, DRPUError
 from drpu.files.store import inspect_file
 from drpu.models.estimators import read_estimators, write_estimators
 from drpu.models.registry import LearntElsewhere
@@ -135,6 +135,80 @@ def test_rows_of_an_audit_that_are_not_counted_are_refused(clf, tmp_path):
     rewrite(tmp_path / "a.drpu", scaled("reference.tails.counts", 0))
     with pytest.raises(ArtifactError, match="reference"):
         load(tmp_path / "a.drpu")
+
+
+# -- numbers with which nothing can be computed --------------------------------------------------
+
+
+def with_number(name, value, place=0):
+    """The change of a file that sets one number of an array, or all of them if ``place`` is a slice."""
+
+    def change(_, parts):
+        arrays = dict(safetensors.numpy.load(parts["arrays.safetensors"]))
+        array = arrays[name].astype(np.float64)
+        array.reshape(-1)[place] = value
+        arrays[name] = array
+        parts["arrays.safetensors"] = safetensors.numpy.save(arrays)
+
+    return change
+
+
+@pytest.mark.parametrize("value", [5e-324, 2e-308, 1e-300])
+@pytest.mark.parametrize("fold", [0, 1])
+def test_a_scale_that_no_column_has_is_refused(fold, value, clf, tmp_path):
+    path = tmp_path / "a.drpu"
+    save(clf, path)
+    rewrite(path, with_number(f"fitted.model.functions[{fold}].basis.scaling.scale", value))
+    for read in (load, verify, inspect_file):
+        with pytest.raises(ArtifactError, match="scale"):
+            read(path)
+
+
+@pytest.mark.parametrize("value", [5e-324, 1e-308, 1e-200])
+def test_a_file_must_score_the_rows_that_it_describes(value, clf, tmp_path):
+    path = tmp_path / "a.drpu"
+    save(clf, path)
+    model = ["tree", "fields", "fitted", "fields", "model", "fields", "functions", 1, "fields"]
+    rewrite(path, setting(*model, "width", value))
+    verify(path)
+    with pytest.raises(ArtifactError, match="cannot score rows"):
+        load(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "place"),
+    [
+        ("fitted.columns.profiles[0].positive", 5e-324, slice(None)),
+        ("fitted.columns.profiles[1].unlabeled", 1e-300, slice(None)),
+        ("fitted.columns.profiles[2].unlabeled", 0, slice(None)),
+        ("fitted.tails.levels", -np.inf, 0),
+        ("fitted.tails.levels", np.inf, -1),
+        ("fitted.tails.levels", -1e300, 0),
+        ("fitted.calibration.levels", -np.inf, 0),
+        ("fitted.calibration.levels", 1e300, -1),
+    ],
+)
+def test_counts_and_levels_that_no_rows_give_are_refused(name, value, place, clf, tmp_path):
+    path = tmp_path / "a.drpu"
+    save(clf, path)
+    rewrite(path, with_number(name, value, place))
+    for read in (load, verify, inspect_file):
+        with pytest.raises(ArtifactError, match=r"profile|levels"):
+            read(path)
+
+
+def test_no_row_without_a_score_gets_a_label(clf, data, tmp_path, monkeypatch):
+    broken = clf.adapt(data.unlabeled)
+    rows = data.unlabeled[:20]
+
+    def score(_, X):
+        return np.where(X[:, 0] > 0, np.nan, 1.0)
+
+    monkeypatch.setattr("drpu.models.kernel.KernelFunction._score", score)
+    n = int((rows[:, 0] > 0).sum())
+    for call in (broken.predict, broken.predict_proba, broken.ratio, broken.adapt, broken.count):
+        with pytest.raises(DataError, match=f"{n} of 20 rows have no score"):
+            call(rows)
 
 
 # -- texts that nothing needs --------------------------------------------------------------------

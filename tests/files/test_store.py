@@ -230,8 +230,8 @@ def test_only_classifiers_are_saved(tmp_path):
 
 def test_a_file_that_does_not_reproduce_the_scores_is_not_written(kernel, path, monkeypatch):
     before = path.read_bytes()
-    scores = iter([np.zeros((2, 2)), np.ones((2, 2))])  # of the classifier, and of what was read back
-    monkeypatch.setattr("drpu.models.crossfit.Folds.scores", lambda *_: next(scores))
+    score = iter([0.0, 1.0])  # of the classifier, and of what was read back
+    monkeypatch.setattr("drpu.models.crossfit.Folds.scores", lambda _, X: np.full((len(X), 2), next(score)))
     with pytest.raises(ArtifactError, match="does not reproduce the scores"):
         save(kernel, path)
     assert path.read_bytes() == before

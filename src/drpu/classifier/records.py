@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from drpu import classifier
 from drpu._arrays import FloatArray
 from drpu._codec import kept
 from drpu.decisions.point import OperatingPoint, trained_point
+from drpu.exceptions import DataError
 from drpu.periods.read import Reading
 from drpu.state.costs import check_cost
 from drpu.state.fitted import FittedRatio
@@ -49,8 +52,15 @@ class RatioRecord(Record):
         return getattr(self.fitted.model, "module", None)
 
     def trial(self, classifier: RatioClassifier) -> FloatArray | None:
-        """Scores of two artificial rows by all functions."""
-        return try_rows(classifier.fitted_.model)
+        """Scores of artificial rows by all functions, with which the point makes probabilities."""
+        fitted = classifier.fitted_
+        scores = try_rows(fitted.model, self.fitted.columns.profiles)
+        if scores is not None:
+            ratios = np.exp(fitted.log_ratio_of(scores))
+            probabilities = classifier.point_.probability(ratios)
+            if not ((probabilities >= 0) & (probabilities <= 1)).all():
+                raise DataError("its probabilities must be between 0 and 1.")
+        return scores
 
     def warn_of_prior(self, classifier: RatioClassifier) -> None:  # noqa: D102
         classifier._warn_of_prior()

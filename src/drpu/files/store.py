@@ -1,7 +1,8 @@
 """save, load, verify and inspect_file: a classifier as one file that contains no code.
 
 The file holds the record of the classifier, see :mod:`drpu.state.record`. ``verify`` decodes it,
-``load`` decodes it and lets the classifier score two rows, and ``inspect_file`` returns the record.
+``load`` decodes it and lets the classifier score a few rows, and ``inspect_file`` returns the
+record.
 """
 
 from __future__ import annotations
@@ -107,7 +108,7 @@ def save(classifier: Any, path: StrPath, *, keep_rows: bool = False) -> None:
         with written_file.guarded():
             written = written_file.record()
             read_back = written.classifier(record.module())
-            _compare(_trial_scores(record, classifier), _trial_scores(written, read_back))
+            _compare(_trial_scores(written, classifier), _trial_scores(written, read_back))
 
 
 @default_errors
@@ -372,7 +373,7 @@ def _read(
 
 
 def _trial_scores(record: Record, classifier: Any) -> FloatArray | None:
-    """Scores of two artificial rows; raises ``ArtifactError`` if they cannot be scored."""
+    """Scores of artificial rows; raises ``ArtifactError`` if they get no score or probability."""
     try:
         with np.errstate(all="ignore"):
             scores = record.trial(classifier)
@@ -380,10 +381,8 @@ def _trial_scores(record: Record, classifier: Any) -> FloatArray | None:
         raise
     except Exception as error:  # a backend can raise any error if parts do not fit together
         raise ArtifactError(f"the classifier cannot score rows: {error!s:.300}") from error
-    if scores is not None and (scores.shape[:1] != (2,) or not np.isfinite(scores).all()):
-        raise ArtifactError(
-            "the classifier cannot score rows: its scores must be finite, one for each row."
-        )
+    if scores is not None and not np.isfinite(scores).all():
+        raise ArtifactError("the classifier cannot score rows: its scores must be finite.")
     return scores
 
 

@@ -12,7 +12,7 @@ import scipy
 
 from drpu import _lazy
 from drpu._arrays import FloatArray, Rows
-from drpu._codec import POSITIVE, Array, kept
+from drpu._codec import Array, kept
 from drpu._samples import Sample, is_sparse, n_rows
 from drpu.exceptions import DataError
 from drpu.models.graphs import Graph
@@ -68,6 +68,8 @@ def _rounded(A: FloatArray, bits: int, axis: int) -> FloatArray:
 # -- scaling --------------------------------------------------------------------------------------
 
 MEANS = ("means and standard deviations of the columns, coefficients",)  # what a file keeps of them
+# A column counts as constant if its standard deviation is below 1e-20; scales are larger.
+LEAST_SCALE = 1e-30
 CLIP = 3.0  # limit of softly clipped values, in standard deviations
 
 
@@ -77,7 +79,7 @@ class Scaling:
     """Shift and scale of each column, or of each pixel of images."""
 
     shift: Annotated[FloatArray, Array("...")]
-    scale: Annotated[FloatArray, Array("...", low=POSITIVE)]
+    scale: Annotated[FloatArray, Array("...", low=LEAST_SCALE)]
 
     def __post_init__(self) -> None:
         if self.shift.shape != self.scale.shape:

@@ -234,8 +234,19 @@ def exported(function: Function, graph: Any, X: str) -> str:
 
 
 def within_limits(scores: FloatArray) -> FloatArray:
-    """Scores between the limits; the same as ``np.clip``, which takes longer for a single row."""
-    return np.asarray(np.minimum(np.maximum(scores, -LOG_LIMIT), LOG_LIMIT))
+    """Scores between the limits; raises ``DataError`` for rows whose score is not a number.
+
+    All scores of all functions pass here, so that no such row gets a label. It is the same as
+    ``np.clip``, which takes longer for a single row.
+    """
+    bounded = np.asarray(np.minimum(np.maximum(scores, -LOG_LIMIT), LOG_LIMIT))
+    if np.isnan(bounded.sum()):
+        n = int(np.isnan(bounded.reshape(len(bounded), -1)).any(axis=1).sum())
+        raise DataError(
+            f"{n} of {len(bounded)} rows have no score: the model cannot compute with values as "
+            "large as theirs. Correct these values, or leave the rows out."
+        )
+    return bounded
 
 
 # -- functions of folds ---------------------------------------------------------------------------

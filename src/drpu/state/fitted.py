@@ -56,6 +56,10 @@ class FittedRatio:
                 raise DataError(
                     "the calibration must have the labelled fraction of the classifier."
                 )
+            if not np.array_equal(calibration.levels, self.tails.levels):
+                raise DataError("the calibration must have the levels of the tails.")
+        if np.abs(self.tails.levels).max() > LOG_LIMIT:
+            raise DataError(f"the levels of tails must be scores, at most {LOG_LIMIT:g} in size.")
         if not self.tails.counts.any():
             raise DataError("the tails of a classifier must count its unlabeled training rows.")
 

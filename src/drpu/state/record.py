@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import singledispatch
 from typing import Annotated, Any
@@ -17,11 +18,12 @@ import numpy as np
 
 from drpu._arrays import FloatArray
 from drpu._codec import Kept, Text, kept, kind_of
-from drpu.exceptions import DataTypeError
+from drpu.exceptions import DataError, DataTypeError
 from drpu.models.learner import Folds, Function
 from drpu.models.registry import LEARNERS, LearntElsewhere
 from drpu.priors.estimate import PriorEstimate
 from drpu.state.costs import KeptCosts
+from drpu.tables.values import ColumnProfile
 
 MOST_VALUES = 1_000_000  # most values of an artificial row; longer rows are not made
 
@@ -52,21 +54,55 @@ class Record(Kept, ABC):
 
     @abstractmethod
     def trial(self, classifier: Any) -> FloatArray | None:
-        """Scores of two artificial rows by ``classifier``; None if such rows cannot be made."""
+        """Scores of artificial rows by ``classifier``; None if such rows cannot be made.
+
+        It raises if the classifier cannot label them.
+        """
 
     def warn_of_prior(self, classifier: Any) -> None:
         """Warn if ``classifier`` makes labels at a prior that is not identified."""
         return
 
 
-def try_rows(model: Function) -> FloatArray | None:
-    """Scores of two artificial rows; None if the function reads data frames or very long rows."""
+def try_rows(model: Function, profiles: Sequence[ColumnProfile] = ()) -> FloatArray | None:
+    """Scores of artificial rows; None if the function reads data frames or very long rows.
+
+    Besides zeros and ones, these are the ends of the ranges in the profiles of the columns, and
+    missing values.
+    """
     if model.accepts_frames or math.prod(model.row_shape) > MOST_VALUES:
         return None
-    rows = np.stack([np.zeros(model.row_shape), np.ones(model.row_shape)])
+    made = [np.zeros(model.row_shape), np.ones(model.row_shape)]
+    if profiles:
+        made += _ends_of_ranges(profiles, missing=model.accepts_nan)
+    rows = np.stack(made)
     if isinstance(model, Folds):
-        return model.scores(rows)
-    return model.score(rows)
+        scores = model.scores(rows)
+    else:
+        scores = model.score(rows)
+    if len(scores) != len(rows):
+        raise DataError("there must be one score for each row.")
+    return scores
+
+
+def _ends_of_ranges(profiles: Sequence[ColumnProfile], *, missing: bool) -> list[FloatArray]:
+    """Rows with the lowest, and with the highest limit of all columns, or codes of levels.
+
+    With ``missing`` there is one more, without values.
+    """
+    lowest = np.zeros(len(profiles))
+    highest = np.zeros(len(profiles))
+    absent = np.zeros(len(profiles))
+    for k, profile in enumerate(profiles):
+        cells = profile.cells
+        if cells.codes is not None:
+            highest[k] = len(cells.codes) - 1
+            continue
+        absent[k] = np.nan
+        if len(cells.edges):
+            lowest[k] = cells.edges[0]
+            highest[k] = cells.edges[-1]
+    return [lowest, highest, absent] if missing else [lowest, highest]
 
 
 @singledispatch

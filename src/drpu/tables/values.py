@@ -617,7 +617,7 @@ class ColumnProfile:
         near = (len(PARTS), len(self.cells.edges))
         if self.positive_near.shape != near or self.unlabeled_near.shape != near:
             rule = "near its limits"
-        counted = self.positive.any() and self.unlabeled.any()
+        counted = min(self.positive.sum(), self.unlabeled.sum()) >= 1
         if len(self.positive) != self.cells.n or not counted:
             rule = "in its ranges"
         if rule:
