@@ -21,7 +21,7 @@ def table(seed=0):
     rng = np.random.default_rng(seed)
     return pd.DataFrame(
         {
-            "amount": rng.normal(2.0 * LABELLED, 1.0),
+            "amount": rng.normal(1.2 * LABELLED, 1.0),
             "rooms": np.where(rng.random(N) < 0.1, np.nan, rng.integers(1, 6, N)),
             "ward": rng.choice(["north", "south", "east"], N),
             "urgent": rng.random(N) < 0.3,

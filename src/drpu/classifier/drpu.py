@@ -1239,7 +1239,8 @@ class DRPUClassifier(RatioClassifier):
     def _fit_ratio(self, learner: RatioLearner, training: TrainingSet) -> FittedRatio:
         """The steps of a fit after its arguments were read."""
         rng = check_random_state(self.random_state)
-        warn_of_notes(training.columns.notes)
+        columns = classifier.with_leaks_found(training.columns, training.pair)
+        warn_of_notes(columns.notes)
         pair = grouped_copies(training.pair)
         n_positive = pair.positive.n_independent
         grouped = pair.positive.groups is not None or pair.unlabeled.groups is not None
@@ -1273,6 +1274,7 @@ class DRPUClassifier(RatioClassifier):
             prior = classifier.training_prior(
                 self.prior, tails, fraction, pair, rng, folds.function_error
             )
+            prior = classifier.identified_by(prior, columns.notes)
         return FittedRatio(
             model=folds,
             calibration=self._calibrated(folds, tails, prior, population),
@@ -1281,7 +1283,7 @@ class DRPUClassifier(RatioClassifier):
             population=classifier.with_other_scenario(
                 population, tails, prior, folds.function_error
             ),
-            columns=training.columns,
+            columns=columns,
             labels=training.labels,
             history=self._backtest(training),
         )

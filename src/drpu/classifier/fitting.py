@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from drpu import models, priors
+from drpu import _lazy, models, priors
 from drpu._arrays import FloatArray, Rows
 from drpu._checks import check_choice
 from drpu._samples import Sample, SamplePair
@@ -17,14 +18,18 @@ from drpu.exceptions import (
     PriorBoundaryWarning,
     PriorError,
 )
+from drpu.models.boosted import ForestRatio
 from drpu.priors.estimate import PriorEstimate, as_prior, warn_if_not_identified
 from drpu.priors.tails import ScoreTails
-from drpu.state.population import Population, with_labelled
+from drpu.state.population import Population, TrainingColumns, with_labelled
+from drpu.tables.notes import LEAKS, Note, compared_with_others
 
 KERNEL_MEANS = ("km2", "km1")
 SURE = 0.999  # level of the limit that a given prior must exceed to contradict the rows
 EDGE = 0.005  # an estimate closer to 0 or 1 is suspect,
 TINY = 1e-6  # if its limit is as close as this
+MOST_COMPARED = 5_000  # rows of a sample in the comparison of one column with all others
+LEAK_TREES = 50  # of that comparison
 
 
 def check_prior_parameter(name: str, prior: Any) -> None:
@@ -125,6 +130,50 @@ def _warn_of_boundary(prior: PriorEstimate) -> None:
             low=prior.low,
             high=prior.high,
         )
+
+
+# -- columns made from the label ---------------------------------------------------------------
+
+
+def with_leaks_found(columns: TrainingColumns, pair: SamplePair) -> TrainingColumns:
+    """The columns with notes of those that say far more about the label than all others."""
+    names = columns.encoded_names(pair.positive.rows.shape[1])
+
+    def area_without(name: str) -> float:
+        others = [k for k, other in enumerate(names) if other != name]
+        return _area_by_columns(pair, others)
+
+    notes = compared_with_others(columns.notes, area_without)
+    return replace(columns, notes=notes)
+
+
+def _area_by_columns(pair: SamplePair, columns: list[int]) -> float:
+    """AUC of labelled against unlabeled rows by some columns, from a forest of half of the rows."""
+    if not columns:
+        return 1.0  # there is nothing to compare with
+    rng = np.random.default_rng(0)
+    compared = pair.at_most(MOST_COMPARED, rng)
+    positive, held_positive = _halves(compared.positive.rows[:, columns], rng)
+    unlabeled, held_unlabeled = _halves(compared.unlabeled.rows[:, columns], rng)
+    forest = ForestRatio(LEAK_TREES, random_state=0, n_jobs=1)
+    function = forest.fit_checked(SamplePair(positive, unlabeled))
+    scores = function.score(np.concatenate([held_positive.rows, held_unlabeled.rows]))
+    labelled = np.arange(len(scores)) < len(held_positive)
+    return float(_lazy.roc_auc_score(labelled, scores))
+
+
+def _halves(rows: FloatArray, rng: np.random.Generator) -> tuple[Sample, Sample]:
+    shuffled = rows[rng.permutation(len(rows))]
+    middle = len(shuffled) // 2
+    return Sample(shuffled[:middle]), Sample(shuffled[middle:])
+
+
+def identified_by(prior: PriorEstimate, notes: Sequence[Note]) -> PriorEstimate:
+    """The prior; an estimate is not identified if a column tells how the label was made."""
+    is_known = prior.method in ("given", "audit")
+    if is_known or not any(note.code in LEAKS for note in notes):
+        return prior
+    return replace(prior, identified=False)
 
 
 # -- kernel means ------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from drpu.priors.tails import effective_size
 from drpu.tables.copies import reappearing_share
 from drpu.tables.encoder import TableEncoder, fixed_cells
 from drpu.tables.frames import FrameRows
-from drpu.tables.notes import MOST_NOTES, Note, notes_of_gaps, table_notes
+from drpu.tables.notes import MOST_NOTES, Note, leak_notes, notes_of_gaps, table_notes
 from drpu.tables.values import ColumnProfile, profile_columns
 
 if TYPE_CHECKING:
@@ -328,12 +328,14 @@ class TrainingColumns(Columns):
         notes: tuple[Note, ...] = ()
         if table is not None:
             notes = table_notes(positive, unlabeled, table, scenario=scenario)
-        notes += notes_of_gaps(positive, unlabeled)
         profiles: tuple[ColumnProfile, ...] = ()
         if is_matrix(positive) and is_matrix(unlabeled):
             n = positive.shape[1]
             names = Columns.of(classifier).encoded_names(n)
             profiles = profile_columns(positive, unlabeled, names, fixed_cells(table, n))
+            if table is None:
+                notes = leak_notes(positive, unlabeled, names)
+        notes += notes_of_gaps(positive, unlabeled)
         return cls.of(classifier, profiles=profiles, notes=notes, period=period)
 
     @classmethod

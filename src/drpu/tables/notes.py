@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -23,6 +23,7 @@ from drpu.tables.summaries import repeats_too_rarely
 FEWEST_OF_LEVEL = 5  # a level with fewer rows counts as an average one
 # AUC of one column that no honest column reaches if a few unlabeled rows are positive.
 GIVES_AWAY = 0.998
+STRONG = 0.9  # AUC of one column from which it is compared with all others together
 MOST_CHECKED = 500  # wider rows, such as pixels, are not checked column by column
 MOST_NOTES = 50
 
@@ -34,6 +35,13 @@ _TEXTS = {
         "{column!r} alone tells labelled from unlabeled rows (AUC {number:.3f}), as if made from "
         "the label, and is used",
         *_DROP,
+    ),
+    "nearly-gives-away": (
+        "{column!r} alone tells labelled from unlabeled rows (AUC {number:.3f}) far better than "
+        "all other columns together ({detail}), as if made from the label, and is used, so that "
+        "the prior is not identified",
+        "drop it, unless it is known before the label is",
+        "--drop {word}, unless it is known before the label is",
     ),
     "missing-by-label": (
         "{column!r} is missing in {number:.0%} of the labelled or of the unlabeled rows and hardly "
@@ -121,8 +129,11 @@ _TEXTS = {
         "",
         "",
     ),
+    "strong": ("{column!r} alone tells labelled from unlabeled rows (AUC {number:.3f})", "", ""),
     "text": ("{column!r} is free text, read as {number:.0f} columns", "", ""),
 }
+# Findings after which the best-scored rows say how the label was made, and not what is positive.
+LEAKS = ("gives-away", "nearly-gives-away", "missing-by-label")
 # Findings that nothing is wrong with: there is a way out for those who mean another thing.
 _AS_USUAL = ("dates", "only-time", "left-out", "different-numbers")
 
@@ -179,9 +190,30 @@ def table_notes(
                     if not _is_said(note, notes):
                         notes.append(note)
         notes += _row_notes(rows, is_positive, scenario)
+    return _worst_first(notes)
+
+
+def leak_notes(positive: Any, unlabeled: Any, names: Sequence[str]) -> tuple[Note, ...]:
+    """Columns of an array that tell labelled from unlabeled rows, to be compared with others."""
+    if not is_matrix(positive) or not is_matrix(unlabeled):
+        return ()
+    enough = min(len(positive), len(unlabeled)) >= FEWEST_OF_CLASS
+    if not enough or positive.shape[1] > MOST_CHECKED:
+        return ()
+    rows = np.concatenate([positive, unlabeled])
+    is_positive = np.arange(len(rows)) < len(positive)
+    notes = []
+    for k, name in enumerate(names):
+        for note in _column_notes(_SortableColumn(name, rows[:, k]), is_positive):
+            if note.code in ("strong", "gives-away"):
+                notes.append(Note("strong", name, note.number))
+    return _worst_first(notes)
+
+
+def _worst_first(notes: Sequence[Note]) -> tuple[Note, ...]:
     order = list(_TEXTS)
-    notes.sort(key=lambda note: order.index(note.code))
-    return tuple(notes[:MOST_NOTES])
+    ordered = sorted(notes, key=lambda note: order.index(note.code))
+    return tuple(ordered[:MOST_NOTES])
 
 
 def _is_said(note: Note, notes: Sequence[Note]) -> bool:
@@ -280,6 +312,15 @@ def _column_notes(column: _SortableColumn, positive: BoolArray) -> list[Note]:
     auc = _auc(column, positive)
     if auc >= GIVES_AWAY:
         return [Note("gives-away", column.name, auc)]
+    strong = [Note("strong", column.name, auc)] if auc >= STRONG else []
+    return strong + _notes_of_order(column, different, positive)
+
+
+def _notes_of_order(
+    column: _SortableColumn, different: FloatArray, positive: BoolArray
+) -> list[Note]:
+    """Whether the values are periods, identifiers, or in the order of the rows."""
+    values = column.values
     in_order = _is_sorted(values, positive)
     if _has_periods(column, different) or (in_order and _looks_like_time(column, different)):
         return [Note("time", column.name, len(different))]
@@ -369,6 +410,26 @@ def _thinned(values: FloatArray, positive: BoolArray) -> tuple[FloatArray, BoolA
     unlabeled = every_kth(values[~positive])
     values = np.concatenate([labelled, unlabeled])
     return values, np.arange(len(values)) < len(labelled)
+
+
+def compared_with_others(
+    notes: Sequence[Note], area_without: Callable[[str], float]
+) -> tuple[Note, ...]:
+    """The notes; of strong columns those whose errors are less than half of those of all others.
+
+    ``area_without`` is the AUC of labelled against unlabeled rows by all columns but one. A column
+    that is known when the label is has no such lead: others know a part of what it knows.
+    """
+    compared = []
+    for note in notes:
+        if note.code != "strong":
+            compared.append(note)
+            continue
+        others = area_without(note.column)
+        if 1 - note.number < (1 - others) / 2:
+            doubt = Note("nearly-gives-away", note.column, note.number, f"{others:.3f}")
+            compared.append(doubt)
+    return _worst_first(compared)
 
 
 # -- rows --
