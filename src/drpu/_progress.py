@@ -108,6 +108,17 @@ def _parts(items: Iterator[Item], total: int) -> Iterator[Item]:
 
 
 @contextmanager
+def watched(watcher: Any) -> Iterator[None]:
+    """Tell ``watcher.advance`` each share that is done in the block, instead of showing a bar."""
+    before = Step.current.get()
+    Step.current.set(Step(watcher, 1.0))
+    try:
+        yield
+    finally:
+        Step.current.set(before)
+
+
+@contextmanager
 def progress_bar(label: str, *, show: int) -> Iterator[None]:
     """Show a bar while the block runs, unless one is shown already.
 

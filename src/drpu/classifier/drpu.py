@@ -18,6 +18,7 @@ from sklearn.utils import Tags, estimator_html_repr
 
 from drpu import audits, classifier, decisions, models, periods, priors
 from drpu._arrays import BoolArray, FloatArray, Rows
+from drpu._callbacks import CallbackSupport, run_fit, without_callbacks
 from drpu._checks import (
     SCENARIO_CHOICES,
     check_choice,
@@ -91,7 +92,7 @@ class PUClassifier(DefaultErrors, ClassifierMixin, BaseEstimator):  # type: igno
 
     def _keep_parameters(self) -> None:
         """Keep a copy of the parameters of a fit, so that later changes have no effect on it."""
-        self._used = clone(self)
+        self._used = without_callbacks(clone(self))
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         """The parameters, and the scenario if the fit has chosen it."""
@@ -1017,7 +1018,7 @@ def _expected_html(classifier: RatioClassifier) -> dict[str, str]:
 
 
 @dataclass(eq=False, repr=False)
-class DRPUClassifier(RatioClassifier):
+class DRPUClassifier(CallbackSupport, RatioClassifier):
     """Classifier from positive and unlabeled rows that can be adapted to a changed prior.
 
     It learns the density ratio p(x | positive) / p(x) of the training population. The prior of
@@ -1178,8 +1179,12 @@ class DRPUClassifier(RatioClassifier):
             )
         if isinstance(learner, models.FrameLearner):
             return self._fit_frame(learner, arguments)
-        training = classifier.read_training(self, learner, arguments)
-        return self._learn(learner, training)
+
+        def read_and_learn() -> Self:
+            training = classifier.read_training(self, learner, arguments)
+            return self._learn(learner, training)
+
+        return run_fit(self, read_and_learn, X=X, y=y)
 
     def fit_pu(
         self,
@@ -1226,10 +1231,14 @@ class DRPUClassifier(RatioClassifier):
                 "fit(frame, y='label'): for rows in memory use BoostedRatio."
             )
         weights = (positive_weight, unlabeled_weight)
-        training = classifier.read_samples(
-            self, learner, positive, unlabeled, negative, weights=weights
-        )
-        return self._learn(learner, training)
+
+        def read_and_learn() -> Self:
+            training = classifier.read_samples(
+                self, learner, positive, unlabeled, negative, weights=weights
+            )
+            return self._learn(learner, training)
+
+        return run_fit(self, read_and_learn)
 
     def _learn(self, learner: RatioLearner, training: TrainingSet) -> Self:
         with progress_bar("fit", show=self.verbose):
@@ -1306,7 +1315,9 @@ class DRPUClassifier(RatioClassifier):
             return None
         with part(BACKTEST_SHARE):
             return periods.run_backtest(
-                training, partial(_fit_and_count, clone(self)), n_jobs=self.n_jobs
+                training,
+                partial(_fit_and_count, without_callbacks(clone(self))),
+                n_jobs=self.n_jobs,
             )
 
     def _fit_frame(self, learner: models.FrameLearner, arguments: FitArguments) -> Self:
