@@ -8,12 +8,10 @@ A part of the task ends whenever a further 5 % of the fit are done, in any threa
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 from drpu._progress import watched
 from drpu.exceptions import MissingExtraError
-
-Result = TypeVar("Result")
 
 PARTS = 20
 _ROUNDING = 1e-9
@@ -64,23 +62,22 @@ class _Parts:
             part.call_on_fit_task_end(estimator=self.estimator)
 
 
-def run_fit(estimator: Any, fit: Callable[[], Result], *, X: Any = None, y: Any = None) -> Result:
-    """What ``fit`` returns, while the callbacks of the estimator watch it fit these rows."""
+def run_fit(estimator: Any, fit: Callable[[], None], *, X: Any = None, y: Any = None) -> None:
+    """Call ``fit`` while the callbacks of the estimator watch it fit these rows."""
     if not hasattr(estimator, "_skl_callbacks"):
-        return fit()
+        fit()
+        return
     from sklearn.callback import CallbackSupportMixin, with_callbacks
 
-    @with_callbacks
-    def watched_fit(estimator: Any) -> Result:
+    def watched_fit(estimator: Any) -> None:
         context = CallbackSupportMixin._init_callback_context(estimator, max_subtasks=PARTS)
         context.call_on_fit_task_begin(estimator=estimator, X=X, y=y)
         with watched(_Parts(estimator, context)):
-            result = fit()
+            fit()
         # The estimator itself is fitted now: a copy of it needs no other attributes.
         context.call_on_fit_task_end(estimator=estimator, X=X, y=y, reconstruction_attributes={})
-        return result
 
-    return watched_fit(estimator)
+    with_callbacks(watched_fit)(estimator)
 
 
 def without_callbacks(estimator: Any) -> Any:

@@ -324,6 +324,7 @@ def test_a_function_of_counts_is_computed_once_until_they_change():
     assert calls == [None, 0.5, None, None]
 
 
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded")  # that is what is tested
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 def test_a_forked_child_can_count_although_the_parent_was_counting():
     tails = ScoreTails([1.0, 2.0])

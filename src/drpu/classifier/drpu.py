@@ -1180,11 +1180,12 @@ class DRPUClassifier(CallbackSupport, RatioClassifier):
         if isinstance(learner, models.FrameLearner):
             return self._fit_frame(learner, arguments)
 
-        def read_and_learn() -> Self:
+        def read_and_learn() -> None:
             training = classifier.read_training(self, learner, arguments)
-            return self._learn(learner, training)
+            self._learn(learner, training)
 
-        return run_fit(self, read_and_learn, X=X, y=y)
+        run_fit(self, read_and_learn, X=X, y=y)
+        return self
 
     def fit_pu(
         self,
@@ -1232,13 +1233,14 @@ class DRPUClassifier(CallbackSupport, RatioClassifier):
             )
         weights = (positive_weight, unlabeled_weight)
 
-        def read_and_learn() -> Self:
+        def read_and_learn() -> None:
             training = classifier.read_samples(
                 self, learner, positive, unlabeled, negative, weights=weights
             )
-            return self._learn(learner, training)
+            self._learn(learner, training)
 
-        return run_fit(self, read_and_learn)
+        run_fit(self, read_and_learn)
+        return self
 
     def _learn(self, learner: RatioLearner, training: TrainingSet) -> Self:
         with progress_bar("fit", show=self.verbose):
