@@ -67,13 +67,27 @@ def _outcome(block: re.Match[str], namespace: dict[str, Any], name: str) -> str:
     with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed), warnings.catch_warnings():
         warnings.simplefilter("error")
         if block[1] == "python":
-            code = compile("\n" * (line - 1) + block[2], name, "exec")
-            exec(code, namespace)
+            source = "\n" * (line - 1) + block[2]
+            _check_searches(source, name)
+            exec(compile(source, name, "exec"), namespace)
         else:
             _commands(block[2])
     text = printed.buffer.getvalue().decode().rstrip()
     shown = f'\n\n```text title="Output"\n{text}\n```' if text else ""
     return shown + "".join(_pictures())
+
+
+SEARCHES = ("GridSearchCV", "RandomizedSearchCV", "cross_val_score", "cross_validate")
+
+
+def _check_searches(source: str, name: str) -> None:
+    """Raise if a search has no ``scoring``: it would count unlabeled positives as errors."""
+    for node in ast.walk(ast.parse(source)):
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
+            continue
+        has_scoring = any(keyword.arg == "scoring" for keyword in node.keywords)
+        if node.func.id in SEARCHES and not has_scoring:
+            raise RuntimeError(f"{name}, line {node.lineno}: {node.func.id} has no scoring.")
 
 
 def _commands(lines: str) -> None:

@@ -57,6 +57,12 @@ def test_code_that_fails_fails_the_page():
         runner.run_page("```console\n$ drpu inspect absent.drpu\n```\n", "page.md")
 
 
+@pytest.mark.parametrize("search", ["GridSearchCV(clf, {}, cv=3)", "cross_val_score(clf, X, y)"])
+def test_a_search_without_scoring_fails_the_page(search):
+    with pytest.raises(RuntimeError, match=r"page\.md, line 3: .* has no scoring"):
+        runner.run_page(f"```python\n\nfound = {search}\n```\n", "page.md")
+
+
 def test_every_option_of_the_command_line_is_shown():
     pytest.importorskip("typer", reason="part of the cli extra")
     from drpu.cli.app import command

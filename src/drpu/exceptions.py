@@ -253,7 +253,7 @@ class SeenPositivesWarning(DRPUWarning, code="seen-positives"):
 
 
 class PositiveLabelWarning(DRPUWarning, code="positive-label", assumption=False):
-    """The labels are strings and none of them was named as the positive one."""
+    """Of two words, one such as "unknown" is taken as the label of unlabeled rows."""
 
 
 class MorePositivesWarning(DRPUWarning, code="more-positives"):

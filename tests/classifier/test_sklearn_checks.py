@@ -44,14 +44,16 @@ OTHER_SETTINGS = [
 
 
 def exempted(classifier):
-    """The checks that a randomised or cross-validated weighted fit cannot pass."""
+    """The checks that fit words without ``pos_label``, and those of weights that a random fit cannot pass."""
+    words = {"check_classifiers_classes": "of two words, pos_label has to say which one marks the positives"}
     if type(getattr(classifier, "model", None)) is LinearScore:
-        return {}
+        return words
     reason = (
         "folds, batches and kernel means draw rows, so a row of weight 2 is not the same as that row twice; "
         "scikit-learn exempts its resampling ensembles from this check for the same reason"
     )
-    return {f"check_sample_weight_equivalence_on_{kind}_data": reason for kind in ("dense", "sparse")}
+    weights = {f"check_sample_weight_equivalence_on_{kind}_data": reason for kind in ("dense", "sparse")}
+    return words | weights
 
 
 # Exempt checks may pass with few rows, and with some versions. Before 1.8, scikit-learn did not ask.

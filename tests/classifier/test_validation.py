@@ -319,12 +319,37 @@ def test_pos_label_overrules_the_order(toy):
         light(pos_label="nobody").fit(X, labels)
 
 
-def test_a_guess_between_strings_is_warned_of_with_both_counts(toy):
+@pytest.mark.parametrize("word", ["unknown", "Unlabeled", "unlabelled", "None", "NA", "n/a", "zz"])
+@pytest.mark.parametrize("positive", ["yes", "fraud"])
+def test_a_word_that_means_not_known_is_that_of_the_unlabeled_rows(toy, word, positive):
     X, y = toy.X_y()
-    message = r"'yes' \(300 rows\) is taken as the label of the positives and 'no' \(900 rows\)"
+    labels = np.where(y == 1, positive, word)
+    if word == "zz":
+        with pytest.raises(LabelError, match=f"'{positive}' and 'zz'.*pos_label='{positive}' or"):
+            light().fit(X, labels)
+        return
+    message = rf"'{word}' \(900 rows\) is taken as .* unlabeled rows, and '{positive}' \(300 rows\)"
     with pytest.warns(PositiveLabelWarning, match=message):
-        clf = light().fit(X, np.where(y == 1, "yes", "no"))
-    assert clf.classes_.tolist() == ["no", "yes"]
+        clf = light().fit(X, labels)
+    assert clf.classes_.tolist() == [word, positive]
+
+
+@pytest.mark.parametrize("labels", [("yes", "no"), ("unknown", "none")])
+def test_two_words_of_one_kind_need_pos_label(toy, labels):
+    X, y = toy.X_y()
+    words = np.where(y == 1, *labels)
+    with pytest.raises(LabelError, match="say which one marks the positives, with pos_label="):
+        light().fit(X, words)
+    assert light(pos_label=labels[0]).fit(X, words).classes_.tolist() == list(labels[::-1])
+
+
+def test_yes_no_and_blank_ask_for_the_label_of_negatives(toy):
+    X, y = toy.X_y()
+    labels = np.where(y == 1, "yes", None)
+    labels[-5:] = "no"
+    with pytest.raises(LabelError, match="negative_label='no'") as raised:
+        light().fit(X, labels)
+    assert "--negative-label no." in raised.value.command
 
 
 def test_positives_that_outnumber_the_unlabeled_rows_are_warned_of(toy):

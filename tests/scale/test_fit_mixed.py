@@ -119,13 +119,13 @@ def test_columns_that_moved_are_named_after_a_fit_on_a_cluster(fitted):
     assert moved[0].name == "amount"
 
 
-def test_a_guessed_label_is_told_with_the_rows_of_the_cluster(client):
+def test_the_label_of_unlabeled_rows_is_told_with_the_rows_of_the_cluster(client):
     dd = pytest.importorskip("dask.dataframe")
-    words = ROWS[["amount", "channel"]].assign(status=np.where(LABEL == 1, "sure", "maybe"))
+    words = ROWS[["amount", "channel"]].assign(status=np.where(LABEL == 1, "sure", "unknown"))
     clf = DRPUClassifier(DaskBoosted(n_rounds=5, client=client), holdout=0.2, **SETTINGS)
-    with pytest.warns(PositiveLabelWarning, match=rf"'sure' \({LABEL.sum()} rows\).*'maybe'"):
+    with pytest.warns(PositiveLabelWarning, match=rf"'unknown' .* 'sure' \({LABEL.sum()} rows\)"):
         clf.fit(dd.from_pandas(words, npartitions=2), y="status")
-    assert clf.classes_.tolist() == ["maybe", "sure"]
+    assert clf.classes_.tolist() == ["unknown", "sure"]
 
 
 def test_free_text_is_read_as_in_memory(client):

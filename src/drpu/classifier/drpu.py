@@ -49,7 +49,7 @@ from drpu.state.labels import (
     check_same_rows,
     labelled_flags,
     read_labels,
-    warn_of_guess,
+    say_which_is_unlabeled,
     warn_of_more_positives,
 )
 from drpu.state.population import Backtest, Columns, LabelCount, Population, TrainingColumns
@@ -123,10 +123,9 @@ class PUClassifier(DefaultErrors, ClassifierMixin, BaseEstimator):  # type: igno
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy of ``predict`` against true labels; a missing label means not positive.
 
-        Labels are those of training, yes and no, 1 and 0, or true and false. Searches call this
-        method with training labels unless they are given ``scoring``: they then prefer what flags
-        few unlabeled rows, such as a high ``cost``. docs/how-to/model.md, "Search over costs and
-        parameters", shows which scorers to use.
+        Labels are those of training, yes and no, 1 and 0, or true and false. Pass
+        ``scoring=ratio_risk_scorer`` to searches: without ``scoring`` they call this method with
+        training labels, and prefer what flags few unlabeled rows.
         """
         warn_of_order(X, y=y, sample_weight=sample_weight)
         positive = labelled_flags(y, self.classes_)
@@ -1048,7 +1047,8 @@ class DRPUClassifier(CallbackSupport, RatioClassifier):
         False-positive cost in (0, 1); 0.5 maximises accuracy. :meth:`at_cost` changes it after the
         fit.
     pos_label : label, optional
-        The label of the positives; the default is the larger of the two.
+        The label of the positives. The default is the larger of two numbers or booleans, and the
+        word beside a blank or "unknown", "unlabeled", "none" or "na". Other pairs of words need it.
     negative_label : label, optional
         A third label in ``y``, of rows that are known to be negative; rows with a missing label are
         unlabeled. The negatives are part of the population in a single sample and come beside it in
@@ -1093,6 +1093,9 @@ class DRPUClassifier(CallbackSupport, RatioClassifier):
 
     Notes
     -----
+    Pass ``scoring=ratio_risk_scorer`` to ``GridSearchCV`` and other searches, because their default
+    counts unlabeled positives as errors.
+
     Parameters are read by ``fit``: changing one afterwards has no effect until the next
     ``fit``, except for ``n_jobs`` and ``verbose``.
 
@@ -1335,7 +1338,7 @@ class DRPUClassifier(CallbackSupport, RatioClassifier):
             )
         sizes = (frame_fit.n_positive, frame_fit.n_unlabeled)
         if self.pos_label is None:
-            warn_of_guess(frame_fit.classes, *sizes)
+            say_which_is_unlabeled(frame_fit.classes, *sizes)
         warn_of_more_positives(*sizes)
         models.warn_of_few_positives(frame_fit.n_positive, split=True)
         names = tuple(plan.name for plan in frame_fit.table.columns)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -26,16 +25,17 @@ from drpu.cli.options import (
 from drpu.cli.show import Result, about, decision_lines, learnt, size, standing, table_lines
 from drpu.exceptions import (
     DataTypeError,
-    LabelError,
     MissingValuesError,
-    PositiveLabelWarning,
-    heard,
+    silent,
 )
 from drpu.priors.constants import FEW_ANSWERS
 from drpu.report.texts import prior_text, scenario_text
 
 # Those that no warning repeats.
-_NOTES = ("case-control", "sorted", "left-out", "numbers-as-text", "codes", "text")
+_NOTES = (
+    "case-control", "dates", "only-time", "different-numbers", "sorted", "left-out",
+    "numbers-as-text", "codes", "text",
+)  # fmt: skip
 
 
 def fit(
@@ -267,17 +267,9 @@ def _label_parameters(y: Any, positive: str | None, negative: str | None) -> dic
 
     pos_label = _typed(y, positive)
     negative_label = _typed(y, negative)
-    with heard() as issued:  # the fit warns of the same
+    with silent():  # the fit warns of the same
         without_negatives = split_negatives(y, negative_label, pos_label)[0]
         read_labels(without_negatives, pos_label)
-    if any(isinstance(warning, PositiveLabelWarning) for warning in issued):
-        counts = Counter(map(str, without_negatives))
-        values = sorted(counts)
-        labels = " and ".join(f"{value!r} ({counts[value]:,} rows)" for value in values)
-        raise LabelError(
-            f"the labels are {labels}: say which one marks the positives, with "
-            f"--pos-label {' or --pos-label '.join(map(shlex.quote, values))}."
-        )
     return {"pos_label": pos_label, "negative_label": negative_label}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import unicodedata
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -211,6 +212,8 @@ def _key(value: Any) -> Any:
 # -- labels of training ------------------------------------------------------------------------
 
 LARGEST_LABEL = 2**63  # numbers are smaller
+# Words for a label that is not known, in lower case.
+_UNKNOWN = {"", "unknown", "unlabeled", "unlabelled", "blank", *map(str.lower, NULL_WORDS)}
 NUMBERS = (int, float, np.number, np.bool_)
 
 
@@ -218,9 +221,9 @@ def read_labels(y: Any, pos_label: Any = None, *, warn: bool = True) -> tuple[Bo
     """Which rows are labelled positives, and the two labels in the order (rest, positive).
 
     Of two values, ``pos_label`` is the positive one. Without it, the positive label is the larger
-    of two numbers or booleans. Of two strings it is the one that is not blank. If neither is blank,
-    it is the last in alphabetical order, with a warning. If there is a single label, missing values
-    are the unlabeled rows.
+    of two numbers or booleans, and of two words the one beside a blank or a word such as "unknown".
+    Other pairs of words are refused. If there is a single label, missing values are the unlabeled
+    rows.
     """
     labels = _flat(y, warn=warn)
     gaps = missing(labels)
@@ -236,13 +239,41 @@ def read_labels(y: Any, pos_label: Any = None, *, warn: bool = True) -> tuple[Bo
             f"pos_label must be one of the labels {values.tolist()}, got {pos_label!r}."
         )
     rest, positive = values
-    if pos_label is not None and pos_label != positive:
+    if pos_label is None:
+        exchanged = _means_unknown(positive) and not _means_unknown(rest)
+    else:
+        exchanged = pos_label != positive
+    if exchanged:
         rest, positive = positive, rest
-    flags = np.asarray(labels == positive)
     classes = _storable(np.array([rest, positive], dtype=values.dtype))
+    if pos_label is None:
+        _refuse_two_words(rest, positive)
+    flags = np.asarray(labels == positive)
     if warn and pos_label is None:
-        warn_of_guess(classes, int(flags.sum()), int((~flags).sum()))
+        say_which_is_unlabeled(classes, int(flags.sum()), int((~flags).sum()))
     return flags, classes
+
+
+def _means_unknown(label: Any) -> bool:
+    """Whether a label is a blank or a word for a label that is not known."""
+    return isinstance(label, str) and label.strip().lower() in _UNKNOWN
+
+
+def _refuse_two_words(rest: Any, positive: Any) -> None:
+    """Raise for two words if it is not plain which one marks the positives."""
+    if not isinstance(positive, str) or not isinstance(rest, str):
+        return
+    if _means_unknown(rest) and not _means_unknown(positive):
+        return
+    rest, positive = sorted([str(rest), str(positive)])
+    labels = f"{rest!r} and {positive!r}"
+    words = f"{shlex.quote(rest)} or --pos-label {shlex.quote(positive)}"
+    raise LabelError(
+        f"y holds the labels {labels}: say which one marks the positives, with pos_label={rest!r} "
+        f"or pos_label={positive!r}.",
+        command=f"the labels are {labels}: say which one marks the positives, with --pos-label "
+        f"{words}.",
+    )
 
 
 def _plain_numbers(labels: np.ndarray[Any, Any], y: Any) -> np.ndarray[Any, Any]:
@@ -365,9 +396,19 @@ def _classes_with_gaps(present: np.ndarray[Any, Any], pos_label: Any, declared: 
         raise LabelError("y must hold at least one label, got missing values only.")
     if len(values) != 1:
         label_list = ", ".join(map(repr, values[:5]))
+        finding = (
+            "missing values, which mean unlabeled beside a single label, got the labels "
+            f"{label_list}:"
+        )
+        negatives = _negative_of_two(values)
+        if negatives:
+            raise LabelError(
+                f"y holds {finding} name that of known negatives, negative_label={negatives[0]!r}.",
+                command=f"the column of labels holds {finding} name that of known negatives, with "
+                f"{' or '.join(f'--negative-label {shlex.quote(label)}' for label in negatives)}.",
+            )
         raise LabelError(
-            "y holds missing values, which mean unlabeled beside a single label, got the labels "
-            f"{label_list}: keep the label of the positives and set all other rows to missing."
+            f"y holds {finding} keep the label of the positives and set all other rows to missing."
         )
     label = values[0]
     if pos_label is not None and pos_label != label:
@@ -386,6 +427,16 @@ def _classes_with_gaps(present: np.ndarray[Any, Any], pos_label: Any, declared: 
         return np.array([rest, label], dtype=declared)
     is_whole = present.dtype.kind != "f" and float(label).is_integer()
     return np.array([rest, label], dtype=int if is_whole else float)
+
+
+def _negative_of_two(values: list[Any]) -> list[str]:
+    """Which of two words may be that of known negatives: "no" and the like if it is one of them."""
+    if len(values) != 2 or not all(isinstance(value, str) for value in values):
+        return []
+    for value in values:
+        if _WORDS.get(value.strip().lower()) is False:
+            return [value]
+    return sorted(values)
 
 
 def split_negatives(
@@ -440,17 +491,16 @@ def _number_type(*arrays: np.ndarray[Any, Any]) -> Any:
     return object
 
 
-def warn_of_guess(classes: Classes, n_positive: int, n_rest: int) -> None:
-    """Warn that the positive one of two strings was guessed, unless the other one is blank."""
+def say_which_is_unlabeled(classes: Classes, n_positive: int, n_rest: int) -> None:
+    """Say that one of two words is taken as that of unlabeled rows, unless it is a blank."""
     rest, positive = classes.tolist()
     if not isinstance(positive, str) or not isinstance(rest, str) or not rest.strip():
         return
     PositiveLabelWarning.issue(
-        f"the labels are strings, and none was named as positive: {positive!r} ({n_positive:,} "
-        f"rows) is taken as the label of the positives and {rest!r} ({n_rest:,} rows) as "
-        "unlabeled.",
-        advice="Set pos_label.",
-        command="Give --pos-label.",
+        f"{rest!r} ({n_rest:,} rows) is taken as the label of unlabeled rows, and {positive!r} "
+        f"({n_positive:,} rows) as that of the positives.",
+        advice="Set pos_label if this is wrong.",
+        command="Give --pos-label if this is wrong.",
     )
 
 
