@@ -20,6 +20,7 @@ from scipy.optimize import isotonic_regression
 
 from drpu._arrays import FloatArray, Rows
 from drpu._checks import check_choice, require
+from drpu._colours import DECISION, EVEN, NEW, POSITIVE, SHEET, UNLABELED
 from drpu._process import DefaultErrors
 from drpu.classifier.drpu import AdaptedClassifier, DRPUClassifier
 from drpu.decisions.budget import Gain
@@ -47,11 +48,6 @@ __all__ = [
     "TailRatioDisplay",
 ]
 
-POSITIVE = "#d55e00"
-UNLABELED = "#6b7680"
-NEW = "#0072b2"
-DECISION = "#8a1c7c"
-EVEN = "#b3b3b3"
 PLOTTED_FIGURES = ("accuracy", "precision", "recall", "flagged", "cost")
 LETTERS = 50  # characters that fit below an axis; longer names are turned
 SLANTED_NAMES = 15  # names that fit when they are slanted; more of them are upright
@@ -253,7 +249,7 @@ class PriorDisplay(Display):
 # has changed.
 _STATES: dict[str, dict[str, Any]] = {
     "": {"marker": "o", "color": NEW},
-    "not identified": {"marker": "o", "color": NEW, "markerfacecolor": "#ffffff"},
+    "not identified": {"marker": "o", "color": NEW, "markerfacecolor": SHEET},
     "more has changed": {"marker": "x", "color": DECISION, "markeredgewidth": 2},
 }
 

@@ -17,6 +17,7 @@ from importlib.resources import files
 from typing import Any
 
 from drpu import __version__
+from drpu._colours import page_colours
 from drpu._output import json_for_script, page_policy
 from drpu.audits.ask import LONGEST_VALUE, Conversation, Goal, ShownRows, answer_words, cut
 from drpu.audits.plan import DESIGN, LABEL, ROW, AuditPlan
@@ -60,7 +61,7 @@ def ask_page(
         HTML with its style and its script inside.
     """
     texts = texts or PageTexts()
-    css = _text("ask.css")
+    css = page_colours() + _text("ask.css")
     js = _text("ask.js")
     command = ""
     if texts.command is not None:

@@ -17,6 +17,7 @@ from xml.etree import ElementTree
 from drpu import __version__, plots
 from drpu._arrays import Rows
 from drpu._checks import require
+from drpu._colours import IN_PAGES, page_colours
 from drpu._output import page_policy, write_output
 from drpu._process import ObjectLock, default_errors
 from drpu.decisions.point import decision_above
@@ -116,7 +117,7 @@ def _render(
         download = f"data:text/csv;charset=utf-8,{quote(texts.rows_csv(data.row_list))}"
     figures = page_figures(data)
     markup = jinja2.filters.Markup
-    css = _text("page.css")
+    css = page_colours() + _text("page.css")
     js = _text("page.js")
     environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
     page: str = environment.from_string(_text("template.html")).render(
@@ -308,16 +309,6 @@ _STYLE = {
 }
 # The settings of matplotlib belong to the process: only one thread at a time replaces them.
 _DRAWING = ObjectLock()
-# Colours of the displays, as variables of the style sheet that differ between light and dark.
-_COLOURS = {
-    plots.POSITIVE: "var(--positive)",
-    plots.UNLABELED: "var(--unlabeled)",
-    plots.NEW: "var(--new)",
-    plots.DECISION: "var(--decision)",
-    plots.EVEN: "var(--even)",
-    "#000000": "var(--ink)",
-    "#ffffff": "var(--sheet)",
-}
 
 
 def as_svg(figure: PageFigure) -> str:
@@ -384,7 +375,7 @@ def _adapt_attributes(element: ElementTree.Element, prefix: str) -> None:
     """Colours become variables, coordinates short, and identifiers get a prefix."""
     for name, value in list(element.attrib.items()):
         del element.attrib[name]
-        value = _COLOURS.get(value, value)
+        value = IN_PAGES.get(value, value)
         if name in ("d", "x", "y", "transform"):
             value = re.sub(r"(\d\.\d)\d+", r"\1", value)
         if name == "id":
