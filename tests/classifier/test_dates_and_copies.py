@@ -13,6 +13,7 @@ from sklearn.pipeline import make_pipeline
 from drpu import DRPUClassifier, export_onnx, load, make_gaussian_pu, save, suspects
 from drpu.cli import main
 from drpu.exceptions import CopiedPositivesWarning, IdColumnWarning, ParameterError, ShiftWarning
+from drpu.periods.backtest import plan_periods
 from drpu.tables.copies import copied_rows
 
 DATA = make_gaussian_pu(
@@ -187,3 +188,23 @@ def test_a_later_file_may_have_a_few_texts_among_numbers(tmp_path, capsys):
     later.to_csv(june, index=False)
     assert main(["predict", file, june, "--out", str(tmp_path / "labels.csv")]) != 0
     assert "fit again with rows that have such values" in capsys.readouterr().err
+
+
+# -- periods and labels of files -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", ["%Y-%m-%d %H:%M:%S", "%d.%m.%Y %H:%M", "%m/%d/%Y %I:%M:%S %p"])
+def test_periods_of_moments_are_months(form):
+    seconds = np.random.default_rng(0).integers(0, 200 * 86_400, 300)
+    moments = pd.Timestamp("2024-01-01") + pd.to_timedelta(seconds, unit="s")
+    plan = plan_periods(moments.strftime(form), np.arange(300) % 3 == 0, 0)
+    assert list(plan.names) == sorted(set(moments.strftime("%Y-%m")))
+
+
+def test_a_file_with_yes_no_and_blank_is_told_the_option(tmp_path, capsys):
+    labels = np.where(Y == 1, "yes", "")
+    labels[-9:] = "no"
+    TRAIN.assign(y=labels).to_csv(tmp_path / "train.csv", index=False)
+    words = ["fit", str(tmp_path / "train.csv"), "--label", "y", "--out", str(tmp_path / "a.drpu")]
+    assert main(words) != 0
+    assert "name that of known negatives, with --negative-label no." in capsys.readouterr().err
