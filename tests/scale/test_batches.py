@@ -12,6 +12,7 @@ from scipy import sparse
 
 from drpu import DRPUClassifier, NNPUClassifier, count_batches, score_batches
 from drpu.exceptions import DataError, DataTypeError, ParameterError
+from drpu.scale.batches import open_parquet, scan_parquet
 
 # The table has columns beside those of training, and what is said about them is tested elsewhere.
 pytestmark = pytest.mark.filterwarnings("ignore::drpu.exceptions.ExtraColumnsWarning")
@@ -163,3 +164,31 @@ def test_batches_move_a_progress_bar(monkeypatch):
     monkeypatch.setattr("drpu._progress._PAUSE", 0)
     count_batches(PLAIN, DATA.test, batch_size=300, verbose=1)
     assert [text.partition("%")[0].split()[-1] for text in shown if text] == ["0", "33", "67", "100"]
+
+
+def test_a_batch_of_a_parquet_file_does_not_read_the_whole_group_of_rows(tmp_path):
+    values = np.random.default_rng(0).normal(size=(1_600_000, 2))
+    table = pa.table({"0": values[:, 0], "1": values[:, 1]})
+    pq.write_table(table, tmp_path / "one.parquet", row_group_size=len(values))
+    before = pa.total_allocated_bytes()
+    batches = scan_parquet(open_parquet(tmp_path / "one.parquet"), 1000, ["1", "0"])
+    first = next(batches)
+    assert pa.total_allocated_bytes() - before < values.nbytes / 4
+    assert first.schema.names == ["1", "0"]
+    rest = pa.Table.from_batches(batches)
+    assert pa.concat_tables([pa.Table.from_batches([first]), rest]).equals(table.select(["1", "0"]))
+
+
+def test_files_of_partitions_have_the_columns_of_the_whole(tmp_path):
+    for month, kind in ((1, pa.null()), (2, pa.float64())):
+        folder = tmp_path / f"month={month}"
+        folder.mkdir()
+        values = pa.array([None, None if month == 1 else 2.5], type=kind)
+        pq.write_table(pa.table({"a": values, "b": [month, 7]}), folder / "part.parquet")
+    dataset = open_parquet(tmp_path)
+    batches = list(scan_parquet(dataset, 10, ["b", "month", "a"]))
+    assert pa.Table.from_batches(batches).to_pydict() == {
+        "b": [1, 7, 2, 7],
+        "month": [1, 1, 2, 2],
+        "a": [None, None, None, 2.5],
+    }

@@ -37,7 +37,7 @@ from drpu.cli.tables import (
 from drpu.exceptions import DataError, heard, warn
 from drpu.periods.groups import Groups
 from drpu.priors.tails import ScoreTails
-from drpu.scale.batches import open_parquet, scan
+from drpu.scale.batches import open_parquet, scan_parquet
 from drpu.state.fitted import FittedRatio
 from drpu.state.rows import Batch
 
@@ -163,7 +163,7 @@ class LargeParquet(LargeFile):
         def share_done() -> float:
             return rows_done / max(self.n_rows, 1)
 
-        for batch in _with_progress(scan(data, ROWS, data.schema.names), share_done):
+        for batch in _with_progress(scan_parquet(data, ROWS, data.schema.names), share_done):
             rows_done += batch.num_rows
             yield arrow().Table.from_batches([batch])
 

@@ -684,15 +684,24 @@ def start_of_parquet(path: str) -> Loaded:
 
     A column without a value in these rows is read to its end: if it has one, it is the first value.
     """
-    from drpu.scale.batches import open_parquet
+    from drpu.scale.batches import open_parquet, scan_parquet
 
     if not Path(path).exists():
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
     data = open_parquet(path)
-    start = Loaded(path, table=data.head(FIRST_ROWS))
+    # not data.head, which reads ahead, up to whole files
+    parts = [data.schema.empty_table()]
+    for batch in scan_parquet(data, FIRST_ROWS, data.schema.names):
+        parts.append(arrow().Table.from_batches([batch], data.schema))
+        if sum(part.num_rows for part in parts) >= FIRST_ROWS:
+            break
+    start = Loaded(path, table=arrow().concat_tables(parts).slice(0, FIRST_ROWS))
     table = start.table
     for name in start.empty_columns(start.names):
-        table = with_first_value(table, name, data.to_table(columns=[name]).column(0))
+        for batch in scan_parquet(data, FIRST_ROWS, [name]):
+            table = with_first_value(table, name, batch.column(0))
+            if not is_empty(table[name]):
+                break
     return Loaded(path, table=table)
 
 

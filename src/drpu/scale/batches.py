@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from glob import glob
 from typing import Any
@@ -25,6 +26,7 @@ from drpu.priors.tails import ScoreTails
 from drpu.tables.frames import collected, columns_named, warn_of_extra
 from drpu.tables.values import flat_values
 
+BUFFER = 2**16  # bytes of each column of a Parquet file that are read at a time
 OUTPUTS = ("label", "probability", "ratio", "score")  # names of the output columns
 
 
@@ -329,7 +331,8 @@ def _batches(source: Any, size: int, reader: BatchReader) -> tuple[Iterable[Any]
     Only the columns that the reader wants are read from files.
     """
     if _is_paths(source):
-        source = open_parquet(source)
+        dataset = open_parquet(source)
+        return scan_parquet(dataset, size, reader.columns_to_read(dataset.schema.names)), 0
     if hasattr(source, "get_fragments"):  # an Arrow data set
         return scan(source, size, reader.columns_to_read(source.schema.names)), 0
     if hasattr(source, "to_batches"):  # an Arrow table
@@ -428,9 +431,8 @@ def _matching(path: str) -> list[str]:
 
 
 def scan(dataset: Any, size: int, names: list[str]) -> Iterator[Any]:
-    """Batches of a data set, each read when it is needed."""
+    """Batches of a data set of the user, each read when it is needed."""
     arrow = require("pyarrow.dataset", extra="data", for_="reading a data set")
-    pa = require("pyarrow", extra="data", for_="reading a data set")
     options: dict[str, Any] = {"batch_readahead": 0, "fragment_readahead": 0, "use_threads": False}
     if isinstance(getattr(dataset, "format", None), arrow.ParquetFileFormat):
         # by default Arrow reads ahead, up to whole files
@@ -438,8 +440,51 @@ def scan(dataset: Any, size: int, names: list[str]) -> Iterator[Any]:
             pre_buffer=False, use_buffered_stream=True
         )
     check_files(dataset, names)
-    try:
+    with _plain_errors(dataset):
         yield from dataset.to_batches(columns=names, batch_size=size, **options)
+
+
+def scan_parquet(dataset: Any, size: int, names: list[str]) -> Iterator[Any]:
+    """Batches of a data set from :func:`open_parquet`, each read when it is needed.
+
+    A data set decodes a whole group of rows at a time, which may be a whole file; here the memory
+    depends on the size of the batches and on the number of columns only.
+    """
+    arrow = require("pyarrow.dataset", extra="data", for_="reading Parquet")
+    parquet = require("pyarrow.parquet", extra="data", for_="reading Parquet")
+    check_files(dataset, names)
+    fields = [dataset.schema.field(name) for name in names]
+    with _plain_errors(dataset):
+        for fragment in dataset.get_fragments():
+            keys = arrow.get_partition_keys(fragment.partition_expression)
+            stored = [name for name in names if name not in keys]
+            with (
+                fragment.open() as stream,
+                parquet.ParquetFile(stream, pre_buffer=False, buffer_size=BUFFER) as file,
+            ):
+                for batch in file.iter_batches(size, columns=stored, use_threads=False):
+                    yield _with_fields(batch, fields, keys)
+
+
+def _with_fields(batch: Any, fields: list[Any], keys: dict[str, Any]) -> Any:
+    """The batch with these columns; those that are ``keys`` have one value in a file."""
+    pa = require("pyarrow", extra="data", for_="reading Parquet")
+    columns = []
+    for field in fields:
+        if field.name in keys:
+            value = pa.scalar(keys[field.name], type=field.type)
+            columns.append(pa.repeat(value, batch.num_rows))
+        else:
+            columns.append(batch.column(field.name).cast(field.type))
+    return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
+
+
+@contextmanager
+def _plain_errors(dataset: Any) -> Iterator[None]:
+    """Say which file or data set cannot be read."""
+    pa = require("pyarrow", extra="data", for_="reading a data set")
+    try:
+        yield
     except (pa.ArrowInvalid, OSError) as error:
         files = getattr(dataset, "files", [])
         name = files[0] if len(files) == 1 else "the data set"
