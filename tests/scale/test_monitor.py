@@ -98,6 +98,39 @@ def test_it_goes_on_after_a_restart(window, tmp_path):
         assert first.update(part) == second.update(part)
 
 
+def test_rows_that_arrive_one_by_one_are_joined():
+    rows = np.concatenate(list(batches(0.3, 2)))[:597]
+    monitor = PriorMonitor(PLAIN, window=400)
+    readings = [monitor.update(row[None]) for row in rows]
+    assert len(monitor.readings) == 1 + 596 // 4  # of the first row, and of each hundredth
+    assert readings[2].prior == readings[1].prior
+    assert 400 <= monitor.tails.n < 404
+    assert monitor.tails == PLAIN.count(rows[-round(monitor.tails.n) :])
+    assert len(monitor._batches) <= 101
+    assert readings[-1].prior == PLAIN.adapt(monitor.tails).prior_
+
+
+def test_joined_batches_keep_their_labels(single):
+    rows = np.concatenate(list(batches(0.3, 2)))[:595]  # the last one completes six rows
+    one_by_one = PriorMonitor(single, window=600)
+    for k, row in enumerate(rows):
+        one_by_one.update(row[None], n_labelled=int(k % 6 == 0))
+    at_once = PriorMonitor(single, window=600)
+    assert one_by_one.readings[-1].prior == at_once.update(rows, n_labelled=100).prior
+
+
+def test_a_file_of_many_batches_is_small_and_the_window_is_adapted_to_at_once(tmp_path):
+    monitor = PriorMonitor(PLAIN, window=900)
+    for part in batches(0.3, 100, size=10):
+        monitor.update(part)
+    monitor.save(tmp_path / "monitor")
+    assert (tmp_path / "monitor").stat().st_size < 40_000
+    loaded = PriorMonitor.load(tmp_path / "monitor", PLAIN)
+    assert loaded.tails == monitor.tails
+    assert loaded.adapted().prior_ == monitor.adapted().prior_
+    assert not loaded.readings
+
+
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda it: pickle.loads(pickle.dumps(it))])
 def test_a_copy_goes_on_by_itself(copied):
     monitor, (first, second) = PriorMonitor(PLAIN, window=500), batches(0.3, 2)

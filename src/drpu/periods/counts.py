@@ -36,8 +36,9 @@ class GroupCounts(Kept, Mapping[Any, ScoreTails]):
         The names of the groups, sorted.
     cells : ndarray of shape (groups, cells)
         Unlabeled scores in each cell.
-    weight_squares : ndarray of shape (groups,)
-        Sum of the squared weights; 0 if rows have no weights.
+    weight_squares, cluster_squares : ndarray of shape (groups,)
+        Sum of the squared weights, 0 if rows have no weights; and what groups of dependent rows add
+        to it.
     columns : ndarray or None
         Rows in ranges of their columns, see :class:`drpu.ScoreTails`.
     """
@@ -46,12 +47,13 @@ class GroupCounts(Kept, Mapping[Any, ScoreTails]):
     names: tuple[bool | int | float | str, ...]
     cells: Annotated[np.ndarray[Any, Any], Array("gc", dtype="any", low=0)]
     weight_squares: Annotated[FloatArray, Array("g", low=0, high=1e300)]
+    cluster_squares: Annotated[FloatArray, Array("g", low=0, high=1e300)]
     columns: Annotated[IntArray, Array("gr", dtype="int", low=0)] | None
 
     def __post_init__(self) -> None:
         n = len(self.names)
         shapes_agree = self.cells.shape == (n, len(self.nothing.counts))
-        shapes_agree &= self.weight_squares.shape == (n,)
+        shapes_agree &= self.weight_squares.shape == self.cluster_squares.shape == (n,)
         shapes_agree &= self.columns is None or self.columns.shape[0] == n
         if not shapes_agree or len(set(self.names)) != n:
             raise DataError("the counts of groups must have one row for each name.")
@@ -60,7 +62,43 @@ class GroupCounts(Kept, Mapping[Any, ScoreTails]):
     def none(cls, nothing: ScoreTails) -> GroupCounts:
         """No groups."""
         cells = np.zeros((0, len(nothing.counts)), dtype=np.int64)
-        return cls(nothing, (), cells, np.zeros(0), None)
+        return cls(nothing, (), cells, np.zeros(0), np.zeros(0), None)
+
+    @classmethod
+    def of(cls, nothing: ScoreTails, parts: Mapping[Any, ScoreTails]) -> GroupCounts:
+        """Counts of one classifier by name; columns are known if they are for all groups."""
+        if not parts:
+            return cls.none(nothing)
+        records = [tails.record() for tails in parts.values()]
+        known_columns = [record.columns for record in records if record.columns is not None]
+        columns = None
+        if len(known_columns) == len(records):
+            columns = np.stack(known_columns)
+        return cls(
+            nothing,
+            tuple(parts),
+            np.stack([record.counts for record in records]),
+            np.array([record.weight_squares for record in records]),
+            np.array([record.cluster_squares for record in records]),
+            columns,
+        )
+
+    def packed(self) -> GroupCounts:
+        """The same with integers of as few bytes as they need, for files."""
+        columns = self.columns
+        if columns is not None:
+            columns = _packed(columns)
+        return replace(self, cells=_packed(self.cells), columns=columns)
+
+    def unpacked(self) -> GroupCounts:
+        """The same with integers of eight bytes, which can be added."""
+        columns = self.columns
+        if columns is not None:
+            columns = columns.astype(np.int64)
+        cells = self.cells
+        if cells.dtype.kind != "f":
+            cells = cells.astype(np.int64)
+        return replace(self, cells=cells, columns=columns)
 
     def __len__(self) -> int:
         return len(self.names)
@@ -84,6 +122,7 @@ class GroupCounts(Kept, Mapping[Any, ScoreTails]):
             self.nothing.record(),
             counts=self.cells[k],
             weight_squares=float(self.weight_squares[k]),
+            cluster_squares=float(self.cluster_squares[k]),
             columns=None if self.columns is None else self.columns[k],
         )
         return record.tails()
@@ -106,17 +145,21 @@ class GroupCounts(Kept, Mapping[Any, ScoreTails]):
         _check_size(len(names), self.cells.shape[1])
         place = {name: k for k, name in enumerate(names)}
         cells = np.zeros((len(names), self.cells.shape[1]), np.result_type(self.cells, other.cells))
-        squares = np.zeros(len(names))
+        weight_squares = np.zeros(len(names))
+        cluster_squares = np.zeros(len(names))
         columns = None
         if self.columns is not None and other.columns is not None:
             columns = np.zeros((len(names), self.columns.shape[1]), dtype=np.int64)
         for part in (self, other):
             rows = [place[name] for name in part.names]
             cells[rows] += part.cells
-            squares[rows] += part.weight_squares
+            weight_squares[rows] += part.weight_squares
+            cluster_squares[rows] += part.cluster_squares
             if columns is not None and part.columns is not None:
                 columns[rows] += part.columns
-        return GroupCounts(self.nothing, tuple(names), cells, squares, columns)
+        return GroupCounts(
+            self.nothing, tuple(names), cells, weight_squares, cluster_squares, columns
+        )
 
 
 def sum_of_counts(nothing: ScoreTails, parts: Iterable[ScoreTails]) -> ScoreTails:
@@ -134,24 +177,18 @@ def count_groups(
     nothing = fitted.no_counts()
     _check_size(len(groups.names), len(nothing.counts))
     scores = fitted.fold_scores(rows)
-    cells = []
-    squares = []
-    columns = []
-    for k in range(len(groups.names)):
+    counts = {}
+    for k, name in enumerate(groups.names):
         index = groups.rows(k)
-        tails = fitted.count_scores(scores[index], at_rows(weight, index), rows=rows[index])
-        record = tails.record()
-        cells.append(record.counts)
-        squares.append(record.weight_squares)
-        if record.columns is not None:
-            columns.append(record.columns)
-    return GroupCounts(
-        nothing,
-        tuple(groups.names),
-        np.stack(cells),
-        np.array(squares),
-        np.stack(columns) if columns else None,
-    )
+        weight_of_group = at_rows(weight, index)
+        counts[name] = fitted.count_scores(scores[index], weight_of_group, rows=rows[index])
+    return GroupCounts.of(nothing, counts)
+
+
+def _packed(values: np.ndarray[Any, Any]) -> Any:
+    if values.dtype.kind == "f":
+        return values
+    return values.astype(np.min_scalar_type(values.max(initial=0)))
 
 
 def _check_size(n_groups: int, n_cells: int) -> None:
@@ -181,6 +218,8 @@ class CountsRecord(Record):
 
     def classifier(self, module: Any = None) -> Any:
         """The counts."""
+        if isinstance(self.counts, GroupCounts):
+            return self.counts.unpacked()
         return self.counts
 
     def facts(self) -> dict[str, Any]:
@@ -205,4 +244,4 @@ def _(counts: ScoreTails) -> Record:
 
 @record_of.register
 def _(counts: GroupCounts) -> Record:
-    return CountsRecord(counts)
+    return CountsRecord(counts.packed())

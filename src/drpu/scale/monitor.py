@@ -22,12 +22,13 @@ from drpu.classifier.drpu import AdaptedClassifier, RatioClassifier
 from drpu.decisions.point import Hypothesis
 from drpu.exceptions import ArtifactError, DataError, ParameterError
 from drpu.files.archive import open_archive, read_bytes, write_archive
+from drpu.periods.counts import GroupCounts, sum_of_counts
 from drpu.periods.moves import Moved
 from drpu.periods.read import Reading, beside_training, check_single_sample, read_new_rows
 from drpu.periods.shift_tests import ColumnShift, MixtureTest
 from drpu.priors.estimate import PriorEstimate
 from drpu.priors.figures import exact_limits
-from drpu.priors.tails import KeptTails, ScoreTails
+from drpu.priors.tails import ScoreTails
 from drpu.scale.batches import check_classifier
 from drpu.state.fitted import FittedRatio, check_counts
 from drpu.state.population import LabelCount
@@ -36,6 +37,7 @@ from drpu.state.reference import Reference
 _SPACING = 500.0  # rows between the starts of two tests: earlier rows must not hide a late change
 _STRENGTH = 20.0  # weight of the mixture over alternatives, in rows
 _QUANTILES = 25  # thresholds to choose from
+_JOINED = 0.01  # share of the window that a joined batch has at least
 _MOST_STARTS = 2000  # largest number of tests; those with the least evidence are dropped
 
 
@@ -273,7 +275,9 @@ class PriorMonitor:
     window : int, optional
         Minimum number of rows of the window: the oldest batches are dropped while the others have
         as many rows. The default is all batches. With a few thousand rows the error of the prior
-        is a few hundredths.
+        is a few hundredths. Small batches, or rows that arrive one by one, are joined: the window
+        is read again after a hundredth of its rows, and until then :meth:`update` counts, tests for
+        the alarm, and returns the latest reading.
     level : float, default=0.95
         Confidence level of the intervals.
     keep : int, default=1000
@@ -323,6 +327,7 @@ class PriorMonitor:
         self.tails = classifier.fitted_.no_counts()
         self._batches: deque[CountedBatch] = deque()
         self._seen = 0
+        self._unread = 0.0  # rows since the latest reading
         self.alpha = check_fraction("alpha", alpha)
         self._lock = ObjectLock()
         self.reset_alarm()
@@ -387,13 +392,28 @@ class PriorMonitor:
         n_seen = self._seen + 1
         if when is None:
             when = n_seen
-        reading = self._read(when, tails, _labels(batches), alarm)
-        readings = deque([*self.readings, reading], maxlen=self.readings.maxlen)
+        readings = self.readings
+        unread = self._unread + batch.counts.n
+        if readings and unread < self._joined_rows(tails):
+            reading = replace(readings[-1], alarm=alarm.raised)
+        else:
+            reading = self._read(when, tails, _labels(batches), alarm)
+            readings = deque([*readings, reading], maxlen=readings.maxlen)
+            unread = 0.0
         # One assignment: an interrupted update has counted nothing and may be repeated.
         vars(self).update(
-            _batches=batches, tails=tails, alarm=alarm, readings=readings, _seen=n_seen
+            _batches=batches,
+            tails=tails,
+            alarm=alarm,
+            readings=readings,
+            _seen=n_seen,
+            _unread=unread,
         )
         return reading
+
+    def _joined_rows(self, tails: ScoreTails) -> float:
+        """Rows of batches that are joined: fewer do not change a reading."""
+        return _JOINED * (self.window or tails.n)
 
     def _read(
         self, when: Any, tails: ScoreTails, labels: LabelCount | None, alarm: PriorAlarm
@@ -421,12 +441,15 @@ class PriorMonitor:
         )
 
     def adapted(self) -> AdaptedClassifier:
-        """The classifier at the prior of the latest reading."""
-        if not self.readings:
+        """The classifier at the prior of the latest reading; after loading, of the window."""
+        if self.readings:
+            latest = self.readings[-1]
+        elif self._batches:  # the monitor was loaded
+            latest = self._read(self._seen, self.tails, _labels(self._batches), self.alarm)
+        else:
             raise DataError(
                 "there is no reading to adapt to: update the monitor with a batch first."
             )
-        latest = self.readings[-1]
         window = Reading(
             prior=latest.prior,
             hypotheses=latest.hypotheses,
@@ -446,8 +469,10 @@ class PriorMonitor:
         path : path-like
             The file. It appears complete or not at all.
         """
+        counts = GroupCounts.of(self.tails.empty(), _by_number(self._batches))
+        labels = tuple(batch.labels for batch in self._batches)
         record = MonitorRecord(
-            tuple(self._batches), self._seen, self.window, self.level, self.alpha, self.alarm
+            counts.packed(), labels, self._seen, self.window, self.level, self.alpha, self.alarm
         )
         with output_file(path) as file:
             write_archive(file, encode(record), {})
@@ -479,11 +504,11 @@ class PriorMonitor:
         try:
             if record.alarm.cell > len(monitor.tails.counts):
                 raise DataError("its alarm watches a score that the classifier does not have.")
-            for kept_batch in record.batches:
-                batch = CountedBatch(
-                    check_counts(classifier.fitted_, kept_batch.counts), kept_batch.labels
-                )
-                monitor._batches, monitor.tails = monitor._pushed(batch)
+            counts = record.batches.unpacked()
+            for tails, labels in zip(counts.values(), record.labels, strict=True):
+                check_counts(classifier.fitted_, tails)
+                monitor._batches.append(CountedBatch(tails, labels))
+            monitor.tails = sum_of_counts(monitor.tails, counts.values())
         except DataError as error:
             raise ArtifactError(
                 f"{os.fspath(path)!r} does not fit this classifier: {error}"
@@ -502,25 +527,34 @@ class PriorMonitor:
             labels = _labels((*self._batches, batch))
             total = self.tails + batch.counts
             return deque([CountedBatch(total, labels)]), total
-        batches = deque([*self._batches, batch])
+        batches = deque(self._batches)
+        if batches and batches[-1].counts.n < self._joined_rows(self.tails):
+            batches.append(batches.pop().joined(batch))
+        else:
+            batches.append(batch)
         n_rows = sum(part.counts.n for part in batches)
         if n_rows - batches[0].counts.n < self.window:
             return batches, self.tails + batch.counts
         while n_rows - batches[0].counts.n >= self.window:
             n_rows -= batches.popleft().counts.n
-        tails = batch.counts.empty()
-        for part in batches:
-            tails.merge(part.counts)
+        tails = sum_of_counts(batch.counts.empty(), [part.counts for part in batches])
         return batches, tails
 
 
-@kept("batch")
 @dataclass(frozen=True)
 class CountedBatch:
     """Counts of a batch, and its labels if their number was given."""
 
-    counts: KeptTails
+    counts: ScoreTails
     labels: LabelCount | None
+
+    def joined(self, other: CountedBatch) -> CountedBatch:
+        """The rows of both."""
+        return CountedBatch(self.counts + other.counts, _labels([self, other]))
+
+
+def _by_number(batches: Iterable[CountedBatch]) -> dict[int, ScoreTails]:
+    return {number: batch.counts for number, batch in enumerate(batches)}
 
 
 def _labels(batches: Iterable[CountedBatch]) -> LabelCount | None:
@@ -559,7 +593,8 @@ def _growth(
 class MonitorRecord:
     """What a file keeps of a :class:`PriorMonitor`."""
 
-    batches: tuple[CountedBatch, ...]
+    batches: GroupCounts
+    labels: tuple[LabelCount | None, ...]
     seen: Annotated[int, Whole(0)]
     window: Annotated[int, Whole(1)] | None
     level: Annotated[float, Number(1e-6, 1)]
@@ -567,6 +602,8 @@ class MonitorRecord:
     alarm: PriorAlarm
 
     def __post_init__(self) -> None:
+        if len(self.labels) != len(self.batches):
+            raise DataError("a monitor must have labels, or none, for each of its batches.")
         if self.seen < len(self.batches):
             raise DataError("a monitor cannot have more batches than it has seen.")
         if not (0 < self.level < 1 and 0 < self.alpha < 1):
