@@ -1,6 +1,7 @@
 """Outputs appear complete or not at all, and never replace inputs or special files."""
 
 import os
+import re
 import signal
 import socket
 import stat
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from drpu import load, verify
-from drpu._output import check_output, output_file, write_output
+from drpu._output import FORMULA, check_output, output_file, write_output
 from drpu.exceptions import DataTypeError, OutputError
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="files of other kinds, modes and signals of POSIX")
@@ -196,3 +197,31 @@ def test_a_file_that_cannot_be_made_is_named_as_the_user_did(tmp_path, monkeypat
     with pytest.raises(OSError, match="No space left") as error:
         write_output(tmp_path / "x.csv", "1")
     assert error.value.filename == str(tmp_path / "x.csv")
+
+
+SIGNS = "=+-@\uff1d\uff0b\uff0d\uff20\ufe66\ufe62\ufe63\ufe6b\u2212"
+BLANKS = [
+    "",
+    " ",
+    "\n",
+    "\r\n",
+    "\t ",
+    "\xa0",
+    "\u200b",
+    "\u3000",
+    "\ufeff",
+    "\u2060\u00ad",
+    "\u202e",
+    "\x00",
+]
+
+
+@pytest.mark.parametrize("blanks", BLANKS)
+@pytest.mark.parametrize("sign", SIGNS)
+def test_a_sign_after_blanks_looks_like_a_formula(sign, blanks):
+    assert re.match(FORMULA, f"{blanks}{sign}1+1")
+
+
+@pytest.mark.parametrize("text", ["", "a=1", "1-2", "x@y", "'=1", "(1+1)", "2026-01-01", "\xa0a", "\u200b"])
+def test_other_texts_do_not(text):
+    assert not re.match(FORMULA, text)

@@ -25,6 +25,7 @@ from __future__ import annotations
 import base64
 import errno
 import hashlib
+import html
 import json
 import os
 import re
@@ -251,6 +252,37 @@ def _sync_folder(folder: Path) -> None:
 def printable(text: str) -> str:
     """``text`` with control characters escaped, so that a file cannot control the terminal."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+# Control characters but line feeds and tabs, marks of the direction of text, halves of pairs.
+_HIDDEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+
+
+def visible(text: str) -> str:
+    """``text`` with escapes for characters that turn or hide the text around them in a page."""
+    return _HIDDEN.sub(_as_escape, text)
+
+
+def _as_escape(letter: re.Match[str]) -> str:
+    return letter[0].encode("unicode_escape").decode()
+
+
+def escape(text: str) -> str:
+    """``text`` inside a page: without markup, and :func:`visible`."""
+    return html.escape(visible(text))
+
+
+# The start of a text that a spreadsheet may run as a formula, also after blanks and characters
+# without width, and with wide or small forms of the signs. Both re and Arrow read the pattern.
+_BLANKS = (
+    "\\x00-\\x20\\x7f-\u00a0\u00ad\u034f\u061c\u115f\u1160\u1680\u17b4\u17b5\u180b-\u180f"
+    "\u2000-\u200f\u2028-\u202f\u205f-\u206f\u2800\u3000\u3164\ufe00-\ufe0f\ufeff\uffa0"
+)
+FORMULA = (
+    f"^[\\t\\r\\n]|^[{_BLANKS}]*[=+\\-@\uff1d\uff0b\uff0d\uff20\ufe66\ufe62\ufe63\ufe6b\u2212]"
+)
 
 
 def json_for_script(values: Any) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from html import escape
 from importlib.util import find_spec
 from itertools import islice
 from typing import Any, TypeAlias
@@ -12,6 +11,7 @@ from typing import Any, TypeAlias
 import narwhals as nw
 
 from drpu._checks import require
+from drpu._output import escape, printable
 
 TableColumns: TypeAlias = dict[str, list[Any]]  # lists of one length; the first names the rows
 
@@ -77,9 +77,11 @@ def frame_of(columns: TableColumns) -> Any:
 
 def text_table(title: str, columns: TableColumns) -> str:
     """The title, the names of the columns and the first rows, with rounded numbers."""
-    rows = [list(columns), *_first_rows(columns)]
+    rows = []
+    for cells in (list(columns), *_first_rows(columns)):
+        rows.append([printable(cell) for cell in cells])
     widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
-    lines = [title]
+    lines = [printable(title)]
     for name, *cells in rows:
         aligned = [name.ljust(widths[0])]
         for cell, width in zip(cells, widths[1:], strict=True):

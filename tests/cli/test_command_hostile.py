@@ -5,6 +5,7 @@ import html
 import io
 import json
 import re
+import unicodedata
 from html.parser import HTMLParser
 from urllib.parse import unquote
 from xml.etree import ElementTree
@@ -17,9 +18,13 @@ import pytest
 from cli_answers import answer
 from matplotlib import pyplot
 
-from drpu import load, plots
+from drpu import export_onnx, load, plots
+from drpu.report import render_report
 from drpu.state.population import Backtest, PastPeriod
 from hostile_texts import FORMULAS, HOSTILE
+
+# Characters that control a terminal, or the direction of the text around them.
+CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
 @pytest.fixture(scope="module")
@@ -75,14 +80,53 @@ def test_hostile_texts_harm_no_output(run, folder):
     _check_csv(unquote(html.unescape(link)))
 
 
+@pytest.mark.usefixtures("few_trees")
+@pytest.mark.filterwarnings("ignore:Glyph")  # which the font does not have
+def test_hostile_texts_harm_no_page_notebook_or_graph(run, folder):
+    onnx = pytest.importorskip("onnx")
+    answer(run("fit all.parquet --label label --drop group --model boosted --prior 0.5 --out n.drpu --json"))
+    clf = load(folder / "n.drpu")
+    rows = pa.parquet.read_table(folder / "all.parquet").drop_columns(["label"])
+    groups = clf.adapt_by(rows, by=rows["group"])
+    june = clf.adapt(rows)
+    plan = june.plan_audit(rows, n=10, random_state=0)
+    assert run("ask n.drpu all.parquet --n 10 --page ask.html --quiet")[0] == 0
+    shown = [(folder / "ask.html").read_text(), render_report(june, rows, by=rows["group"])]
+    shown += [each._repr_html_() for each in (clf, june, groups, plan, june.at_budget(5, of=rows).budget_)]
+    for page in shown:
+        tags = Tags()
+        tags.feed(page)
+        assert "img" not in tags.tags
+        assert "<script>alert" not in page
+        assert "onerror" not in tags.running
+        assert not CONTROLS.search(page)
+    for text in (repr(clf), repr(june), repr(groups), repr(plan), str(june.prior_)):
+        assert text.replace("\n", "").isprintable()
+
+    export_onnx(clf, folder / "n.onnx")
+    graph = onnx.load(folder / "n.onnx")
+    for entry in graph.metadata_props:
+        assert entry.value.isprintable()
+
+
 def _check_csv(text):
     cells = [cell for row in csv.reader(io.StringIO(text)) for cell in row]
     assert sum(cell in {f"'{formula}" for formula in FORMULAS} for cell in cells) > len(FORMULAS)
-    risky = [cell for cell in cells if cell.startswith(("=", "+", "-", "@", "\t", "\r"))]
+    risky = [cell for cell in cells if _starts_like_a_formula(cell)]
     assert all(re.fullmatch(r"[+-][\d.]+(e-?\d+)?", cell) for cell in risky)
 
 
+def _starts_like_a_formula(cell):
+    if cell.startswith(("\t", "\r", "\n")):
+        return True
+    for letter in unicodedata.normalize("NFKC", cell):
+        if unicodedata.category(letter)[0] not in "ZC":
+            return letter in "=+-@\u2212"
+    return False
+
+
 @pytest.mark.usefixtures("few_trees")
+@pytest.mark.filterwarnings("ignore:Glyph")  # which the font does not have
 def test_hostile_names_are_drawn_as_they_are(run, folder):
     answer(run("fit all.parquet --label label --drop group --model boosted --prior 0.5 --out d.drpu --json"))
     prior = load(folder / "d.drpu").prior_

@@ -3,11 +3,12 @@
 import csv
 import io
 import re
-from html import escape, unescape
+from html import unescape
 
 import pandas as pd
 import pytest
 
+from drpu._output import escape
 from drpu.audits.ask import Conversation, Goal, ShownRows
 from drpu.audits.ask_page import PageTexts, ask_page
 from hostile_texts import HOSTILE

@@ -12,13 +12,12 @@ import io
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from html import escape
 from importlib.resources import files
 from typing import Any
 
 from drpu import __version__
 from drpu._colours import page_colours
-from drpu._output import json_for_script, page_policy
+from drpu._output import escape, json_for_script, page_policy
 from drpu.audits.ask import LONGEST_VALUE, Conversation, Goal, ShownRows, answer_words, cut
 from drpu.audits.plan import DESIGN, LABEL, ROW, AuditPlan
 

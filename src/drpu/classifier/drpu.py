@@ -7,7 +7,6 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
-from html import escape
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -31,6 +30,7 @@ from drpu._checks import (
     check_weights,
     engine_of,
 )
+from drpu._output import escape
 from drpu._process import DefaultErrors
 from drpu._progress import inform, part, progress_bar
 from drpu._samples import n_rows, stack_rows

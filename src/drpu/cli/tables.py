@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from drpu._checks import LARGEST, require
-from drpu._output import check_output, output_file, printable
+from drpu._output import FORMULA, check_output, output_file, printable
 from drpu.cli.show import PIPE, listed, plain
 from drpu.exceptions import DataError, DataTypeError, MissingExtraError, ParameterError
 from drpu.tables.values import NULL_WORDS
@@ -57,7 +57,6 @@ _LINES_AT_ONCE = 2**24  # bytes
 _NO_MARKS = bytes(set(range(256)) - set(b'[]{}"\n'))  # bytes that do not matter for nesting
 _DECIMAL_COMMA = r"^[+-]?[0-9]+,[0-9]+$"
 _THOUSANDS = r"^[+-]?[0-9]{1,3}(,[0-9]{3})+$"
-_FORMULA = r"^[=+\-@\t\r]"
 _NUMBER = r"^[+\-]?(\d+\.?\d*|\.\d+)([eE][+\-]?\d+)?$"
 
 
@@ -954,7 +953,7 @@ def _without_formulas(table: Any) -> Any:
 def _protected(texts: Any) -> Any:
     pa = arrow()
     compute = arrow("pyarrow.compute")
-    formula = compute.match_substring_regex(texts, _FORMULA)
+    formula = compute.match_substring_regex(texts, FORMULA)
     number = compute.match_substring_regex(texts, _NUMBER)
     apostrophe = pa.scalar("'", texts.type)
     nothing = pa.scalar("", texts.type)

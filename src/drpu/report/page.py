@@ -8,7 +8,6 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date
-from html import escape
 from importlib.resources import files
 from typing import Any, NamedTuple, TypedDict, Unpack
 from urllib.parse import quote
@@ -18,7 +17,7 @@ from drpu import __version__, plots
 from drpu._arrays import Rows
 from drpu._checks import require
 from drpu._colours import IN_PAGES, page_colours
-from drpu._output import page_policy, write_output
+from drpu._output import escape, page_policy, visible, write_output
 from drpu._process import ObjectLock, default_errors
 from drpu.decisions.point import decision_above
 from drpu.report import texts
@@ -119,7 +118,9 @@ def _render(
     markup = jinja2.filters.Markup
     css = page_colours() + _text("page.css")
     js = _text("page.js")
-    environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    environment = jinja2.Environment(
+        autoescape=True, trim_blocks=True, lstrip_blocks=True, finalize=_visible
+    )
     page: str = environment.from_string(_text("template.html")).render(
         title=title,
         today=date.today().isoformat(),
@@ -134,6 +135,11 @@ def _render(
         figures=[(figure, markup(as_svg(figure))) for figure in figures],
     )
     return data, page
+
+
+def _visible(value: Any) -> Any:
+    """The value; in texts, characters that turn the direction of other text are escaped."""
+    return visible(value) if type(value) is str else value
 
 
 def _text(name: str) -> str:
@@ -355,6 +361,7 @@ def _elements(svg: str, name: str) -> str:
             element.tail = None
             if element.text and not element.tag.endswith("text"):
                 element.text = element.text.strip()
+            element.text = _visible(element.text)
         text = ElementTree.tostring(child, encoding="unicode")
         text = re.sub(r' xmlns(:\w+)?="[^"]*"', "", text)
         elements.append(text.replace("ns0:", ""))

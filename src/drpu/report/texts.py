@@ -8,11 +8,13 @@ from __future__ import annotations
 import csv
 import io
 import math
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from drpu._output import FORMULA
 from drpu.priors.constants import FEW_ANSWERS, WIDE_RANGE
 
 if TYPE_CHECKING:
@@ -563,7 +565,7 @@ def rows_csv(row_list: RowList) -> str:
 
 def _no_formula(cell: Any) -> Any:
     """The cell; a text that a spreadsheet would run as a formula gets an apostrophe."""
-    if isinstance(cell, str) and cell.startswith(("=", "+", "-", "@", "\t", "\r")):
+    if isinstance(cell, str) and re.match(FORMULA, cell):
         return f"'{cell}"
     return cell
 
