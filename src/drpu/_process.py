@@ -117,12 +117,6 @@ def _use_one_thread() -> None:
         sys.modules["torch"].set_num_threads(1)
 
 
-def torch_threads_here() -> None:
-    """Let torch use one thread in a forked process; call this before it computes."""
-    if _STATE["forked"]:
-        _use_one_thread()
-
-
 class ObjectLock:
     """The lock of one object; in a forked child it is free, whoever held it in the parent.
 

@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.metrics import roc_auc_score
+from threadpoolctl import threadpool_limits
 
 from codec_laws import check_kept
 from drpu._codec import encode
@@ -101,7 +102,9 @@ def test_memory_is_bounded_whatever_the_texts(monkeypatch):
     monkeypatch.setattr("drpu.tables.text.CHUNK", 7)
     frame, _ = letters(100, 3)
     encoder, rows = TableEncoder.fit([read_frame(frame)])
-    assert encoder.columns[0].directions.shape == (40, 40)
+    words, directions = encoder.columns[0].directions.shape
+    assert words == 40
+    assert directions <= words
     monkeypatch.undo()
     assert_array_equal(encoder.transform(read_frame(frame)), rows)  # chunks do not matter
 
@@ -127,3 +130,18 @@ def test_words_of_fewer_than_five_texts_are_not_kept():
 def test_contributions_of_directions_are_added_up(encoder):
     values = np.ones((3, encoder.width + 1))
     assert_array_equal(encoder.by_column(values), [[DIRECTIONS + 4, 1, 1]] * 3)
+
+
+def test_directions_of_few_words_do_not_depend_on_threads():
+    rng = np.random.default_rng(0)
+    words = ["late", "parcel", "refund", "broken", "again", "thanks", "order", "twice", "cold", "wrong"]
+    texts = [" ".join(rng.choice(words, rng.integers(2, 9))) for _ in range(2000)]
+    frame = read_frame(pd.DataFrame({"note": texts}))
+    encoded = []
+    for threads in (1, 2):
+        with threadpool_limits(threads, user_api="blas"):
+            encoder, rows = TableEncoder.fit([frame])
+        encoded.append(rows)
+    np.testing.assert_array_equal(*encoded)
+    (column,) = encoder.columns
+    assert column.directions.shape[1] <= np.linalg.matrix_rank(encoded[0][:, :-4])

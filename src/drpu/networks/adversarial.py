@@ -15,7 +15,7 @@ from drpu._arrays import FloatArray
 from drpu._progress import progress, progress_bar
 from drpu._samples import Sample, SamplePair
 from drpu.networks.function import IMAGE, ClassGenerators, Game, Weights
-from drpu.networks.loop import pick_device, private_random
+from drpu.networks.loop import own_defaults, pick_device, private_random
 from drpu.networks.modules import load_weights
 
 SLOPE = 0.2
@@ -41,6 +41,7 @@ class RowGenerator(nn.Sequential):
         """The device of the weights."""
         return next(self.parameters()).device
 
+    @own_defaults()
     @torch.no_grad()
     def sample(self, n: int, seed: int) -> FloatArray:
         """``n`` rows, on the scale of the training."""
@@ -53,6 +54,7 @@ class RowGenerator(nn.Sequential):
         return np.asarray(torch.cat(parts).cpu().double().numpy())
 
 
+@own_defaults()
 def load_generator(generators: ClassGenerators, weights: Weights) -> RowGenerator:
     """One of the two networks with its weights, on their device and in evaluation mode."""
     with torch.device("meta"):  # the weights follow
@@ -82,6 +84,7 @@ def _generator_layers(
     yield nn.Unflatten(1, shape)
 
 
+@own_defaults()
 def train_generators(
     standardised: SamplePair, settings: Game, *, prior: float, seed: int
 ) -> tuple[RowGenerator, RowGenerator]:

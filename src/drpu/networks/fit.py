@@ -46,6 +46,7 @@ from drpu.networks.loop import (
     as_floats,
     as_tensor,
     count_steps,
+    own_defaults,
     private_random,
 )
 from drpu.networks.modules import log_ratio_of, ratio_of
@@ -175,6 +176,7 @@ class Network:
     alpha: float
 
 
+@own_defaults()
 def fit_learner(
     learner: NetworkRatio, pair: SamplePair, holdout: SamplePair | None
 ) -> NetworkFunction:
@@ -193,6 +195,7 @@ def fit_ratio(options: Options, sample: SamplePair, holdout: SamplePair | None) 
     return best(options, _train(options, rows, networks, ratio_aim(options, networks)))
 
 
+@own_defaults()
 def fit_score(learner: NetworkScore, sample: SamplePair, objective: PUObjective) -> NetworkFunction:
     """The score that minimises an objective."""
     options = score_options(learner, sample.positive.rows.shape[1:], len(sample.unlabeled))

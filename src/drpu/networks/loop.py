@@ -9,7 +9,7 @@ import math
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
@@ -23,6 +23,7 @@ from torch.nn.modules.conv import _ConvNd
 
 from drpu._arrays import FloatArray, IntArray, Rows
 from drpu._checks import check_choice
+from drpu._process import ObjectLock
 from drpu._progress import progress, progress_bar
 from drpu.exceptions import ParameterError
 from drpu.models.risks import Risk
@@ -105,6 +106,42 @@ def private_random(seed: int, device: torch.device) -> Iterator[None]:
     with _SETTINGS, torch.random.fork_rng(devices=gpus):
         torch.manual_seed(seed)
         yield
+
+
+_DTYPES: list[torch.dtype] = []  # the default of the process, once for each call that runs now
+_DTYPES_LOCK = ObjectLock()
+
+
+@contextmanager
+def own_defaults() -> Iterator[None]:
+    """Context with torch's initial defaults, whatever the process has set.
+
+    These are float32, the CPU, and tensors that can be trained.
+    """
+    with ExitStack() as defaults:
+        if torch.is_inference_mode_enabled():
+            defaults.enter_context(torch.inference_mode(False))
+        defaults.enter_context(torch.enable_grad())
+        if torch.get_default_device().type != "cpu":
+            defaults.enter_context(torch.device("cpu"))
+        if _DTYPES or torch.get_default_dtype() != torch.float32:
+            defaults.enter_context(_float32())
+        yield
+
+
+@contextmanager
+def _float32() -> Iterator[None]:
+    """The default type is one of the process: the last of the calls that overlap restores it."""
+    with _DTYPES_LOCK:
+        _DTYPES.append(_DTYPES[0] if _DTYPES else torch.get_default_dtype())
+        torch.set_default_dtype(torch.float32)
+    try:
+        yield
+    finally:
+        with _DTYPES_LOCK:
+            before = _DTYPES.pop()
+            if not _DTYPES:
+                torch.set_default_dtype(before)
 
 
 # -- rows and batches ------------------------------------------------------------------------------

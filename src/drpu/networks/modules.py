@@ -14,7 +14,6 @@ from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
 from drpu._arrays import FloatArray, Rows
-from drpu._process import torch_threads_here
 from drpu.exceptions import ArtifactError, DataError, ParameterError
 from drpu.models.features import CLIP
 from drpu.models.graphs import Graph, onnx_log_softplus
@@ -22,6 +21,7 @@ from drpu.networks.function import NetworkFunction, Weights
 from drpu.networks.loop import (
     as_floats,
     as_tensor,
+    own_defaults,
     pick_device,
     precision,
     private_random,
@@ -177,6 +177,7 @@ def make_module(module: MakesModule, seed: int = 0) -> nn.Module:
     return made
 
 
+@own_defaults()
 def load_module(function: NetworkFunction, dtype: torch.dtype | None = None) -> nn.Module:
     """The network of a function with its weights, on its device and in evaluation mode.
 
@@ -206,6 +207,7 @@ def _without_weights(function: NetworkFunction) -> nn.Module:
     return make_module(function.module)
 
 
+@own_defaults()
 def exact_module(function: NetworkFunction) -> nn.Module:
     """The network with which a row has the same score in any batch, up to float64 or float32.
 
@@ -237,10 +239,10 @@ def load_weights(module: nn.Module, weights: Weights, *, strict: bool = True) ->
 # -- scores ----------------------------------------------------------------------------------------
 
 
+@own_defaults()
 @torch.no_grad()
 def scores(function: NetworkFunction, module: nn.Module, X: Rows, dtype: str) -> FloatArray:
     """The scores of rows by the module of a function, in float64; ``dtype`` is that of products."""
-    torch_threads_here()
     weight = next(module.parameters())
     at_once = rows_at_once(X.shape[1:], weight.device)
     outputs = []

@@ -36,6 +36,8 @@ MOST_LETTERS = 40  # letters of a word that are used
 PARTS = (3, 4)  # letters of a part of a word
 FEWEST_TEXTS = 5  # a word of fewer different texts is not used
 DIRECTIONS = 50  # columns that the words of a text are reduced to
+DECIMALS = 6  # of the directions, which float32 has
+LEAST_SIZE = 10.0**-DECIMALS  # of a direction, relative to that of the first
 PROFILED = 8  # directions whose values are compared with those of new rows
 MOST_EXPLAINED = 200  # words of a text whose effect on the score is computed
 CHUNK = 10_000  # texts whose words are counted at a time
@@ -197,12 +199,14 @@ def _forms(word: str) -> Iterator[str]:
 
 
 def _directions(rows: scipy.sparse.csr_matrix) -> FloatArray:
-    """Right singular vectors of the rows, of single precision."""
+    """Right singular vectors of the rows, rounded so that they do not depend on threads."""
     k = min(DIRECTIONS, *rows.shape)
     if k == 0:
         return np.empty((rows.shape[1], 0), dtype=np.float32)
-    _, _, vectors = _lazy.randomized_svd(rows, k, n_iter=5, random_state=0)
-    return np.ascontiguousarray(vectors.T, dtype=np.float32)
+    _, sizes, vectors = _lazy.randomized_svd(rows, k, n_iter=5, random_state=0)
+    # The others are rounding noise, which trees would split on.
+    vectors = vectors[sizes > LEAST_SIZE * sizes[0]]
+    return np.ascontiguousarray(vectors.T.round(DECIMALS), dtype=np.float32)
 
 
 def _shape(text: str) -> list[float]:
