@@ -63,3 +63,11 @@ def test_benchmarks_that_tests_import_do_so_on_windows():
         [sys.executable, "-c", imports], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_every_test_that_security_names_exists():
+    text = (ROOT / "SECURITY.md").read_text()
+    named = re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", text)
+    assert len(named) > 15
+    for path, name in named:
+        assert f"def {name}" in (ROOT / path).read_text(), (path, name)
