@@ -1,6 +1,7 @@
 """Free text becomes a few numbers; words are kept as hashes only."""
 
 import json
+import math
 from functools import reduce
 from operator import add
 
@@ -8,6 +9,8 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.metrics import roc_auc_score
 from threadpoolctl import threadpool_limits
@@ -17,6 +20,7 @@ from drpu._codec import encode
 from drpu.tables.encoder import TableEncoder, fixed_cells
 from drpu.tables.frames import read_frame
 from drpu.tables.summaries import TableSummary
+from drpu.tables.text import _shape
 
 DIRECTIONS = 50  # columns that the words of a text are reduced to
 WORDS = {
@@ -145,3 +149,14 @@ def test_directions_of_few_words_do_not_depend_on_threads():
     np.testing.assert_array_equal(*encoded)
     (column,) = encoder.columns
     assert column.directions.shape[1] <= np.linalg.matrix_rank(encoded[0][:, :-4])
+
+
+@given(st.text(max_size=60) | st.text(st.characters(codec="ascii"), max_size=60))
+def test_the_shape_of_a_text_counts_its_characters(text):
+    length = sum(not character.isspace() for character in text)
+    digits = sum(map(str.isdigit, text))
+    capitals = sum(map(str.isupper, text))
+    punctuation = length - sum(map(str.isalnum, text))
+    expected = [math.log1p(length)]
+    expected += [count / max(1, length) for count in (digits, capitals, punctuation)]
+    assert _shape(text) == expected
