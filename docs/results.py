@@ -668,6 +668,29 @@ def few_answers() -> str:
     return _table([*head, "lost .05", "lost two thirds of the recall", "limits hold"], lines, source)
 
 
+def species_ranking() -> str:
+    """Area under the curve on places of a survey, by group of species."""
+    source = _read("species")
+    methods = ["drpu", "forest", "forest, leaves of 3", "LightGBM", "splines"]
+    lines = []
+    for one in source["figures"]:
+        areas = [f"{one[name]:.3f}" for name in methods]
+        lines.append([one["of"], str(one["species"]), *areas, str(one["lost .02"])])
+    return _table(["presences or region", "species", *methods, "lost"], lines, source)
+
+
+def species_priors() -> str:
+    """Error of the prevalence and better probabilities, by number of answers."""
+    source = _read("species")
+    lines = []
+    for one in source["figures"]:
+        errors = [f"{one[f'error {n}']:.3f}" for n in (0, 20, 50)]
+        better = [f"{one[f'better {n}']} of {one['skilled']}" for n in (0, 20, 50)]
+        lines.append([one["of"], *errors, *better])
+    head = ["error of the prevalence", "20 answers", "50 answers", "better than the share", "20", "50"]
+    return _table(["presences or region", *head], lines, source)
+
+
 def stopping() -> str:
     """Limits when answering stops as soon as the interval is narrow enough."""
     source = _read("few_answers")
@@ -1086,6 +1109,8 @@ TABLES = {
     "answers_harm": answers_harm,
     "answers_training": answers_training,
     "few_answers": few_answers,
+    "species_ranking": species_ranking,
+    "species_priors": species_priors,
     "stopping": stopping,
     "wrong_answers": wrong_answers,
     "choice": choice,
