@@ -1059,8 +1059,9 @@ class DRPUClassifier(CallbackSupport, RatioClassifier):
         from scores of rows that the model was not trained on. ``"auto"`` uses ten folds below 100
         positives, five up to 2000, and a fifth of the rows above; below four positives nothing is
         held out, and the training rows are scored. With the default model, fewer than 100 positives
-        and at most 20,000 rows, the functions of four divisions into folds are averaged. A fraction that leaves fewer than ten rows of
-        either kind to train on, or holds out fewer, is a warning.
+        and at most 20,000 rows, the functions of four divisions into folds are averaged. A fraction
+        that leaves fewer than ten rows of either kind to train on, or holds out fewer, is a
+        warning.
     calibrate : bool, default=True
         Whether scores are calibrated to ratios on held-out rows. This does not change the
         priors. It keeps the order of rows, except that some rows become ties.
