@@ -9,6 +9,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from drpu.exceptions import DataTypeError
+
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 IntArray: TypeAlias = npt.NDArray[np.int64]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
@@ -37,6 +39,11 @@ def as_numpy(x: Any) -> Any:
     """``x`` itself, or a NumPy array of its values if it is a torch tensor."""
     if not is_tensor(x):
         return x
+    if x.layout != sys.modules["torch"].strided:
+        raise DataTypeError(
+            f"a torch tensor must be dense, got the layout {x.layout}: pass to_dense(), or a "
+            "sparse matrix of scipy."
+        )
     values = x.detach().cpu()
     # NumPy has no bfloat16. Every bfloat16 is exactly representable in float32.
     if values.dtype == sys.modules["torch"].bfloat16:

@@ -1,6 +1,10 @@
 """Files that end or mislead the readers of other libraries are read or refused."""
 
 import gzip
+import os
+import signal
+import subprocess
+import sys
 
 import pyarrow as pa
 import pytest
@@ -65,3 +69,37 @@ def test_a_late_value_of_another_type_is_read_beside_codes(tmp_path):
     table = read(str(path)).table
     assert table.column("code").to_pylist()[0] == "007"
     assert table.column("number").type == pa.float64()
+
+
+WAITS_WHILE_WRITING = """
+import signal, sys
+from drpu import cli
+from drpu._output import output_file
+
+def command(words, flags):
+    with output_file(sys.argv[1]) as file:
+        file.write(b"values of rows")
+        file.flush()
+        print("ready", flush=True)
+        signal.pause()
+
+cli._command = command
+sys.exit(cli.main([]))
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_a_command_that_is_ended_leaves_no_hidden_file(number, tmp_path):
+    words = [sys.executable, "-c", WAITS_WHILE_WRITING, str(tmp_path / "out.csv")]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(number)
+        assert process.wait(60) == 128 + number
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_name_of_spaces_is_a_name_as_in_python(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text(" ,a,\n1,2,3\n")
+    assert read(str(path)).names == [" ", "a", "column_3"]

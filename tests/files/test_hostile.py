@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 import safetensors.numpy
 from changed_files import rewrite, setting
+from scipy import sparse
 from sklearn.ensemble import BaggingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
@@ -514,6 +515,37 @@ def test_no_call_on_extreme_cells_ends_in_an_untyped_error(cells, tmp_path):
     for frame in frames:
         if frame is not None:
             call_with(frame, tmp_path)
+
+
+def test_integers_of_128_bits_are_numbers():
+    pl = pytest.importorskip("polars")
+    wide = pl.DataFrame({"a": pl.Series(np.arange(90) % 7, dtype=pl.Int128), "b": np.arange(90.0) % 5})
+    clf = DRPUClassifier(BoostedRatio(n_rounds=2), holdout=2, random_state=0).fit(
+        wide, np.arange(90) % 3 == 0
+    )
+    narrow = wide.with_columns(pl.col("a").cast(pl.Int64))
+    np.testing.assert_array_equal(clf.ratio(wide), clf.ratio(narrow))
+
+
+@pytest.mark.filterwarnings("ignore:Sparse")
+@pytest.mark.parametrize("layout", ["to_sparse", "to_sparse_csr"])
+def test_sparse_tensors_are_refused(layout, clf, data):
+    torch = pytest.importorskip("torch")
+    with pytest.raises(DRPUError, match="must be dense"):
+        clf.predict(getattr(torch.tensor(data.unlabeled), layout)())
+
+
+@pytest.mark.parametrize(
+    ("part", "place", "value"), [("indptr", 3, 10**6), ("indices", 0, 99), ("indices", 0, -5)]
+)
+def test_sparse_matrices_with_positions_outside_are_refused(part, place, value, data):
+    X, y = data.X_y()
+    clf = DRPUClassifier(BoostedRatio(n_rounds=2), holdout=2, random_state=0).fit(sparse.csr_matrix(X), y)
+    broken = sparse.csr_matrix(X)
+    getattr(broken, part)[place] = value
+    for call in (clf.predict, clf.adapt, lambda rows: clf.fit(rows, y), lambda rows: clf.fit_pu(rows, rows)):
+        with pytest.raises(DataError, match="valid sparse matrix"):
+            call(broken)
 
 
 def test_a_table_without_columns_is_refused():

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +16,7 @@ FAILED = 1
 USAGE = 2
 DOUBTFUL = 3
 INTERRUPTED = 130
+ENDED = 128  # plus the number of the signal
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +41,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     -------
     code : int
         0 done, 1 bad data or file or an output that could not be written, 2 wrong usage, 3 done
-        with a warning about a violated assumption and ``--strict``, 130 interrupted by Ctrl-C.
+        with a warning about a violated assumption and ``--strict``, 130 interrupted by Ctrl-C, 143
+        and 129 ended by SIGTERM and SIGHUP.
     """
     flags, words = _split_flags(sys.argv[1:] if arguments is None else arguments)
     if sys.stderr is None:  # closed by the caller: warnings cannot be shown
@@ -45,7 +50,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:  # from the first import on, Ctrl-C ends in an exit code and not in a traceback
         if sys.stdout is None:
             raise OSError("the standard output is closed, so the result cannot be written.")
-        code = _command(words, flags)
+        with _clean_end():
+            code = _command(words, flags)
         sys.stdout.flush()
         return code
     except KeyboardInterrupt:
@@ -59,6 +65,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if flags.traceback:
             raise
         return _fail(error, in_json=False)
+
+
+@contextmanager
+def _clean_end() -> Iterator[None]:
+    """Context in which SIGTERM and SIGHUP end the command as Ctrl-C does.
+
+    So what it was writing, which may hold values of rows, is removed.
+    """
+    handled = []
+    if threading.current_thread() is threading.main_thread():
+        for name in ("SIGTERM", "SIGHUP"):
+            number = getattr(signal, name, None)  # Windows has no SIGHUP
+            if number is not None and signal.getsignal(number) == signal.SIG_DFL:
+                signal.signal(number, _end)
+                handled.append(number)
+    try:
+        yield
+    finally:
+        for number in handled:
+            signal.signal(number, signal.SIG_DFL)
+
+
+def _end(number: int, _: Any) -> None:
+    raise SystemExit(ENDED + number)
 
 
 def _split_flags(arguments: Sequence[str]) -> tuple[Flags, list[str]]:

@@ -805,10 +805,10 @@ def _without_views(table: Any) -> Any:
 
 
 def with_good_names(table: Any, path: str) -> Any:
-    """The table, if no two columns share a name; a blank one becomes ``column_1`` by position."""
+    """The table, if no two columns share a name; an empty one becomes ``column_1`` by position."""
     names = []
     for position, name in enumerate(table.column_names, start=1):
-        if not name.strip():
+        if not name:
             name = f"column_{position}"
         names.append(name)
     twice = [f"{name!r} ({n} times)" for name, n in Counter(names).items() if n > 1]

@@ -82,7 +82,7 @@ _MOST_ENTRY = 46 + 506  # bytes of a part in the directory: the fixed ones and t
 
 
 def write_archive(file: IO[bytes], encoded: Encoded, facts: dict[str, Any]) -> None:
-    """Write an encoded object and facts about it for people; equal objects give equal bytes."""
+    """Write an encoded object and facts about it for people; equal parts give equal bytes."""
     parts = {ARRAYS: safetensors.numpy.save(encoded.arrays)}
     for place, blob in encoded.blobs.items():
         parts[f"{place}.skops"] = blob

@@ -88,6 +88,8 @@ def save(classifier: Any, path: StrPath, *, keep_rows: bool = False) -> None:
     of scikit-learn, archives of skops. It holds the scores of the held-out positives, which
     adaptation needs, the counts of rows in a few ranges of each column, and the levels of
     categories that at least five training rows have. Trees and weights are learnt from the rows.
+    Equal classifiers give equal files, except in the archives of skops, which differ between
+    processes.
     """
     check_flag("keep_rows", keep_rows)
     _import_kinds(None)  # among them are those that record_of needs

@@ -676,6 +676,7 @@ def as_rows(
     ``check`` checks an array, with ``more`` options: scikit-learn's ``check_array`` by default, or
     ``validate_data``. ``advice`` is for arrays that hold something else than numbers.
     """
+    check_sparse(name, X)
     X = _numpy_rows(taker, name, X)
     if check is None:
         check = _lazy.check_array
@@ -713,6 +714,22 @@ def _numpy_rows(taker: Accepts, name: str, X: Any) -> Any:
             command=f"{text}for images use --model network.",
         )
     return X
+
+
+def check_sparse(name: str, X: Any) -> None:
+    """Raise if the positions of a sparse matrix are outside of it: compiled code would use them."""
+    if not scipy.sparse.issparse(X):
+        return
+    matrix: Any = X
+    try:
+        if matrix.format in ("csr", "csc", "bsr"):
+            matrix.check_format(full_check=True)
+        elif matrix.format == "coo" and matrix.nnz:
+            for positions, length in zip(matrix.coords, matrix.shape, strict=True):
+                if positions.min() < 0 or positions.max() >= length:
+                    raise ValueError("a position is outside of the matrix")
+    except ValueError as error:
+        raise DataError(f"{name} must be a valid sparse matrix: {one_line(error)}.") from error
 
 
 def _types_in_memory(X: Any) -> dict[str, Any]:

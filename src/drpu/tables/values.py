@@ -449,7 +449,9 @@ def declared_kind(dtype: Any) -> str:
 
 def numeric(series: nw.Series[Any]) -> FloatArray:
     """Numbers, with NaN for missing values."""
-    if not series.dtype.is_integer() and series.dtype not in (nw.Float64, nw.Float32):
+    too_long = series.dtype in (nw.Int128, nw.UInt128)  # which NumPy does not have
+    plain = series.dtype.is_integer() or series.dtype in (nw.Float64, nw.Float32)
+    if too_long or not plain:
         series = series.cast(nw.Float64)  # which Arrow refuses for integers above 2**53
     return np.asarray(series.to_numpy(), dtype=np.float64)
 
