@@ -208,7 +208,7 @@ def test_sparse_rows_are_never_filled(model, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("positive", "rest"), [(1, 0), (1, -1), (True, False), ("yes", ""), (2.0, 1.0), (np.int8(1), np.int8(0))]
+    ("positive", "rest"), [(1, 0), (1, -1), (True, False), (2.0, 1.0), (np.int8(1), np.int8(0))]
 )
 def test_any_two_labels_will_do_and_come_back(toy, fitted, positive, rest):
     X, y = toy.X_y()
@@ -238,9 +238,12 @@ class Kind(StrEnum):
         (lambda y: pd.Series(y, dtype="Int64"), np.array([0, 1])),
         (lambda y: pd.Series(y == 1, dtype="boolean"), np.array([False, True])),
         (lambda y: np.array([np.bool_(flag) for flag in y], dtype=object), np.array([False, True])),
-        (lambda y: np.where(y, "p", "").astype(VARIABLE), np.array(["", "p"], dtype=object)),
-        (lambda y: np.array(["p" if f else None for f in y], MISSING), np.array(["", "p"])),
-        (lambda y: np.array([Kind.FRAUD if f else None for f in y], dtype=object), np.array(["", "fraud"])),
+        (lambda y: np.where(y, "p", "").astype(VARIABLE), np.array(["not p", "p"], dtype=object)),
+        (lambda y: np.array(["p" if f else None for f in y], MISSING), np.array(["not p", "p"])),
+        (
+            lambda y: np.array([Kind.FRAUD if flag else None for flag in y], dtype=object),
+            np.array(["not fraud", "fraud"]),
+        ),
     ],
 )
 def test_labels_of_rarer_types_come_back_in_a_plain_one_also_from_a_file(toy, tmp_path, kind, expected):
@@ -453,6 +456,17 @@ def test_data_that_cannot_be_used_are_refused_with_the_way_out(toy, change, word
         light().fit(*change(*toy.X_y()))
 
 
+def test_a_label_that_is_written_is_never_blank(toy):
+    X, y = toy.X_y()
+    for blank in ("", "  "):
+        clf = light().fit(X, np.where(y == 1, "fraud", blank))
+        assert clf.classes_.tolist() == ["not fraud", "fraud"]
+        assert set(clf.predict(X)) == {"not fraud", "fraud"}
+    with pytest.warns(PositiveLabelWarning):
+        kept = light().fit(X, np.where(y == 1, "fraud", "unknown"))
+    assert kept.classes_.tolist() == ["unknown", "fraud"]
+
+
 @pytest.mark.parametrize(
     ("labels", "classes", "kind"),
     [
@@ -464,14 +478,14 @@ def test_data_that_cannot_be_used_are_refused_with_the_way_out(toy, change, word
         (pl.Series([1, None], dtype=pl.Int8), [0, 1], "i"),
         (pd.Series([True, None], dtype=object), [False, True], "b"),
         (pd.Series([True, None], dtype="boolean"), [False, True], "b"),
-        (pd.Series(["yes", None], dtype=object), ["", "yes"], "U"),
-        (pd.Series(["yes", None], dtype="string"), ["", "yes"], "U"),
-        (pl.Series(["yes", None]), ["", "yes"], "U"),
-        (pa.array(["yes", None]), ["", "yes"], "U"),
+        (pd.Series(["yes", None], dtype=object), ["not yes", "yes"], "U"),
+        (pd.Series(["yes", None], dtype="string"), ["not yes", "yes"], "U"),
+        (pl.Series(["yes", None]), ["not yes", "yes"], "U"),
+        (pa.array(["yes", None]), ["not yes", "yes"], "U"),
         (pa.array([1, None]), [0, 1], "i"),
         (pa.array([True, None]), [False, True], "b"),
-        (["yes", None], ["", "yes"], "U"),
-        (pd.Series(["yes", None, ""], dtype=object), ["", "yes"], "U"),
+        (["yes", None], ["not yes", "yes"], "U"),
+        (pd.Series(["yes", None, ""], dtype=object), ["not yes", "yes"], "U"),
         (pd.Series([7, None], dtype="Int64"), [0, 7], "i"),
         (pd.Series([-3, None], dtype="Int64"), [-4, -3], "i"),
         (np.array([2.0, np.nan]), [0, 2], "f"),

@@ -76,7 +76,7 @@ def test_an_empty_keep_writes_the_new_columns_only(run):
     code, out, _ = run("predict", "toy.drpu", "june.csv", "--keep", "", "--budget", "2", "--quiet")
     assert code == 0
     header, *lines = out.splitlines()
-    assert header.startswith('"drpu_rank","drpu_label"')
+    assert header.startswith('"drpu_check","drpu_label"')
     assert len(lines) == 2
 
 
@@ -174,7 +174,7 @@ def test_inspect_speaks_of_blanks_and_of_what_was_read(run, folder):
     (folder / "yes.csv").write_text("a,y\n" + lines)
     run("fit yes.csv --label y --model kernel --prior 0.4 --out yes.drpu")
     _, out, _ = run("inspect yes.drpu")
-    assert "yes is positive, a blank is not" in out
+    assert "yes is positive; other rows are written as 'not yes'" in out
     assert "its facts; --trusted loads the whole classifier" in out
     assert "None" not in out
     assert "{" not in run("verify yes.drpu")[1]

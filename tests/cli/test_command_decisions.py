@@ -20,7 +20,8 @@ def folder(tmp_path_factory):
 
 def test_a_budget_flags_that_many_rows(run):
     result = answer(run("predict toy.drpu june.csv --adapt --budget 50 --out look.csv --json"))
-    assert result["flagged"] == 50
+    assert result["written"] == 50
+    assert result["flagged"] == answer(run("predict toy.drpu june.csv --adapt --out x.csv --json"))["flagged"]
     assert result["budget"]["rows"] == 50
     assert result["budget"]["precision"]["low"] <= result["budget"]["precision"]["value"]
     _, out, _ = run("adapt toy.drpu june.csv --budget 2% --drop id --out ten.drpu")
@@ -48,13 +49,13 @@ def test_a_budget_writes_the_list_to_check_the_best_first_with_reasons(run, fold
     clf = load(folder / "boosted.drpu").adapt(table := pa.csv.read_csv(folder / "june.csv").drop("id"))
     best = clf.at_budget(rows=40, of=table).budget_.rows
     assert rows["id"] == best.tolist()
-    assert rows["drpu_rank"] == list(range(1, 41))
+    assert rows["drpu_check"] == list(range(1, 41))
     assert_allclose(rows["drpu_probability"], clf.predict_proba(table)[best, 1])
-    assert set(rows["drpu_label"]) == {1}
+    assert rows["drpu_label"] == clf.predict(table.take(best)).tolist()  # not what the budget flags
     assert rows["drpu_for"] == [reasons.texts()[0] for reasons in clf.reasons(table.take(best))]
     answers = answer(run("predict boosted.drpu june.csv --adapt --budget 40 --keep id --json"))
     assert answers["kept"]["id"] == best.tolist()
-    assert answers["answers"]["drpu_rank"] == rows["drpu_rank"]
+    assert answers["answers"]["drpu_check"] == rows["drpu_check"]
 
 
 @pytest.mark.usefixtures("boosted")
@@ -62,8 +63,10 @@ def test_every_row_can_be_written_and_sorted_and_explained(run, folder):
     assert run("predict boosted.drpu june.csv --adapt --budget 40 --all --out all.csv")[0] == 0
     rows = written(folder, "all.csv")
     assert rows["id"] == list(range(500))
-    assert sum(rows["drpu_label"]) == 40
-    assert [r <= 40 for r in rows["drpu_rank"]] == [label == 1 for label in rows["drpu_label"]]
+    places = [place for place in rows["drpu_check"] if place is not None]
+    assert sorted(places) == list(range(1, 41))
+    run("predict boosted.drpu june.csv --adapt --out plain.csv")
+    assert rows["drpu_label"] == written(folder, "plain.csv")["drpu_label"]
     assert "drpu_for" not in rows
     run("predict boosted.drpu june.csv --adapt --sort --only-flagged --explain 1 --out flagged.csv")
     flagged = written(folder, "flagged.csv")
@@ -75,6 +78,16 @@ def test_every_row_can_be_written_and_sorted_and_explained(run, folder):
     assert written(folder, "sorted.csv")["drpu_rank"] == list(range(1, 501))
     run("predict boosted.drpu june.csv --adapt --only-flagged --out some.csv")
     assert written(folder, "some.csv")["id"] == sorted(flagged["id"])
+
+
+def test_a_label_in_a_file_is_never_blank(run, folder):
+    train = pa.csv.read_csv(folder / "train.csv")
+    words = ["fraud" if label else "" for label in train["y"].to_pylist()]
+    blank = train.drop(["y"]).append_column("state", pa.array(words))
+    pa.csv.write_csv(blank, folder / "blank.csv")
+    assert run("fit blank.csv --label state --drop id --model kernel --out blank.drpu")[0] == 0
+    assert run("predict blank.drpu june.csv --budget 200 --all --out words.csv")[0] == 0
+    assert set(written(folder, "words.csv")["drpu_label"]) == {"fraud", "not fraud"}
 
 
 def test_ties_do_not_make_the_list_longer(run, folder):
@@ -90,7 +103,7 @@ def test_ties_do_not_make_the_list_longer(run, folder):
     assert len(listed["id"]) == better + 5
     assert "drpu_for" not in listed  # a model without trees has no reasons
     tied = f"61 rows share the last score, so {better + 61} are flagged"
-    assert tied in out
+    assert f"{better + 5} rows to check (61 rows share the last score)" in out
     assert tied in run(f"adapt toy.drpu same.csv --budget {better + 5}")[1]
     truth = ["no"] * 5 + ["yes"] * (len(same) - 5)  # the last five rows of the list are negative
     pa.csv.write_csv(same.append_column("truth", pa.array(truth)), folder / "same-truth.csv")

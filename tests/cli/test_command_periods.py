@@ -86,7 +86,7 @@ def test_labels_of_a_period_are_those_of_its_own_classifier(run, folder, python)
 def test_a_budget_is_one_of_each_period(run, folder):
     answer(run("predict toy.drpu new.csv --by month --budget 20 --out top.csv --json"))
     top = pd.read_csv(folder / "top.csv")
-    assert top.groupby("month")["drpu_label"].sum().tolist() == [20, 20, 20]
+    assert top.groupby("month")["drpu_check"].apply(list).tolist() == [list(range(1, 21))] * 3
     found = answer(run("adapt toy.drpu new.csv --by month --budget 2% --json"))["found"]
     assert [item["budget"]["share"] for item in found] == pytest.approx([0.02] * 3)
     assert [item["shift"] for item in found] == ["prior", "prior", "other"]

@@ -110,7 +110,11 @@ def _decided(
 
 @dataclass(frozen=True)
 class GroupOutputs:
-    """Outputs of all rows, each by the classifier of its group, and the order to check them in."""
+    """Outputs of all rows, each by the classifier of its group, and the order to check them in.
+
+    Labels are those at the prior and the cost: a budget says which rows to check, not what they
+    are.
+    """
 
     outputs: dict[str, np.ndarray[Any, Any]]  # label, probability, ratio and score of each row
     best_first: IntArray  # all rows: one group after the other, the best first in each
@@ -139,7 +143,8 @@ class GroupOutputs:
         listed = []
         for classifier, rows in parts:
             group = batch.scores_of(rows)
-            for name, values in classifier._outputs(group).items():
+            without_budget = classifier.at_cost(classifier.cost_)
+            for name, values in without_budget._outputs(group).items():
                 if name not in whole:
                     whole[name] = np.empty(len(batch), dtype=values.dtype)
                 whole[name][rows] = values
@@ -148,7 +153,9 @@ class GroupOutputs:
             best_first.append(order)
             budget = getattr(classifier, "budget_", None)
             if budget is None or budget.n is None:
-                listed.append(order[whole["score"][order] > 0])
+                on_list = np.zeros(len(batch), dtype=bool)
+                on_list[rows] = classifier.decision_function(group) > 0
+                listed.append(order[on_list[order]])
             else:
                 listed.append(order[: budget.n])
         return cls(whole, np.concatenate(best_first), np.concatenate(listed), rank)
@@ -157,6 +164,13 @@ class GroupOutputs:
     def flagged(self) -> BoolArray:
         """Which rows are flagged."""
         return np.asarray(self.outputs["score"] > 0)
+
+    @property
+    def place(self) -> Any:
+        """The rank of each row on the list to check; masked for rows that are not on it."""
+        on_list = np.zeros(len(self.rank), dtype=bool)
+        on_list[self.listed] = True
+        return np.ma.array(self.rank, mask=~on_list)
 
     @property
     def in_order(self) -> IntArray:

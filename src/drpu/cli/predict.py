@@ -28,7 +28,6 @@ from drpu.cli.show import (
     about,
     by_group,
     standing,
-    tie_text,
 )
 from drpu.exceptions import ParameterError
 from drpu.report.texts import prior_text, share
@@ -106,7 +105,9 @@ class WrittenOptions:
     ) -> dict[str, Any]:
         """The new columns of the rows to write."""
         columns = {}
-        if self.sort or decision.budget is not None:
+        if decision.budget is not None:
+            columns["check"] = scored.place[chosen]
+        if self.sort and not self.is_list(decision):
             columns["rank"] = scored.rank[chosen]
         for name in ("label", "probability", "ratio"):
             columns[name] = scored.outputs[name][chosen]
@@ -146,8 +147,9 @@ def predict(
 ) -> Result:
     """Label rows, with probabilities: columns drpu_label, drpu_probability, drpu_ratio.
 
-    With --budget 200, the 200 rows to check are written, the best first, with drpu_rank and the
-    columns that speak for and against each row; --all writes every row.
+    With --budget 200, the 200 rows to check are written, the best first: drpu_check is their rank,
+    and more columns speak for and against each row. The label is the one without a budget. --all
+    writes every row, with an empty drpu_check for those that are not on the list.
 
     Examples
     --------
@@ -206,7 +208,7 @@ def predict(
     new_columns = {f"{written.prefix}{name}": column for name, column in new_columns.items()}
     line = _flagged_text(flagged, n)
     if by is None:
-        line += tie_text(values)
+        line += _list_text(values)
         line += f"; share of positives {prior_text(classifier.test_prior_)}"
     rows = chosen if written.selects(decision) else None
     if out == PIPE and output.json:
@@ -220,6 +222,17 @@ def predict(
 
 def _flagged_text(flagged: int, n: int) -> str:
     return f"{flagged:,} of {n:,} rows flagged ({share(flagged / max(n, 1))})"
+
+
+def _list_text(values: dict[str, Any]) -> str:
+    """How many rows are to check, and how many share the last score if that is more than one."""
+    budget = values.get("budget")
+    if budget is None or budget["rows"] is None:
+        return ""
+    text = f"; {budget['rows']:,} rows to check"
+    if budget["flagged"] in (None, budget["rows"]):
+        return text
+    return f"{text} ({budget['tied']:,} rows share the last score)"
 
 
 def _takes_batches(out: str, output: OutputOptions) -> bool:

@@ -599,8 +599,8 @@ def lift_text(data: ReportData) -> str:
 def labels_text(classes: Any) -> str:
     """Which label means what."""
     negative_label, positive_label = classes.tolist()
-    if isinstance(negative_label, str) and not negative_label.strip():
-        negative_label = "a blank"
+    if negative_label == f"not {positive_label}":
+        return f"{positive_label} is positive; other rows are written as {negative_label!r}"
     return f"{positive_label!s} is positive, {negative_label!s} is not"
 
 

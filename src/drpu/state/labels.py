@@ -231,7 +231,7 @@ def read_labels(y: Any, pos_label: Any = None, *, warn: bool = True) -> tuple[Bo
         if labels.dtype.kind not in "biuf":  # beside missing labels, blank texts are missing, too
             gaps = np.array(list(map(is_missing_cell, labels)), dtype=bool)
         classes = _classes_with_gaps(labels[~gaps], pos_label, _declared(y))
-        return ~gaps, _storable(classes)
+        return ~gaps, _storable(_in_words(classes))
     labels = _plain_numbers(labels, y)
     values = _different_labels(labels)
     if pos_label is not None and pos_label not in values:
@@ -251,7 +251,18 @@ def read_labels(y: Any, pos_label: Any = None, *, warn: bool = True) -> tuple[Bo
     flags = np.asarray(labels == positive)
     if warn and pos_label is None:
         say_which_is_unlabeled(classes, int(flags.sum()), int((~flags).sum()))
-    return flags, classes
+    return flags, _storable(_in_words(classes))
+
+
+def _in_words(classes: Classes) -> Classes:
+    """The two labels; a blank beside the word "fraud" becomes "not fraud"."""
+    rest, positive = classes.tolist()
+    if not isinstance(rest, str) or not isinstance(positive, str) or not is_missing_cell(rest):
+        return classes
+    words = [f"not {positive.strip()}", positive]
+    if classes.dtype == object:
+        return np.array(words, dtype=object)
+    return np.array(words)
 
 
 def _means_unknown(label: Any) -> bool:
@@ -386,9 +397,9 @@ def _declared(y: Any) -> Any:
 
 
 def _classes_with_gaps(present: np.ndarray[Any, Any], pos_label: Any, declared: Any) -> Classes:
-    """The label of the unlabeled rows and the single label of the other rows, in ascending order.
+    """The label of the unlabeled rows and the single label of the other rows.
 
-    Beside True unlabeled rows have False, beside text the empty text, and beside a number 0, or the
+    Beside True unlabeled rows have False, beside text a blank, and beside a number 0, or the
     next smaller number if it is not positive.
     """
     values = list(dict.fromkeys(present.tolist()))
@@ -468,7 +479,9 @@ def split_negatives(
     if not gaps.any():
         if declared is not None:
             labels = labels.astype(declared)
-        rest = read_labels(labels[~negative], pos_label, warn=False)[1][0]
+        unlabeled_or_positive = labels[~negative]
+        is_positive, _ = read_labels(unlabeled_or_positive, pos_label, warn=False)
+        rest = unlabeled_or_positive[~is_positive][0]
         return np.where(negative, rest, labels), negative, None
     positive = _classes_with_gaps(labels[~negative & ~gaps], pos_label, declared)
     if isinstance(negative_label, str) != isinstance(positive[1], str):
