@@ -116,12 +116,21 @@ def test_a_partly_filled_file_uses_what_is_there(audit_clf, audit_data, columns)
         assert audit_from_columns(audit_clf, audit_data.test, shuffled(columns, range(70, 120))).n == 50
 
 
+@pytest.mark.parametrize("first", [1, 2])
+def test_rows_may_be_counted_as_the_lines_of_a_file(audit_clf, audit_data, columns, first):
+    columns[LABEL] = audit_data.test_labels[columns[ROW]].tolist()
+    expected = audit_from_columns(audit_clf, audit_data.test, columns)
+    columns[ROW] = [row + first for row in columns[ROW]]
+    found = audit_from_columns(audit_clf, audit_data.test, columns)
+    assert found.parts[0].rows.tolist() == expected.parts[0].rows.tolist()
+
+
 @pytest.mark.parametrize(
     ("edit", "message"),
     [
         (lambda c: c[ROW].__setitem__(3, c[ROW][3] + 1), "was changed"),
         (lambda c: c[ROW].__setitem__(3, float("inf")), "was changed at drpu_row = inf"),
-        (lambda c: c.__setitem__(ROW, [row + 1 for row in c[ROW]]), "and 119 more rows"),
+        (lambda c: c.__setitem__(ROW, [row + 3 for row in c[ROW]]), "and 119 more rows"),
         (lambda c: c[DESIGN].__setitem__(3, c[DESIGN][3].replace("of", "of9", 1)), "was changed"),
         (lambda c: c[DESIGN].__setitem__(3, ""), "without"),
         (lambda c: c[LABEL].__setitem__(3, "perhaps"), "must be yes and no"),

@@ -116,7 +116,7 @@ def test_labels_that_arrived_are_used_in_each_period(run, python):
 def test_the_page_shows_periods_beside_answers_and_suspicious_labels(run, folder):
     assert run("audit toy.drpu new.csv --n 40 --quiet --out to-label.csv")[0] == 0
     plan, new = pd.read_csv(folder / "to-label.csv"), pd.read_csv(folder / "new.csv")
-    plan["drpu_label"] = new["truth"].to_numpy()[plan["drpu_row"]]
+    plan["drpu_label"] = new["truth"].to_numpy()[plan["drpu_row"] - 2]
     plan.to_csv(folder / "answers.csv", index=False)
     pd.DataFrame({"drpu_row": [7, 9], "drpu_suspicion": ["label", "copy"]}).to_csv(
         folder / "check.csv", index=False

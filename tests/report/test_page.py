@@ -268,7 +268,7 @@ def test_the_rows_to_check_are_listed_with_reasons_and_a_download(data):
     assert rows[0] == ["row", "probability", "for it", "against it", "id"]
     june = clf.adapt(new)
     top = june.at_budget(rows=30, of=new).budget_.rows
-    assert [int(row[0]) for row in rows[1:]] == (top + 1).tolist()
+    assert [int(row[0]) for row in rows[1:]] == top.tolist()
     assert [row[4] for row in rows[1:]] == [ids[k] for k in top]
     np.testing.assert_allclose(
         [float(row[1]) for row in rows[1:]], june.predict_proba(new)[top, 1], rtol=1e-5
@@ -276,6 +276,17 @@ def test_the_rows_to_check_are_listed_with_reasons_and_a_download(data):
     assert [tuple(row[2:4]) for row in rows[1:]] == [r.texts() for r in clf.reasons(new.iloc[top])]
     assert page.count("id-") < 2 * 30 + 11  # the page shows ten of them
     assert "and the columns id of the rows to check" in page
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_the_rows_of_a_file_have_the_numbers_of_its_lines(classifier, data):
+    best = classifier.adapt(data.test).at_budget(rows=5, of=data.test).budget_.rows
+    for first, meaning in [(0, "position from 0 on"), (2, "line in the file")]:
+        page = render_report(classifier, data.test, budget=5, first_row=first)
+        link = re.search(r'href="data:text/csv;charset=utf-8,([^"]*)"', page).group(1)
+        rows = list(csv.reader(io.StringIO(unquote(html.unescape(link)))))
+        assert [int(row[0]) for row in rows[1:]] == (best + first).tolist()
+        assert f"by their {meaning}" in page
 
 
 @pytest.mark.usefixtures("undrawn")

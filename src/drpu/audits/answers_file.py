@@ -44,6 +44,9 @@ _CLOSE = 1e-3  # scores of one row on two machines differ by less
 SECOND_ANSWER = "answer_2"
 
 
+FIRST_NUMBERS = (0, 1, 2)  # of rows: in Python, and in files without and with a header
+
+
 @dataclass(frozen=True, slots=True)
 class _Design:
     """The plan of an audit, as every row of its file states it."""
@@ -65,6 +68,7 @@ class _Line:
     """A row of the file, and its answer."""
 
     row: int
+    number: Any  # of the row, as the file has it
     design: _Design
     place: int  # in the order of the plan
     stratum: int
@@ -95,7 +99,8 @@ def read_audit(
     batch : Batch
         The rows that the audit was planned on, in their order at that time, scored.
     columns : mapping from name to array-like
-        The columns of the file: ``drpu_row``, ``drpu_design`` and the labels. Values may be
+        The columns of the file: ``drpu_row``, the position of the row or its line in a file,
+        ``drpu_design`` and the labels. Values may be
         strings. Rows of the file may be in any order, and some may be missing.
     label : str, default="drpu_label"
         Name of the column with the answers: yes and no, 1 and 0, true and false, or values of
@@ -186,8 +191,9 @@ def _read_lines(columns: Mapping[str, Any], label: str) -> list[_Line]:
         _check_filled(row, design)
     lines = []
     changed = []
+    first = _number_of_first(rows, designs)
     for row, design, answer in zip(rows, designs, labels, strict=True):
-        line = _read_line(row, design)
+        line = _read_line(row, design, first)
         if line is None:
             changed.append(row)
         else:
@@ -199,6 +205,18 @@ def _read_lines(columns: Mapping[str, Any], label: str) -> list[_Line]:
             f"not belong together. Restore {ROW} and {DESIGN} as they were written."
         )
     return lines
+
+
+def _number_of_first(rows: list[Any], designs: list[str]) -> int:
+    """The number of the first row, which fits most lines.
+
+    It is 0 in Python, 2 in a file with a header and 1 in one without: the line of the row.
+    """
+    fitting = []
+    for first in FIRST_NUMBERS:
+        lines = zip(rows, designs, strict=True)
+        fitting.append(sum(_read_line(row, design, first) is not None for row, design in lines))
+    return FIRST_NUMBERS[fitting.index(max(fitting))]
 
 
 def _check_filled(row: Any, design: Any) -> None:
@@ -277,7 +295,7 @@ def _check_scores(lines: list[_Line], scores: list[float]) -> None:
     different = []
     for line, score in zip(lines, scores, strict=True):
         if not math.isclose(line.score, score, rel_tol=_CLOSE, abs_tol=_CLOSE):
-            different.append(line.row)
+            different.append(line.number)
     if different:
         raise DataError(
             "the rows are not those that the audit was planned on: the scores differ at "
@@ -302,12 +320,16 @@ def _groups_of(lines: list[_Line]) -> IntArray | None:
     return np.array(groups, dtype=np.int64)
 
 
-def _read_line(row: Any, text: str) -> _Line | None:
-    """What a row of the file says about its choice; None if it was changed."""
+def _read_line(row: Any, text: str, first: int) -> _Line | None:
+    """What a row of the file says about its choice; None if it was changed.
+
+    ``first`` is the number of the first row.
+    """
     try:
-        position = int(float(row))
+        number = int(float(row))
+        position = number - first
         body, _, check = text.strip().rpartition("-")
-        if check != check_of(position, body) or float(row) != position:
+        if check != check_of(position, body) or float(row) != number:
             return None
         version, classifier, population, strata, place, stratum, grouped, score = body.split("-", 7)
         planned = []
@@ -318,7 +340,7 @@ def _read_line(row: Any, text: str) -> _Line | None:
             sizes.append(size)
         group, independent_rows = _read_group(grouped)
         design = _Design(classifier, population, tuple(planned), tuple(sizes), independent_rows)
-        line = _Line(position, design, int(place), int(stratum), group, float(score))
+        line = _Line(position, number, design, int(place), int(stratum), group, float(score))
     except (TypeError, ValueError, OverflowError):  # int(inf) overflows
         return None
     if version != VERSION or population not in (*POPULATIONS, *SEEN):

@@ -80,6 +80,7 @@ class Conversation:
     answers: dict[int, bool] = field(default_factory=dict)
     skipped: set[int] = field(default_factory=set)
     place: int = 0
+    first: int = 0  # number of the first row: 0 in Python, otherwise its line in the file
 
     def __post_init__(self) -> None:
         if self.answers:
@@ -410,7 +411,7 @@ def converse(
 
 def _show_question(conversation: Conversation, rows: ShownRows, console: Console) -> None:
     console.say("")
-    console.say(f"row {conversation.row}: {conversation.progress()}")
+    console.say(f"row {conversation.row + conversation.first}: {conversation.progress()}")
     for line in rows.lines(conversation.place, console.width):
         console.say(line)
     earlier = conversation.answers.get(conversation.place)

@@ -139,7 +139,7 @@ def _plan(
         "names": list(rows.names),
         "values": values,
         "opinions": None if opinions is None else list(opinions),
-        "rows": plan.rows.tolist(),
+        "rows": (plan.rows + conversation.first).tolist(),
         "answers": [conversation.answers.get(place) for place in range(plan.n)],
         "head": head,
         "lines": list(lines),

@@ -65,7 +65,8 @@ def audit(
         raise typer.BadParameter(
             "give a number of rows (--n 20) or the width of the interval (--width 0.04)."
         )
-    from drpu.cli.tables import check_out, with_columns, write_tables
+    from drpu.audits.plan import ROW
+    from drpu.cli.tables import check_out, first_row, numbered, with_columns, write_tables
 
     check_out(out, [saved.artifact, data], table=True)
     reading.check(data)
@@ -76,7 +77,8 @@ def audit(
     with about(data):
         plan = classifier.plan_audit(X, n=n, width=width, random_state=0)
     facts = attributes(plan, "n", "rows", "expected_width", "population", "level")
-    table = with_columns(kept, plan.to_columns(), rows=plan.rows)
+    columns = numbered(plan.to_columns(), first_row(data), ROW)
+    table = with_columns(kept, columns, rows=plan.rows)
     write_tables(out, [table], formulas=formulas)
     next_command = ["drpu", "adapt", str(saved.artifact), data, *reading.words, "--audit", out]
     width_of_interval = share(plan.expected_width)
@@ -233,7 +235,7 @@ def suspects(
     drpu suspects fraud.drpu train.parquet --label fraud --out check.csv
     drpu suspects fraud.drpu train.csv --label fraud --n 20 --keep id,amount
     """
-    from drpu.cli.tables import check_out, with_columns, write_tables
+    from drpu.cli.tables import check_out, first_row, numbered, with_columns, write_tables
 
     check_out(out, [saved.artifact, data], table=True)
     reading.check(data)
@@ -244,7 +246,8 @@ def suspects(
     y = loaded.column(label)
     with about(f"{data}, column {label!r}"):
         suspicious = drpu.suspects(classifier, X, y, verbose=int(not output.json))
-    columns = suspicious.to_columns(n)
+    positions = suspicious.to_columns(n)
+    columns = numbered(positions, first_row(data), "row", "copy_of")
     values = {
         "expected": suspicious.expected,
         "identified": suspicious.identified,
@@ -254,10 +257,10 @@ def suspects(
     if out == PIPE and output.json:
         values["suspects"] = columns
         if keep is not None:
-            values["kept"] = kept.take(columns["row"]).to_pydict()
+            values["kept"] = kept.take(positions["row"]).to_pydict()
         return Result(values)
     new_columns = {f"drpu_{name}": column for name, column in columns.items()}
-    write_tables(out, [with_columns(kept, new_columns, rows=columns["row"])])
+    write_tables(out, [with_columns(kept, new_columns, rows=positions["row"])])
     lines = [str(suspicious)]
     if out != PIPE:
         lines.append(f"{len(columns['row']):,} rows written to {out}")

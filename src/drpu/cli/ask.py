@@ -74,7 +74,7 @@ def ask(
     drpu ask fraud.drpu june.csv --width 0.05
     drpu ask fraud.drpu june.csv --page ask.html
     """
-    from drpu.cli.tables import check_out, ending_of
+    from drpu.cli.tables import check_out, ending_of, first_row
 
     if data == PIPE:
         raise typer.BadParameter(
@@ -93,7 +93,7 @@ def ask(
         kept = kept.select(reading.chosen(loaded))
     X = reading.scored(classifier, loaded, used=[] if kept is None else kept.column_names)
     answers = AnswersFile(path, formulas=formulas)
-    questions = _Questions(classifier, X, n, width, on_page=page is not None)
+    questions = _Questions(classifier, X, n, width, page is not None, first_row(data))
     with about(data):
         plan, goal = questions.planned()
     with about(path if answers.exists else data):
@@ -130,11 +130,18 @@ class AnswersFile:
         self.table = loaded.table
         return {name: loaded.column(name) for name in loaded.names}
 
+    @property
+    def first_number(self) -> int:
+        """The smallest number of a row in the file, as it counts rows."""
+        from drpu.cli.tables import audited_rows
+
+        return min(audited_rows(self.table))
+
     def write(self, conversation: Conversation) -> None:
         """Write the answers so far; the file is replaced as a whole."""
         from drpu.cli.tables import with_labels, write_tables
 
-        rows = conversation.plan.rows.tolist()
+        rows = self._numbers(conversation)
         words = dict(zip(rows, conversation.labels, strict=True))
         write_tables(self.path, [with_labels(self.table, words)], formulas=self.formulas)
 
@@ -142,7 +149,12 @@ class AnswersFile:
         """Header and lines of the file as CSV in the order of the plan, without the answers."""
         from drpu.cli.tables import csv_lines
 
-        return csv_lines(self.table, conversation.plan.rows.tolist(), formulas=self.formulas)
+        return csv_lines(self.table, self._numbers(conversation), formulas=self.formulas)
+
+    @staticmethod
+    def _numbers(conversation: Conversation) -> list[int]:
+        numbers: list[int] = (conversation.plan.rows + conversation.first).tolist()
+        return numbers
 
 
 @dataclass(frozen=True)
@@ -154,6 +166,7 @@ class _Questions:
     n: int | None
     width: float | None
     on_page: bool
+    first: int  # number of the first row of the data
 
     def planned(self) -> tuple[AuditPlan, Goal]:
         """The rows of a new conversation, and when it ends."""
@@ -172,14 +185,17 @@ class _Questions:
         """The conversation of the file, if there is one; otherwise a new one about ``plan``."""
         from drpu.audits.answers_file import read_plan
         from drpu.audits.ask import Conversation
-        from drpu.cli.tables import with_columns
+        from drpu.audits.plan import ROW
+        from drpu.cli.tables import numbered, with_columns
 
         if answers.exists:
             columns = answers.read()
             plan, labels = read_plan(plan, self.classifier.fitted_, self.X, columns)
-            return Conversation(plan, goal, labels)
-        answers.table = with_columns(kept, plan.to_columns(), rows=plan.rows)
-        return Conversation(plan, goal)
+            first = answers.first_number - int(plan.rows.min())
+            return Conversation(plan, goal, labels, first=first)
+        columns = numbered(plan.to_columns(), self.first, ROW)
+        answers.table = with_columns(kept, columns, rows=plan.rows)
+        return Conversation(plan, goal, first=self.first)
 
     def _expected(self) -> int:
         """Number of answers after which the interval is expected to be as narrow as asked for."""

@@ -145,7 +145,10 @@ def report(
     by: By = None,
     beside: Annotated[
         str | None,
-        option(help="Columns to show beside the rows to check: id,amount; none if left out."),
+        option(
+            help="Columns to show beside the rows to check: id,amount. Identifiers that training "
+            "left out by default."
+        ),
     ] = None,
     suspects: Annotated[
         str | None, option(help="File that drpu suspects wrote, for the page.")
@@ -164,7 +167,7 @@ def report(
     drpu report fraud.drpu year.csv --by month --false-alarm 5 --miss 200
     drpu report fraud.drpu --cost 0.9 --suspects check.csv --out fraud.html
     """
-    from drpu.cli.tables import check_out, read_written
+    from drpu.cli.tables import check_out, first_row, read_written
     from drpu.report import write_report
 
     if data is None and (by is not None or answers.files or beside is not None):
@@ -175,10 +178,14 @@ def report(
     classifier = saved.load()
     heading = saved.artifact.name
     X = groups = audit = columns = None
+    first = 0
     if data is not None:
         heading = f"{saved.artifact.stem} on {Path(data).stem}"
         loaded = reading.read(data, classifier)
+        first = first_row(data)
         beside_names = loaded.names_of(beside)
+        if beside is None:
+            beside_names = _identifiers(classifier, loaded)
         if beside_names:
             columns = {name: loaded.column(name) for name in beside_names}
         if by is not None:
@@ -193,11 +200,21 @@ def report(
         described = write_report(
             classifier, X, out, cost=cost, title=heading, by=groups,
             by_name=by, audit=audit, budget=decision.checked, beside=columns, suspects=suspicious,
+            first_row=first,
         )  # fmt: skip
     written = out.stat().st_size
     values = {"report": str(out), "bytes": written} | standing(described)
     line = f"{out} ({size(written)}): open it in a browser, it needs no network"
     return Result(values, [line])
+
+
+def _identifiers(classifier: Any, loaded: Any) -> list[str]:
+    """The columns of a file that training left out as identifiers."""
+    names = []
+    for note in classifier.fitted_.columns.notes:
+        if note.code == "left-out" and note.column in loaded.names:
+            names.append(note.column)
+    return names
 
 
 def demo(

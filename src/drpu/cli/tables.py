@@ -873,11 +873,29 @@ def with_columns(table: Any, columns: dict[str, Any], rows: Any = None) -> Any:
     return table
 
 
+def first_row(path: str) -> int:
+    """The number of the first row of a file: its line, below a header if the file has one."""
+    if ending_of(path) in (*SEPARATED, *EXCEL):
+        return 2
+    return 1
+
+
+def numbered(columns: dict[str, Any], first: int, *names: str) -> dict[str, Any]:
+    """The columns; positions of rows in those with these names become numbers of rows."""
+    new_columns = dict(columns)
+    for name in names:
+        numbers = []
+        for position in columns[name]:
+            numbers.append(None if position is None else position + first)
+        new_columns[name] = numbers
+    return new_columns
+
+
 def with_labels(table: Any, words: dict[int, str | None]) -> Any:
-    """The table of an audit with the answer about the row at each position."""
+    """The table of an audit with the answer about the row of each number."""
     from drpu.audits.plan import LABEL
 
-    answers = [words[row] for row in _audited_rows(table)]
+    answers = [words[row] for row in audited_rows(table)]
     column = arrow().array(answers, arrow().string())
     return table.set_column(table.column_names.index(LABEL), LABEL, column)
 
@@ -885,12 +903,12 @@ def with_labels(table: Any, words: dict[int, str | None]) -> Any:
 def csv_lines(table: Any, rows: Sequence[int], *, formulas: bool = False) -> tuple[str, list[str]]:
     """Header and lines of the table of an audit as CSV; the answers are last, and left out.
 
-    The lines are in the order of ``rows``.
+    The lines are in the order of ``rows``, which are numbers of rows.
     """
     from drpu.audits.plan import LABEL
 
-    audited_rows = _audited_rows(table)
-    lines_of_rows = dict(zip(audited_rows, range(len(audited_rows)), strict=True))
+    numbers = audited_rows(table)
+    lines_of_rows = dict(zip(numbers, range(len(numbers)), strict=True))
     table = table.take([lines_of_rows[row] for row in rows])
     no_answers = arrow().array([None] * table.num_rows, arrow().string())
     table = table.drop_columns([LABEL]).append_column(LABEL, no_answers)
@@ -902,8 +920,8 @@ def csv_lines(table: Any, rows: Sequence[int], *, formulas: bool = False) -> tup
     return _csv_text(table.slice(0, 0)), lines
 
 
-def _audited_rows(table: Any) -> list[int]:
-    """The positions in the table of an audit, which a spreadsheet may have changed to 3.0."""
+def audited_rows(table: Any) -> list[int]:
+    """The numbers in the table of an audit, which a spreadsheet may have changed to 3.0."""
     from drpu.audits.plan import ROW
 
     return [int(float(row)) for row in table.column(ROW).to_pylist()]

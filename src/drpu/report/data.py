@@ -70,6 +70,7 @@ class NewRows:
     by: Any
     audit: Any
     columns: Mapping[str, Any]  # the option ``beside``: values to show beside the rows
+    first_row: int = 0  # its number
 
     @classmethod
     def of(
@@ -80,10 +81,11 @@ class NewRows:
         by: Any = None,
         audit: Any = None,
         beside: Any = None,
+        first_row: int = 0,
     ) -> Self | None:
         """The new rows with these options, None if there are no rows."""
         if X is not None:
-            return cls(X, 0.95 if level is None else level, by, audit, beside or {})
+            return cls(X, 0.95 if level is None else level, by, audit, beside or {}, first_row)
         for option in (level, by, audit, beside):
             if option is not None:
                 raise ParameterError(
@@ -101,6 +103,7 @@ class RowList:
 
     n: int  # number of rows to check, of which the first are listed
     position: IntArray  # their positions in the new rows, from 0 on
+    first: int  # number of the first of the new rows
     probability: FloatArray  # their probability of being positive
     reasons: list[tuple[str, str]] | None
     columns: dict[str, list[Any]]  # values that the user wants to see beside them
@@ -322,14 +325,15 @@ def _adapt(classifier: Any, new_rows: NewRows, budget: float | None) -> ReportDa
         groups=groups,
         warnings=tuple(last_warnings.values()),
     )
-    data.row_list = _list_rows(data, scored, member, new_rows.columns)
+    data.row_list = _list_rows(data, scored, member, new_rows)
     return data
 
 
 def _list_rows(
-    data: ReportData, scored: Batch, member: IntArray | None, columns: Mapping[str, Any]
+    data: ReportData, scored: Batch, member: IntArray | None, new_rows: NewRows
 ) -> RowList:
     """The rows with the highest scores, or those that the classifiers of the groups flag."""
+    columns = new_rows.columns
     _check_columns(columns, len(scored))
     if data.groups is None or member is None:
         n = data.to_check
@@ -352,7 +356,7 @@ def _list_rows(
     for name, values in columns.items():
         values_of_top[name] = [values[i] for i in top.tolist()]
     reasons = _reasons(data.current, scored.take(top))
-    return RowList(n, top, probability[top], reasons, values_of_top, names)
+    return RowList(n, top, new_rows.first_row, probability[top], reasons, values_of_top, names)
 
 
 def _check_columns(columns: Any, n_rows: int) -> None:

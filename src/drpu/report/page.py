@@ -36,6 +36,7 @@ class ReportOptions(TypedDict, total=False):
     budget: float | None
     beside: Mapping[str, Any] | None
     suspects: Any
+    first_row: int
 
 
 @default_errors
@@ -86,6 +87,8 @@ def render_report(classifier: Any, X: Rows | None = None, **options: Unpack[Repo
         row. The page has no other values of rows.
     suspects : Suspects or mapping of str to sequence, optional
         Labels that may be wrong: ``suspects(classifier, X, y)``, or its ``to_columns()``.
+    first_row : int, default=0
+        Number of the first new row on the page: 2 for rows below the header of a file.
 
     Returns
     -------

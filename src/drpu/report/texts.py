@@ -571,9 +571,12 @@ def _no_formula(cell: Any) -> Any:
 
 
 def _row_lines(row_list: RowList) -> tuple[list[str], list[tuple[Any, ...]]]:
-    """Names of columns, and a line per row: its number from 1 on, probability, reasons, values."""
+    """Names of columns, and a line per row: its number, probability, reasons, values."""
     head = ["row", "probability"]
-    columns: list[Any] = [(row_list.position + 1).tolist(), row_list.probability.tolist()]
+    columns: list[Any] = [
+        (row_list.position + row_list.first).tolist(),
+        row_list.probability.tolist(),
+    ]
     if row_list.groups is not None:
         head.append("group")
         columns.append(row_list.groups)
