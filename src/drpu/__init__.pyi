@@ -6,6 +6,7 @@ from . import plots as plots
 from .audits.plan import Audit as Audit
 from .audits.plan import AuditPlan as AuditPlan
 from .audits.training import labelling_weights as labelling_weights
+from .beliefs.methods import estimate_prior as estimate_prior
 from .classifier.drpu import AdaptedClassifier as AdaptedClassifier
 from .classifier.drpu import DRPUClassifier as DRPUClassifier
 from .datasets import make_gaussian_pu as make_gaussian_pu
@@ -24,7 +25,6 @@ from .priors.calibration import ratio_threshold as ratio_threshold
 from .priors.calibration import shift_posterior as shift_posterior
 from .priors.estimate import PriorEstimate as PriorEstimate
 from .priors.kernel_mean import KernelMeanPrior as KernelMeanPrior
-from .priors.methods import estimate_prior as estimate_prior
 from .priors.tails import ScoreTails as ScoreTails
 from .rivals.generative import GenPUClassifier as GenPUClassifier
 from .rivals.posterior import ElkanNotoClassifier as ElkanNotoClassifier

@@ -29,7 +29,7 @@ from drpu.decisions.point import decision_above, operating_point, trained_point
 from drpu.exceptions import DataTypeError, ParameterError
 from drpu.priors.constants import WIDE_RANGE
 from drpu.priors.estimate import PriorEstimate
-from drpu.priors.limits import ratio_limits
+from drpu.priors.limits import upper_limit
 from drpu.priors.tails import ScoreTails
 from drpu.state.fitted import FittedRatio, level_log_ratios, level_offsets, tie_break
 from drpu.state.population import Backtest
@@ -69,7 +69,7 @@ def prepared_counts(fitted: FittedRatio) -> PreparedCounts:
     labelled = None if fitted.calibration is None else fitted.population.labelled_fraction
     prior = fitted.unlabeled_prior.value
     offsets = level_offsets(fitted)
-    return PreparedCounts.of(fitted.tails, prior, labelled, offsets, fitted.model.score_error)
+    return PreparedCounts.of(fitted.tails, prior, labelled, offsets)
 
 
 class Display(DefaultErrors, ABC):
@@ -374,7 +374,7 @@ class TailRatioDisplay(Display):
         b = tails.positive_survival
         a = tails.survival
         keep = b * tails.n_positive >= min(3, tails.n_positive) - 1e-9
-        decisive_recall = ratio_limits(tails, prior.level).recall
+        decisive_recall = upper_limit(tails, prior.level).recall
         k = int(np.argmin(np.abs(b - decisive_recall)))
         decisive_point = (float(b[k]), float(a[k] / b[k]))
         return cls(b[keep], a[keep] / b[keep], decisive_point, prior)

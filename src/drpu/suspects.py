@@ -13,6 +13,7 @@ from drpu._process import default_errors
 from drpu._progress import progress_bar
 from drpu._results import TableColumns, TableResult, frame_of
 from drpu._samples import Sample, SamplePair, n_rows
+from drpu.beliefs.methods import prior_from_tails
 from drpu.classifier.drpu import RatioClassifier
 from drpu.classifier.reading import read_rows
 from drpu.exceptions import DataError, DataTypeError, silent
@@ -22,7 +23,6 @@ from drpu.models.learner import RatioLearner, seeded, with_categories
 from drpu.models.registry import LearntElsewhere, resolve_model
 from drpu.priors.calibration import calibrate
 from drpu.priors.figures import Figure
-from drpu.priors.methods import prior_from_tails
 from drpu.priors.tails import ScoreTails
 from drpu.state.labels import check_same_rows, labelled_flags
 from drpu.tables.copies import copies_of_labelled, grouped_copies

@@ -45,6 +45,7 @@ from drpu.audits.recalibration import (
     recalibrate,
     supported_map,
 )
+from drpu.beliefs.methods import prior_from_tails
 from drpu.decisions.point import OperatingPoint, operating_point
 from drpu.exceptions import (
     ContradictionWarning,
@@ -58,7 +59,6 @@ from drpu.priors.calibration import ratio_posterior
 from drpu.priors.estimate import PriorEstimate
 from drpu.priors.figures import Figure, exact_limit
 from drpu.priors.matching import Growth, carry_share, negative_growth, settled_growth
-from drpu.priors.methods import prior_from_tails
 from drpu.priors.tails import ScoreTails
 from drpu.state.fitted import FittedRatio
 from drpu.state.labels import read_answers
@@ -498,7 +498,6 @@ def _prior_without_answers(fitted: FittedRatio, level: float) -> PriorEstimate:
         fitted.tails,
         level=bound_level(level),
         labelled_share=fitted.population.labelled_fraction or None,
-        score_error=fitted.model.function_error,
         warn=False,
     )
 

@@ -6,7 +6,6 @@ from .fitting import check_prior_parameter as check_prior_parameter
 from .fitting import identified_by as identified_by
 from .fitting import training_prior as training_prior
 from .fitting import with_leaks_found as with_leaks_found
-from .fitting import with_other_scenario as with_other_scenario
 from .groups import GroupOptions as GroupOptions
 from .groups import adapt_by_group as adapt_by_group
 from .groups import are_group_counts as are_group_counts

@@ -1276,7 +1276,6 @@ class DRPUClassifier(CallbackSupport, RatioClassifier):
                 random_state=rng,
                 n_jobs=self.n_jobs,
             )
-        folds = models.with_score_error(folds, pair)
         # Answers are not without effect, because they set the prior.
         if training.known is not None and training.prior is None and holdout != 0:
             models.warn_of_unused_known(folds, training.known, n_positive)
@@ -1287,18 +1286,14 @@ class DRPUClassifier(CallbackSupport, RatioClassifier):
         prior = training.prior
         if prior is None or self.prior != "auto":
             fraction = population.labelled_fraction
-            prior = classifier.training_prior(
-                self.prior, tails, fraction, pair, rng, folds.function_error
-            )
+            prior = classifier.training_prior(self.prior, tails, fraction, pair, rng)
             prior = classifier.identified_by(prior, columns.notes)
         return FittedRatio(
             model=folds,
             calibration=self._calibrated(folds, tails, prior, population),
             tails=tails,
             prior=prior,
-            population=classifier.with_other_scenario(
-                population, tails, prior, folds.function_error
-            ),
+            population=population,
             columns=columns,
             labels=training.labels,
             history=self._backtest(training),
@@ -1360,7 +1355,7 @@ class DRPUClassifier(CallbackSupport, RatioClassifier):
             calibration=self._calibrated(frame_fit.folds, frame_fit.tails, prior, population),
             tails=frame_fit.tails,
             prior=prior,
-            population=classifier.with_other_scenario(population, frame_fit.tails, prior),
+            population=population,
             columns=TrainingColumns.of_ranges(self, frame_fit.ranges),
             labels=Labels.of(frame_fit.classes),
         )

@@ -1,4 +1,4 @@
-"""The training prior of a fit: given, estimated, and in the other scenario."""
+"""The training prior of a fit: given or estimated."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from drpu import _lazy, models, priors
+from drpu import _lazy, beliefs, models, priors
 from drpu._arrays import FloatArray, Rows
 from drpu._checks import check_choice
 from drpu._samples import Sample, SamplePair
@@ -21,7 +21,7 @@ from drpu.exceptions import (
 from drpu.models.boosted import ForestRatio
 from drpu.priors.estimate import PriorEstimate, as_prior, warn_if_not_identified
 from drpu.priors.tails import ScoreTails
-from drpu.state.population import Population, TrainingColumns, with_labelled
+from drpu.state.population import TrainingColumns, with_labelled
 from drpu.tables.notes import LEAKS, Note, compared_with_others
 
 KERNEL_MEANS = ("km2", "km1")
@@ -46,12 +46,10 @@ def training_prior(
     fraction: float,
     pair: SamplePair | None,
     rng: np.random.RandomState,
-    score_error: float | None = None,
 ) -> PriorEstimate:
     """Prior of the training population, whose labelled fraction is known to be positive.
 
-    ``method`` is the parameter ``prior`` of the classifier; ``pair`` is None on a cluster, and
-    ``score_error`` is what the fold models showed.
+    ``method`` is the parameter ``prior`` of the classifier, and ``pair`` is None on a cluster.
     """
     if not isinstance(method, str) and not callable(method):
         return _given_prior(method, tails, fraction)
@@ -64,34 +62,11 @@ def training_prior(
         estimate = kernel_mean_prior(method, pair.positive, pair.unlabeled, rng)
     else:
         share = fraction or None
-        estimate = priors.prior_from_tails(
-            tails, method=method, labelled_share=share, score_error=score_error, warn=False
-        )
+        estimate = beliefs.prior_from_tails(tails, method=method, labelled_share=share, warn=False)
     prior = with_labelled(estimate, fraction)
     warn_if_not_identified(prior)
     _warn_of_boundary(prior)
     return prior
-
-
-def with_other_scenario(
-    population: Population,
-    tails: ScoreTails,
-    prior: PriorEstimate,
-    score_error: float | None = None,
-) -> Population:
-    """The population with the training prior in the other scenario, if prior was estimated."""
-    n_rows = sum(population.sizes)
-    if prior.method in ("given", "audit") or n_rows == 0:
-        return population
-    share = 0.0
-    if population.scenario == "case-control":
-        share = population.sizes[0] / n_rows
-    unlabeled_prior = population.unlabeled_prior(prior)
-    if prior.method in ("adaptive", "central"):
-        unlabeled_prior = priors.prior_from_tails(
-            tails, labelled_share=share or None, score_error=score_error, warn=False
-        )
-    return replace(population, other_scenario_prior=with_labelled(unlabeled_prior, share))
 
 
 def _given_prior(value: Any, tails: ScoreTails, fraction: float) -> PriorEstimate:
@@ -101,7 +76,7 @@ def _given_prior(value: Any, tails: ScoreTails, fraction: float) -> PriorEstimat
             f"prior must be at least {fraction:.4f}, the fraction of labelled positives in a "
             f"single sample, got {prior.value!r}."
         )
-    by_rows = priors.prior_from_tails(
+    by_rows = beliefs.prior_from_tails(
         tails, level=SURE, labelled_share=fraction or None, warn=False
     )
     by_rows = with_labelled(by_rows, fraction)

@@ -123,7 +123,6 @@ def learnt(fitted: Any, kind: str) -> dict[str, Any]:
         "counted_unlabeled": fitted.tails.n,
         "labelled_share": fitted.population.labelled_fraction,
         "scenario": fitted.population.scenario,
-        "other_scenario_prior": fitted.population.other_scenario_prior,
         "period": fitted.columns.period,
         "backtest": fitted.history,
         "notes": notes,

@@ -2,11 +2,7 @@ r"""Expected performance of a decision from counts, with limits of each figure.
 
 With the share :math:`b` of the positives and :math:`a` of the unlabeled rows above a threshold,
 the rate of false positives is :math:`(a - \pi b)/(1 - \pi)`. If few negatives are flagged, this is
-a small difference of two noisy shares, and a smooth curve must support it. The plateau alone would
-be the best case: it assumes that rows are ranked by their true ratio. A fitted ratio, however,
-ends at :math:`1/\pi`. Above some score all true ratios are almost equal, their order is decided by
-the error of the fit, and negatives are spread evenly among the best-scored rows. The plateau is
-therefore combined with an error of the scores.
+a small difference of two noisy shares, and the smooth curve of the plateau supports it.
 """
 
 from __future__ import annotations
@@ -25,7 +21,7 @@ from drpu._results import TableColumns, TableResult, figure_columns
 from drpu.priors.calibration import calibrate
 from drpu.priors.estimate import PriorEstimate
 from drpu.priors.figures import Figure, exact_limits, without_wide_values
-from drpu.priors.plateau import expected_curve
+from drpu.priors.plateau import smooth_curve
 from drpu.priors.tails import ScoreTails, remembered
 
 # Chosen by ``python -m benchmarks.rare`` and ``python -m benchmarks.tables``.
@@ -104,8 +100,6 @@ class Decision:
     ``rows``: Size of the batch to classify, whose noise is included; None for a population.
     ``offsets``: Added to scores before calibration; a ratio is the mean over them.
     ``whole``: Whether labels come from one model of all rows.
-    ``score_error``: Standard deviation of a score that changes the order of rows; None if it was
-    not measured.
     """
 
     reference: ScoreTails
@@ -116,7 +110,6 @@ class Decision:
     rows: float | None = None
     offsets: tuple[float, ...] = (0.0,)
     whole: bool = False
-    score_error: float | None = None
 
     @property
     def doubt(self) -> float:
@@ -306,13 +299,11 @@ def _gain(errors: float) -> float:
 class PreparedCounts:
     """Counts with what the rates of any threshold need, computed once for all.
 
-    ``error``: Standard deviation of the scores, see :func:`drpu.priors.plateau.expected_curve`.
     ``folds``: For thresholds that come from calibration on the counts.
     """
 
     reference: ScoreTails
     prior: float  # prior of the unlabeled training rows
-    error: float | None = None
     folds: FoldedCounts | None = None
 
     @classmethod
@@ -322,17 +313,16 @@ class PreparedCounts:
         prior: float,
         labelled_fraction: float | None = None,
         offsets: Sequence[float] = (0.0,),
-        error: float | None = None,
     ) -> Self:
         """Prepared ``reference``; with a labelled fraction also for calibrated thresholds."""
         folds = None
         if labelled_fraction is not None and min(reference.n_positive, reference.n) >= 2:
             folds = fold_counts(reference, prior, labelled_fraction, offsets)
-        return cls(reference, prior, error, folds)
+        return cls(reference, prior, folds)
 
     def wrong_at(self, recall: float, prior: float) -> float:
         """False-positive rate of a smooth curve; proportional to it where the curve starts."""
-        recalls, wrong_over_recall = expected_curve(self.reference, prior, self.error)
+        recalls, wrong_over_recall = smooth_curve(self.reference, prior)
         return max(float(np.interp(recall, recalls, wrong_over_recall)) * recall, 1e-9)
 
     def rates_at(self, cells: Sequence[int]) -> tuple[tuple[float, float], ...]:
@@ -359,8 +349,7 @@ def decision_rates(
         return DecisionRates.certain(1.0, n_possible)
     if prepared is None:
         labelled = None if decision.ratio is None else decision.labelled_fraction
-        error = decision.score_error
-        prepared = PreparedCounts.of(tails, prior.value, labelled, decision.offsets, error)
+        prepared = PreparedCounts.of(tails, prior.value, labelled, decision.offsets)
 
     counted = _counted_rates(decision, prepared)
     # none counted does not prove that none are

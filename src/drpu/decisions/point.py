@@ -460,7 +460,6 @@ def decision_at(
         rows=rows,
         offsets=level_offsets(fitted),
         whole=fitted.model.whole is not None,
-        score_error=fitted.model.score_error,
     )
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from drpu._checks import check_numbers
 from drpu._codec import POSITIVE, Items, NotKept, Number, kept
+from drpu.beliefs.methods import prior_from_tails
 from drpu.decisions.point import Hypothesis
 from drpu.exceptions import (
     ContradictionWarning,
@@ -44,7 +45,6 @@ from drpu.priors.constants import FEW_ANSWERS
 from drpu.priors.estimate import PriorEstimate, warn_if_not_identified
 from drpu.priors.figures import Figure
 from drpu.priors.matching import carried_prior, growth_since
-from drpu.priors.methods import prior_from_tails
 from drpu.priors.tails import ScoreTails
 from drpu.state.fitted import FittedRatio
 from drpu.state.labels import labelled_flags, labels_of
@@ -234,7 +234,6 @@ def matched_prior(
             level=level,
             reference=reference.tails,
             train_prior=prior,
-            score_error=fitted.model.function_error,
             warn=False,
         )
     # answers gave the prior of the reference: nothing is assumed about the highest scores

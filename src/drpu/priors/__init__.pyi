@@ -5,8 +5,6 @@ from .figures import Figure as Figure
 from .kernel_mean import KernelMeanPrior as KernelMeanPrior
 from .matching import Growth as Growth
 from .matching import later_priors as later_priors
-from .methods import estimate_prior as estimate_prior
-from .methods import prior_from_tails as prior_from_tails
 from .plateau import fit_plateau as fit_plateau
 from .plateau import normal_scores as normal_scores
 from .readings import PROPORTIONS as PROPORTIONS

@@ -11,170 +11,11 @@ import numpy as np
 import scipy
 
 from drpu._arrays import FloatArray, IntArray
-from drpu.priors.figures import Figure, exact_limits
+from drpu.priors.figures import Figure
 from drpu.priors.plateau import fit_plateau, normal_scores
 from drpu.priors.tails import ScoreTails
 
 _ROUNDS = 5  # converges in three
-_LEAST_LEFT = 0.2  # noise of the regressor is corrected for if more than this share is left
-
-
-@dataclass(frozen=True, slots=True)
-class Match:
-    r"""lambda = (1 - pi')/(1 - pi), its influence in each cell, and the noise of the samples.
-
-    The variance is :math:`(1-\lambda)^2 V_+ + \lambda^2 V + V'`, with the variances of the mean
-    influence in the positives, the reference and the new rows.
-    """
-
-    value: float
-    influence: FloatArray
-    positive_variance: float
-    reference_variance: float
-    new_variance: float
-
-    @property
-    def spread(self) -> float:
-        """Standard deviation at the estimate."""
-        by_positives = (1 - self.value) ** 2 * self.positive_variance
-        by_reference = self.value**2 * self.reference_variance
-        return math.sqrt(by_positives + by_reference + self.new_variance)
-
-    def limits(self, deviations: float) -> tuple[float, float]:
-        r"""Values of lambda that are at most so many standard deviations from the estimate.
-
-        Each limit is the further of two. The first uses the deviation at the limit itself, as
-        Fieller's intervals for a ratio do, because an estimate that is too close to 1 has too small
-        a variance. The second uses the deviation at the estimate. 0 and infinity are no limits.
-        """
-        # (1 - k (V+ + V)) x^2 - 2 (v - k V+) x + v^2 - k (V+ + V') <= 0
-        k = deviations**2
-        square = 1 - k * (self.positive_variance + self.reference_variance)
-        half = self.value - k * self.positive_variance
-        rest = self.value**2 - k * (self.positive_variance + self.new_variance)
-        discriminant = half**2 - square * rest
-        if square <= 0 or discriminant < 0:  # the classes are hardly separated
-            return 0.0, math.inf
-        root = math.sqrt(discriminant)
-        step = deviations * self.spread
-        low = min((half - root) / square, self.value - step)
-        high = max((half + root) / square, self.value + step)
-        return max(low, 0.0), high
-
-
-def match_negatives(tails: ScoreTails, reference: ScoreTails) -> float:
-    """Growth of the negatives; 1 if the score does not separate the classes."""
-    match = match_samples(tails, reference)
-    if match is None:  # no change can be detected
-        return 1.0
-    return match.value
-
-
-def match_samples(tails: ScoreTails, reference: ScoreTails) -> Match | None:
-    r"""Growth of the negatives with its noise; None if a = b everywhere.
-
-    At every threshold :math:`a' - b = \lambda (a - b)`, for all priors. The whole curve is fitted
-    by least squares, weighted by the positives. The noise of the regressor, which would bias
-    :math:`\lambda` towards 0, is corrected for unless it dominates.
-
-    Thresholds are the scores of positives. The share of positives above one that no other positive
-    has is that of a rank: its mean is :math:`k / (n_+ + 1)`, and it has no noise at that threshold.
-    The share above a threshold that many positives have is binomial.
-
-    lambda is a sum over thresholds, and so a mean of one function of the cell over each sample. The
-    whole multinomial covariance needs one cumulative sum.
-    """
-    if np.array_equal(reference.survival, reference.positive_survival):
-        return None
-    n_positive = reference.n_positive
-    ranked = min(len(reference.levels) / n_positive, 1.0)  # positives with a score of their own
-    b = reference.positive_survival * n_positive / (n_positive + ranked)
-    a = reference.survival
-    positive = shares(reference.positive_counts)
-    weight = positive[1:]
-    gap = a - b
-    squares = float(weight @ gap**2)
-    if squares <= 0:
-        return None
-    products = float(weight @ (gap * (tails.survival - b)))
-    noise_of_both = float(weight @ (b * (1 - b))) * (1 - ranked) / n_positive
-    noise = noise_of_both + float(weight @ (a * (1 - a))) / reference.n
-    if squares - noise > _LEAST_LEFT * squares:
-        squares -= noise
-        products -= noise_of_both
-
-    influence = np.append(0.0, np.cumsum(weight * gap / squares))
-    return Match(
-        value=max(0.0, products / squares),
-        influence=influence,
-        positive_variance=_variance(positive, influence) / n_positive,
-        reference_variance=_variance(_cautious_shares(reference), influence) / reference.n,
-        new_variance=_variance(_cautious_shares(tails), influence) / tails.n,
-    )
-
-
-def _cautious_shares(tails: ScoreTails) -> FloatArray:
-    """Shares with one more row, half of each class, because few rows prove no purity."""
-    extra_row = shares(tails.positive_counts) / 2
-    extra_row[0] += 0.5
-    return (tails.n * shares(tails.counts) + extra_row) / (tails.n + 1)
-
-
-def score_limits(
-    tails: ScoreTails, reference: ScoreTails, match: Match, level: float, train_prior: float
-) -> tuple[float, float]:
-    r"""Priors x that are not rejected by :math:`(x - \hat x)^2 \le z^2 (V(x)/n' + T)`.
-
-    V is the variance of the influence under the mixture at x, as in Wilson's interval, and T the
-    noise of the two training samples.
-    """
-    z2 = float(scipy.special.ndtri((1 - level) / 2)) ** 2
-    scale2 = (1 - train_prior) ** 2
-    positive = shares(reference.positive_counts)
-    unlabeled = shares(reference.counts)
-    negative = np.maximum(unlabeled - train_prior * positive, 0)
-    total = float(negative.sum())
-    negative = negative / total if total > 0 else unlabeled
-    v_positive = _variance(positive, match.influence)
-    v_negative = _variance(negative, match.influence)
-    between = float((positive - negative) @ match.influence) ** 2
-    noise = match.value**2 * _variance(unlabeled, match.influence) / reference.n
-    noise += (1 - match.value) ** 2 * v_positive / reference.n_positive
-
-    # (1 + k D) x^2 - (2 v + k (V+ - V- + D)) x + v^2 - k V- - z^2 T = 0
-    value = 1 - match.value * (1 - train_prior)
-    k = z2 * scale2 / tails.n
-    square = 1 + k * between
-    half = value + k * (v_positive - v_negative + between) / 2
-    rest = value**2 - k * v_negative - z2 * scale2 * noise
-    root = math.sqrt(max(0.0, half**2 - square * rest))
-    return min(value, (half - root) / square), max(value, (half + root) / square)
-
-
-def binomial_growth(tails: ScoreTails, reference: ScoreTails, level: float) -> Figure | None:
-    """Growth of the negatives at one threshold, with its limits.
-
-    The rows above the threshold have exact binomial limits; the noise of the training
-    samples is added to them. None if no threshold separates the samples.
-    """
-    b = reference.positive_survival
-    a = reference.survival
-    k = int(np.argmax(b - a))
-    gap = float(b[k] - a[k])
-    if gap <= 0:
-        return None
-    tail = (1 - level) / 2
-    share = float(tails.survival[k])
-    least_share, most_share = exact_limits(share, tails.n, tail)
-    growth = float((b[k] - share) / gap)
-    noise = (1 - growth) ** 2 * b[k] * (1 - b[k]) / reference.n_positive
-    noise += growth**2 * a[k] * (1 - a[k]) / reference.n
-    by_training = -float(scipy.special.ndtri(tail)) * math.sqrt(noise) / gap
-    return Figure(
-        value=growth,
-        low=growth - math.hypot((most_share - share) / gap, by_training),
-        high=growth + math.hypot((share - least_share) / gap, by_training),
-    )
 
 
 def shares(counts: IntArray | FloatArray) -> FloatArray:
@@ -186,19 +27,11 @@ def _variance(share: FloatArray, values: FloatArray) -> float:
     return float(share @ (values - share @ values) ** 2)
 
 
-def tail_covariance(share: FloatArray, values: FloatArray, levels: IntArray) -> FloatArray:
-    """Covariance of ``values`` and the indicators of lying at or above each of ``levels``."""
-    centred = share * (values - share @ values)
-    tail: FloatArray = centred[::-1].cumsum()[::-1]
-    return tail[levels + 1]
-
-
-# -- priors of a second sample -----------------------------------------------------------------
-
-
-def matching(tails: ScoreTails, reference: ScoreTails, train_prior: float) -> float:
-    """Prior of ``tails`` from the growth of the negatives since ``reference``."""
-    return float(np.clip(1 - match_negatives(tails, reference) * (1 - train_prior), 0, 1))
+def _cautious_shares(tails: ScoreTails) -> FloatArray:
+    """Shares with one more row, half of each class, because few rows prove no purity."""
+    extra_row = shares(tails.positive_counts) / 2
+    extra_row[0] += 0.5
+    return (tails.n * shares(tails.counts) + extra_row) / (tails.n + 1)
 
 
 def efficient(tails: ScoreTails, reference: ScoreTails, train_prior: float) -> float:
@@ -211,8 +44,8 @@ def efficient(tails: ScoreTails, reference: ScoreTails, train_prior: float) -> f
     reference. They are estimated by the smooth calibration, and q by the previous round.
     Errors in them reduce the efficiency but cause no bias.
     """
-    if not 1e-300 < train_prior < 1:
-        return matching(tails, reference, train_prior)
+    if not 1e-300 < train_prior < 1:  # no class can grow
+        return train_prior
     ratio = fit_plateau(reference)(normal_scores(reference))
     eta = np.clip(train_prior * ratio, 0.01, 0.99)  # limit the influence of a single cell
     rho_positive = eta / train_prior
@@ -246,6 +79,11 @@ class Growth:
 
     value: float
     spread: float = 0.0
+
+    @property
+    def safe_spread(self) -> float:
+        """The standard deviation, neither 0 nor infinite."""
+        return min(max(self.spread, _LEAST_SPREAD), _LARGEST_SPREAD)
 
     @property
     def inverse(self) -> Growth:
@@ -286,7 +124,7 @@ def negative_growth(tails: ScoreTails, reference: ScoreTails, test_prior: float)
         if abs(gap) < 1e-9:
             return None
         growth = max((float(new @ h) - positive_mean) / gap, 1e-3)
-    variance = _variance(new, h) / tails.n
+    variance = _variance(_cautious_shares(tails), h) / tails.n
     variance += growth**2 * _variance(unlabeled, h) / reference.n
     variance += (1 - growth) ** 2 * _variance(positive, h) / reference.n_positive
     return Growth(growth, math.sqrt(variance) / abs(gap))
@@ -316,16 +154,39 @@ def later_priors(train_priors: Sequence[float], growth: Growth) -> tuple[FloatAr
     :math:`\pi'` follows from the mean of the possible growths.
     """
     negative = np.maximum(1 - np.asarray(train_priors, dtype=np.float64), 1e-9)
-    spread = min(max(growth.spread, _LEAST_SPREAD), _LARGEST_SPREAD)
-    least = -growth.value / spread
-    most = (1 / negative - growth.value) / spread
-    log_below = scipy.special.log_ndtr(most)
-    log_possible = log_below + np.log1p(-np.exp(scipy.special.log_ndtr(least) - log_below))
+    spread = growth.safe_spread
+    least, most, log_possible = _possible(negative, growth)
     densities = np.exp(_log_normal(most) - log_possible) - np.exp(_log_normal(least) - log_possible)
     later = np.clip(1 - negative * (growth.value - spread * densities), 0.0, 1.0)
+    return _weights(negative, log_possible), later
+
+
+def possible_growths(
+    train_priors: Sequence[float], growth: Growth
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Weights of training priors, as in :func:`later_priors`, and the growths possible for each.
+
+    These are given by the probabilities that the normal error stays below their ends.
+    """
+    negative = np.maximum(1 - np.asarray(train_priors, dtype=np.float64), 1e-9)
+    least, most, log_possible = _possible(negative, growth)
+    lowest = np.full(len(negative), float(scipy.special.ndtr(least)))
+    return _weights(negative, log_possible), lowest, scipy.special.ndtr(most)
+
+
+def _possible(negative: FloatArray, growth: Growth) -> tuple[float, FloatArray, FloatArray]:
+    """Ends of the possible growths in standard deviations, and the log of their probability."""
+    least = -growth.value / growth.safe_spread
+    most = (1 / negative - growth.value) / growth.safe_spread
+    log_below = scipy.special.log_ndtr(most)
+    log_possible = log_below + np.log1p(-np.exp(scipy.special.log_ndtr(least) - log_below))
+    return least, most, log_possible
+
+
+def _weights(negative: FloatArray, log_possible: FloatArray) -> FloatArray:
     log_weight = np.log(negative) + log_possible
     weight = np.exp(log_weight - log_weight.max())
-    return weight / weight.sum(), later
+    return np.asarray(weight / weight.sum())
 
 
 def _log_normal(deviation: FloatArray | float) -> FloatArray:

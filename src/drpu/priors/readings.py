@@ -1,7 +1,7 @@
-"""Readings of the prior of one sample: the paper's rule, other published rules and the default.
+"""Named readings of the prior of one sample: the paper's rule and other published ones.
 
 Each is a function of the counts, and an upper reading: it assumes that the best-scored rows are all
-positive.
+positive. None of them takes part in the default.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ import scipy
 from drpu._arrays import FloatArray
 from drpu._checks import check_choice, check_real
 from drpu.exceptions import FewPositivesWarning
-from drpu.priors import constants
-from drpu.priors.plateau import fit_plateau, plateau_profile, separation_of, slide
+from drpu.priors.plateau import fit_plateau
 from drpu.priors.tails import ScoreTails
 
 _LAG = 0.1  # relative distance of the second differences
@@ -146,60 +145,7 @@ def plateau(tails: ScoreTails) -> float:
     return fit_plateau(tails).prior
 
 
-def combined(tails: ScoreTails) -> float:
-    """Infimum and best-bin for large priors; DEDPUL and the plateau for small ones.
-
-    The bias of the first two is proportional to the fraction of negatives, so their mean m
-    gets weight m, and the other pair 1 - m. DEDPUL and the plateau use higher scores, where
-    rare positives are visible. The plateau assumes a shape of the curve, so its weight in
-    the pair decreases with the number of positives and is a half at one hundred.
-    """
-    lowest = _lowest_ratio(tails, _epsilon(tails.n_positive))
-    best = best_bin(tails)
-    for_large = best if lowest is None else (lowest + best) / 2
-    plateau_weight = constants.PLATEAU_ROWS / (constants.PLATEAU_ROWS + tails.n_positive)
-    for_small = plateau_weight * plateau(tails) + (1 - plateau_weight) * dedpul(tails)
-    return for_large * for_large + (1 - for_large) * for_small
-
-
-def adaptive(tails: ScoreTails) -> float:
-    """The prior of the plateau if ``combined`` is moderate, and ``combined`` if it is large.
-
-    If the classes overlap, the tail ratios are too high, because there are negatives among the
-    best-scored rows; the plateau extrapolates beyond them. If most rows are positive, there are
-    too few negatives to fit the plateau, and the tail ratios are better. If the classes hardly
-    overlap, only noise is left in the tail ratios, their minimum is too low, and the plateau is
-    better again. With few positives neither says much: below forty of them, the mean over all
-    priors that the plateau allows gets weight, and all of it below ten. Before the data are seen,
-    priors have a Beta(1.5, 3) distribution there.
-    """
-    reading_weight = slide(tails.n_positive, *constants.POSITIVES_FOR_READING)
-    if reading_weight == 0:
-        return _likely_prior(tails)
-    tail_reading = combined(tails)
-    fit = fit_plateau(tails)
-    mostly_positive = slide(tail_reading, *constants.TAILS_FOR_READINGS)
-    steep = slide(fit.slope, *constants.STEEP_SLOPES)
-    apart = slide(separation_of(tails).least_youden, *constants.CLASSES_APART)
-    tail_weight = max(mostly_positive, steep / 2) * (1 - apart)
-    reading = tail_weight * tail_reading + (1 - tail_weight) * fit.prior
-    if reading_weight == 1:
-        return reading
-    return reading_weight * reading + (1 - reading_weight) * _likely_prior(tails)
-
-
-def _likely_prior(tails: ScoreTails) -> float:
-    """Posterior mean of the prior, from the plateau's likelihood and a Beta distribution."""
-    profile = plateau_profile(tails)
-    prior = scipy.special.expit(profile.log_odds)
-    a, b = constants.PRIORS_OF_FEW_POSITIVES
-    weight = np.exp(profile.height) * prior**a * (1 - prior) ** b  # a density in the log-odds
-    return float(weight @ prior / weight.sum())
-
-
 PROPORTIONS: dict[str, Callable[[ScoreTails], float]] = {
-    "adaptive": adaptive,
-    "combined": combined,
     "paper": infimum,
     "best-bin": best_bin,
     "plateau": plateau,

@@ -6,19 +6,15 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
-from typing import TYPE_CHECKING, Annotated, Any, Concatenate, NamedTuple, ParamSpec, Self, TypeVar
+from typing import Annotated, Any, Concatenate, NamedTuple, ParamSpec, Self, TypeVar
 
 import numpy as np
 
-from drpu import priors
 from drpu._arrays import FloatArray, IntArray
 from drpu._checks import check_integer, check_scores, check_weights
 from drpu._codec import Array, As, Number, Whole, kept
 from drpu._process import ObjectLock, default_errors_in
 from drpu.exceptions import DataError
-
-if TYPE_CHECKING:
-    from drpu.priors.estimate import PriorEstimate
 
 MOST = 2.0**62  # largest number of rows, so that sums of two counts fit into 64 bits
 _CHUNK = 1 << 20  # scores counted at a time, to limit memory
@@ -394,18 +390,6 @@ class ScoreTails:
             np.array_equal(self.levels, other.levels)
             and equal_counts(self.positive_counts, other.positive_counts)
             and math.isclose(self.n_positive, other.n_positive, rel_tol=1e-11)
-        )
-
-    def estimate(
-        self,
-        method: str = "auto",
-        level: float = 0.95,
-        reference: ScoreTails | None = None,
-        train_prior: float | PriorEstimate | None = None,
-    ) -> PriorEstimate:
-        """Class prior of the counted scores; see :func:`drpu.estimate_prior`."""
-        return priors.prior_from_tails(
-            self, method=method, level=level, reference=reference, train_prior=train_prior
         )
 
     def __repr__(self) -> str:

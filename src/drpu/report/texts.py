@@ -125,26 +125,19 @@ def prior_text(prior: PriorEstimate) -> str:
 
 def _upper_bound(prior: PriorEstimate) -> str:
     """The end of a sentence about a prior that is not identified."""
-    if prior.upper is None:
+    if prior.upper is None or prior.upper > 1 - 1e-9:
         return ""
-    return f": at most {share(prior.upper)} by the best-scored rows"
+    return f": at most {share(prior.upper)} by the counts alone"
 
 
 def scenario_text(fitted: Any) -> str:
-    """Where labels come from, and what the other scenario would change."""
+    """Where labels come from."""
     if fitted.population.scenario == "single-sample":
         labelled = share(fitted.population.labelled_fraction)
         text = f"single-sample: {labelled} of the rows of one sample are labelled"
-        other_scenario = "case-control"
-        rows = "of the unlabeled rows"
     else:
         text = "case-control: labelled rows are a sample beside the others"
-        other_scenario = "single-sample"
-        rows = "of all rows, labelled ones included"
-    other_prior = fitted.population.other_scenario_prior
-    if other_prior is None:
-        return text
-    return f"{text} ({other_scenario} would give {share(other_prior.value)} {rows})"
+    return text
 
 
 def backtest_text(past: Backtest) -> str:

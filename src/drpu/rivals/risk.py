@@ -12,6 +12,7 @@ from sklearn.utils.metaestimators import available_if
 from drpu._arrays import BoolArray, FloatArray, Rows
 from drpu._checks import check_integer, check_real
 from drpu._samples import Sample
+from drpu.beliefs.methods import prior_from_tails
 from drpu.classifier.fitting import KERNEL_MEANS, flat_sample, kernel_mean_prior
 from drpu.classifier.reading import check_rows
 from drpu.exceptions import ParameterError
@@ -20,7 +21,6 @@ from drpu.models.learner import ScoreLearner
 from drpu.models.registry import resolve_score
 from drpu.models.risks import ShiftedRisk, get_loss, weight_shares
 from drpu.priors.estimate import PriorEstimate, as_prior
-from drpu.priors.methods import prior_from_tails
 from drpu.rivals.rival import (
     ScoredRival,
     off_the_edge,

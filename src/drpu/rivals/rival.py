@@ -24,6 +24,7 @@ from drpu._checks import (
 )
 from drpu._codec import Text, kept
 from drpu._samples import SamplePair
+from drpu.beliefs.methods import prior_from_tails
 from drpu.classifier.drpu import PUClassifier
 from drpu.classifier.fitting import (
     KERNEL_MEANS,
@@ -40,7 +41,6 @@ from drpu.models.learner import Folds, Function, ScoreLearner
 from drpu.models.registry import resolve_score
 from drpu.networks.function import ClassGenerators
 from drpu.priors.estimate import PriorEstimate, as_prior
-from drpu.priors.methods import prior_from_tails
 from drpu.priors.tails import ScoreTails
 from drpu.state.labels import Labels
 from drpu.state.population import Columns, with_labelled

@@ -162,8 +162,7 @@ class FittedRatio:
             unlabeled = self.population.unlabeled_prior(prior).value
             fraction = self.population.labelled_fraction
             calibration = calibrate(self.tails, unlabeled, labelled_share=fraction)
-        population = replace(self.population, other_scenario_prior=None)
-        return replace(self, prior=prior, calibration=calibration, population=population)
+        return replace(self, prior=prior, calibration=calibration)
 
 
 def check_counts(fitted: FittedRatio, counts: ScoreTails, sample_weight: Any = None) -> ScoreTails:

@@ -126,8 +126,6 @@ class Population:
     ``sizes``: Numbers of labelled and unlabeled rows.
     ``label_count``: Labels that are complete; None in a case-control study.
     ``label_delay``: Periods after which labels are complete.
-    ``other_scenario_prior``: Training prior if the rows were collected in the other way; None
-    before the prior is known, and if it was given or set by answers.
     ``training``: Recognises the training rows; not kept in files.
     """
 
@@ -135,7 +133,6 @@ class Population:
     sizes: tuple[Annotated[int, Whole(0)], Annotated[int, Whole(0)]] = (0, 0)
     label_count: LabelCount | None = None
     label_delay: Annotated[int, Whole(0)] = 0
-    other_scenario_prior: PriorEstimate | None = None
     training: Annotated[TrainingMark | None, NotKept] = None
 
     def __post_init__(self) -> None:

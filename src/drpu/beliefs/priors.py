@@ -1,0 +1,169 @@
+r"""What is believed about a prior: of the training population, and of later rows.
+
+Every prior from 0 to the mixture proportion explains the same positives and the same unlabeled
+rows, so counts alone give an upper limit only. What is usual in tables with such counts was learned
+from many tables with true labels: the log-odds of the share of positives among the unlabeled rows
+have the density of :mod:`drpu.beliefs.density`, cut at the limit that needs no assumption.
+
+Value, limits and ``identified`` of a prior are the mean, quantiles and a probability of that one
+distribution. If only the prior moves, the distribution of a later prior follows from it and from
+the growth of the negatives, which needs no prior.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import scipy
+
+from drpu._arrays import FloatArray
+from drpu.beliefs.density import NormalMixture, learned_density
+from drpu.priors.estimate import PriorEstimate
+from drpu.priors.limits import upper_limit
+from drpu.priors.matching import Growth, possible_growths
+from drpu.priors.plateau import fit_plateau
+from drpu.priors.tails import ScoreTails
+
+N_QUANTILES = 20  # values that stand for a distribution; the outer ones are its 95 % limits
+LEVEL_OF_LIMIT = 0.95  # of the limit that is evidence
+LEVEL_OF_CUT = 0.999  # of the limit at which densities are cut
+FAR_OFF = 0.10  # a prior is identified if the probability that it is off by more
+CHANCE_OF_FAR_OFF = 0.08  # is below this
+RECALLS = (0.02, 0.1, 0.3, 0.6)
+STEP = 0.05
+LOG_ODDS = np.arange(-11.5, 7.001, STEP)  # priors from 1e-5 to .999
+PRIORS = scipy.special.expit(LOG_ODDS)
+
+
+@dataclass(frozen=True, slots=True)
+class PriorDistribution:
+    """Probabilities of priors."""
+
+    prior: FloatArray  # priors, ascending
+    weight: FloatArray  # their probabilities
+
+    @property
+    def mean(self) -> float:
+        """Expected prior."""
+        return float(self.weight @ self.prior)
+
+    def quantile(self, probability: float) -> float:
+        """The prior that is not exceeded with this probability."""
+        below = np.cumsum(self.weight) - self.weight / 2
+        return float(np.interp(probability, below, self.prior))
+
+    @property
+    def quantiles(self) -> tuple[float, ...]:
+        """Equally likely values of the prior, ascending."""
+        probabilities = (np.arange(N_QUANTILES) + 0.5) / N_QUANTILES
+        return tuple(self.quantile(probability) for probability in probabilities)
+
+    @property
+    def identified(self) -> bool:
+        """Whether the mean is hardly ever far off."""
+        far = np.abs(self.prior - self.mean) > FAR_OFF
+        return float(self.weight[far].sum()) < CHANCE_OF_FAR_OFF
+
+    def with_labelled(self, labelled_share: float) -> PriorDistribution:
+        """The same for the population, of which this share is labelled and so positive."""
+        return replace(self, prior=labelled_share + (1 - labelled_share) * self.prior)
+
+
+# -- the training prior ------------------------------------------------------------------------
+
+
+def prior_evidence(
+    tails: ScoreTails, *, labelled_share: float | None = None
+) -> dict[str, float | None]:
+    """What counts say about the prior of the unlabeled rows, before anything is believed.
+
+    ``labelled_share`` is that of the population, in a single sample.
+    """
+    positive = tails.positive_counts / tails.positive_counts.sum()
+    unlabeled = tails.counts / tails.counts.sum()
+    recall = np.append(0.0, np.cumsum(positive[::-1]))
+    flagged = np.append(0.0, np.cumsum(unlabeled[::-1]))
+    plateau = fit_plateau(tails)
+    evidence: dict[str, float | None] = {
+        "plateau": _log_odds(plateau.prior),
+        "slope": math.log(plateau.slope),
+        "limit": _log_odds(upper_limit(tails, LEVEL_OF_LIMIT).prior),
+        "area": float(positive @ (np.cumsum(unlabeled) - unlabeled / 2)),
+        "positives": math.log(tails.n_positive),
+        "unlabeled": math.log(tails.n),
+        "single": 0.0 if labelled_share is None else 1.0,
+        "labelled": None if labelled_share is None else _log_odds(labelled_share),
+    }
+    for level in RECALLS:
+        share = float(np.interp(level, recall, flagged))
+        evidence[f"tail_{level}"] = math.log((share * tails.n + 0.5) / (tails.n + 1) / level)
+    return evidence
+
+
+def _log_odds(share: float) -> float:
+    """Log-odds of a share, within the priors of the densities."""
+    return float(scipy.special.logit(min(max(share, PRIORS[0]), PRIORS[-1])))
+
+
+def prior_distribution(
+    tails: ScoreTails, *, labelled_share: float | None = None
+) -> PriorDistribution:
+    """Distribution of the prior of the unlabeled rows that ``tails`` count."""
+    evidence = prior_evidence(tails, labelled_share=labelled_share)
+    density = learned_density("training_prior").mixture(evidence)
+    return cut_distribution(density, log_odds_of_cut(tails))
+
+
+def log_odds_of_cut(tails: ScoreTails) -> float:
+    """Log-odds of the limit that needs no assumption, above which no prior is possible."""
+    return _log_odds(upper_limit(tails, LEVEL_OF_CUT).prior)
+
+
+def cut_distribution(density: NormalMixture, cut: float) -> PriorDistribution:
+    """The distribution of priors with this density of their log-odds up to ``cut``."""
+    log_density = density.log_density(LOG_ODDS)
+    allowed = cut + STEP > LOG_ODDS
+    weight = np.where(allowed, np.exp(log_density - log_density[allowed].max()), 0.0)
+    return PriorDistribution(PRIORS, weight / weight.sum())
+
+
+# -- the prior of later rows -------------------------------------------------------------------
+
+
+def later_prior(train_priors: Sequence[float], growth: Growth) -> PriorDistribution:
+    r"""Distribution of a later prior if only the prior moved.
+
+    Each of the ``train_priors``, which are equally likely before the later rows are seen, is
+    followed by :math:`1 - \lambda (1 - \pi)`, with the measured growth of the negatives
+    :math:`\lambda` and its normal error. Growths are possible that leave a prior between 0 and 1,
+    see :func:`drpu.priors.matching.later_priors`.
+    """
+    weight, lowest, highest = possible_growths(train_priors, growth)
+    middle = (np.arange(N_QUANTILES) + 0.5) / N_QUANTILES
+    between = lowest + (highest - lowest) * middle[:, None]
+    growths = growth.value + growth.safe_spread * scipy.special.ndtri(between)
+    negative = np.maximum(1 - np.asarray(train_priors, dtype=np.float64), 1e-9)
+    later = np.clip(1 - growths * negative, 0.0, 1.0).ravel()
+    order = np.argsort(later)
+    weights = np.broadcast_to(weight / N_QUANTILES, between.shape).ravel()
+    return PriorDistribution(later[order], weights[order])
+
+
+def likely_values(prior: PriorEstimate) -> tuple[float, ...]:
+    """Equally likely values of a prior: its quantiles, or those of a normal through its limits.
+
+    The normal is one of the log-odds, with another deviation above the value than below it.
+    """
+    if prior.quantiles or prior.low == prior.high:
+        return prior.possible_values
+    probability = (np.arange(N_QUANTILES) + 0.5) / N_QUANTILES
+    deviation = scipy.special.ndtri(probability)
+    ends = scipy.special.logit(np.clip([prior.low, prior.value, prior.high], 1e-9, 1 - 1e-9))
+    width = scipy.special.ndtri((1 + prior.level) / 2)
+    below = (ends[1] - ends[0]) / width
+    above = (ends[2] - ends[1]) / width
+    log_odds = ends[1] + deviation * np.where(deviation < 0, below, above)
+    return tuple(scipy.special.expit(log_odds).tolist())
