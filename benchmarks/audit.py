@@ -28,7 +28,7 @@ from drpu.periods.read import matched_prior
 from drpu.priors.calibration import ratio_posterior
 from drpu.priors.figures import Figure
 from drpu.priors.matching import Growth, carry_share, negative_growth, settled_growth
-from drpu.priors.methods import prior_from_tails
+from drpu.beliefs.methods import prior_from_tails
 from drpu.state.fitted import FittedRatio
 from drpu.state.reference import Reference
 

@@ -41,7 +41,7 @@ from drpu.exceptions import DRPUWarning
 from drpu.priors import constants
 from drpu.priors.estimate import PriorEstimate
 from drpu.priors.figures import Figure
-from drpu.priors.methods import prior_from_tails
+from drpu.beliefs.methods import prior_from_tails
 from drpu.state.population import with_labelled
 
 TRAIN_PRIOR, UNLABELED, NEW = 0.3, 1500, 1000

@@ -36,7 +36,7 @@ from drpu.models.learner import seeded
 from drpu.models.registry import resolve_model
 from drpu.priors.limits import ratio_limits
 from drpu.priors.matching import matching
-from drpu.priors.methods import prior_from_tails
+from drpu.beliefs.methods import prior_from_tails
 from drpu.priors.readings import PROPORTIONS, adaptive
 from drpu.priors.tails import ScoreTails
 

@@ -29,7 +29,7 @@ from drpu.exceptions import DRPUWarning
 from drpu.priors.calibration import calibrate, ratio_threshold
 from drpu.priors.estimate import PriorEstimate
 from drpu.priors.figures import Figure
-from drpu.priors.methods import prior_from_tails
+from drpu.beliefs.methods import prior_from_tails
 from drpu.priors.plateau import separation_of
 from drpu.priors.readings import PROPORTIONS
 from drpu.state.fitted import FOLD_OFFSETS
