@@ -446,9 +446,9 @@ def audited_priors(
     test_bound = 1.0
     if fairness is None or fairness.p_value >= UNFAIR:
         without_answers = _prior_without_answers(fitted, level)
-        train_bound = without_answers.high
+        train_bound = without_answers.most
         if any(each.part.population == "unlabeled" for each in of_rows):
-            test_bound = without_answers.high
+            test_bound = without_answers.most
         unlabeled = leaning_to(unlabeled, without_answers)
         test_share = _test_share(of_rows, test_share, without_answers, fitted)
     n_answers = sum(map(len, parts))

@@ -18,7 +18,7 @@ from drpu.beliefs.priors import (
 from drpu.exceptions import DataError, DataTypeError, ParameterError
 from drpu.priors.estimate import KNOWN, PriorEstimate, as_prior, warn_if_not_identified
 from drpu.priors.limits import upper_limit
-from drpu.priors.matching import Growth, efficient, growth_since
+from drpu.priors.matching import Growth, growth_since
 from drpu.priors.readings import PROPORTIONS
 from drpu.priors.tails import ScoreTails
 
@@ -177,7 +177,7 @@ def _shifted(
     value = distribution.mean
     name = "learned"
     if method == "efficient" or base.method in KNOWN:
-        value = efficient(tails, reference, base.value)
+        value = min(max(1 - growth.value * (1 - base.value), 0.0), 1.0)
         name = "efficient"
     estimate = _estimate(distribution, value, level, name, upper_limit(tails, level).prior)
     if base.method in KNOWN:

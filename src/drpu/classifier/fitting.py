@@ -80,7 +80,7 @@ def _given_prior(value: Any, tails: ScoreTails, fraction: float) -> PriorEstimat
         tails, level=SURE, labelled_share=fraction or None, warn=False
     )
     by_rows = with_labelled(by_rows, fraction)
-    if prior.low > by_rows.high:
+    if prior.low > by_rows.most:
         ContradictionWarning.issue(
             "the given prior of {given} contradicts the training rows, of which at most {most} can "
             "be positive: it is too large, or the labelled positives are not a fair sample of all "
@@ -88,7 +88,7 @@ def _given_prior(value: Any, tails: ScoreTails, fraction: float) -> PriorEstimat
             advice="Leave it out (prior='auto'), or find out how the positives were labelled.",
             command="Leave --prior out, or find out how the positives were labelled.",
             given=prior.value,
-            most=by_rows.high,
+            most=by_rows.most,
         )
     return prior
 

@@ -374,7 +374,6 @@ class MoveEvidence:
     ``probability``: P(positive) as trained in each cell of the counts.
     ``before``: Mean of that probability over the training population, held out.
     ``counts``: Rows of the period in each cell.
-    ``labelled_share``: Of the training population; 0 in case-control, where it says nothing.
     ``explained``: Share of the variance of the classes in training that the probabilities explain.
     ``tested``: Whether there were enough rows to test that scores are a mixture of both classes.
     ``p_value``: Of this test; 1 without it.
@@ -388,7 +387,6 @@ class MoveEvidence:
     probability: FloatArray
     before: float
     counts: IntArray | FloatArray
-    labelled_share: float = 0.0
     rows: float = math.inf  # number of rows of the period
     explained: float = 1.0
     tested: bool = True
@@ -669,15 +667,8 @@ def labels_move(evidence: MoveEvidence, move: float) -> float:
 
 
 def _variance(prior: PriorEstimate) -> float:
-    """Variance of the log-odds of an estimated prior, from the width of its interval.
-
-    Where the prior is not identified, the lower limit is a trivial one, and the upper half is used.
-    """
-    deviations = _deviations(prior.level)
-    if prior.identified:
-        spread = odds_move(prior.low, prior.high) / (2 * deviations)
-    else:
-        spread = odds_move(prior.value, prior.high) / deviations
+    """Variance of the log-odds of an estimated prior, from the width of its interval."""
+    spread = odds_move(prior.low, prior.high) / (2 * _deviations(prior.level))
     return max(spread**2, 1e-12)
 
 
@@ -691,17 +682,13 @@ def _limits(evidence: MoveEvidence, reading: MoveReading, supported: bool) -> tu
 
     Both errors are independent, so their widths on the log-odds scale are added as squares.
     Without support the limits also cover the training prior, the adapted one and the mean
-    probability, each with its own limits. Where the training prior is not identified, the labelled
-    share replaces its lower limit.
+    probability, each with its own limits.
     """
     train = evidence.train
     adapted = evidence.adapted
-    lowest = train.low
-    if not train.identified:
-        lowest = min(train.low, evidence.labelled_share)
     by_reading = _deviations(adapted.level) * math.sqrt(reading.variance)
     scale = _deviations(adapted.level) / _deviations(train.level)
-    below = math.hypot(scale * odds_move(lowest, train.value), by_reading)
+    below = math.hypot(scale * odds_move(train.low, train.value), by_reading)
     above = math.hypot(scale * odds_move(train.value, train.high), by_reading)
     low = moved_prior(train.value, reading.move - below)
     high = moved_prior(train.value, reading.move + above)
@@ -709,6 +696,6 @@ def _limits(evidence: MoveEvidence, reading: MoveReading, supported: bool) -> tu
         return low, high
     mean_move = evidence.mean_move
     return (
-        min(low, lowest, moved_prior(lowest, mean_move), adapted.low),
+        min(low, train.low, moved_prior(train.low, mean_move), adapted.low),
         max(high, train.high, moved_prior(train.high, mean_move), adapted.high),
     )

@@ -175,7 +175,7 @@ def compared(
 ) -> ComparedRows:
     """Both tests of counted rows, and what they show without labels."""
     adapted = matched_prior(fitted, reference, counts, level=level)
-    test = mixture_test(counts, reference.tails, most_prior=reference.prior.high)
+    test = mixture_test(counts, reference.tails, most_prior=reference.prior.most)
     # small moves do not matter, but they may explain what the test of the scores has found
     columns = columns_moved(
         fitted, reference, counts, adapted, small_moves=test.p_value < OTHER_SHIFT
@@ -285,7 +285,6 @@ def evidence_of(
         probability=fitted.cell_probability(),
         before=_mean_before(fitted, reference),
         counts=counts.counts,
-        labelled_share=fitted.population.labelled_fraction,
         rows=counts.n,
         explained=explained_share(fitted),
     )

@@ -25,11 +25,10 @@ class PriorEstimate:
     Attributes
     ----------
     value : float
-        The estimate: the mean of a distribution of priors that all evidence gives.
+        The estimate: the mean of what is believed about the prior.
     low, high : float
-        Confidence limits, for independent rows. ``high`` needs no assumption about the
-        classes. ``low`` is a quantile of the distribution of priors, or lower where the noise of
-        the counts or negatives among the best-scored rows allow it.
+        Confidence limits, for independent rows: quantiles of what is believed. They hold on tables
+        like those that the belief was learned from.
     level : float
         Confidence level of the two limits together.
     method : str
@@ -37,9 +36,8 @@ class PriorEstimate:
     identified : bool, default=True
         False if the value may well be off by 0.10.
     upper : float or None
-        Where the prior is not identified, its largest plausible value: the prior if the
-        best-scored rows are all positive. None if it is identified, and where more than the prior
-        has changed.
+        The upper limit at the same level that needs no assumption about the classes. None for a
+        prior that was not estimated from counts, and where more than the prior has changed.
     quantiles : tuple of float
         Equally likely values of the prior, ascending, over which probabilities are averaged. Empty
         for a prior that was given, or that was not estimated with its distribution.
@@ -48,8 +46,8 @@ class PriorEstimate:
     --------
     >>> print(PriorEstimate(0.41, 0.38, 0.44, 0.95, "best-bin"))
     0.410 [0.380, 0.440] at 95%
-    >>> print(PriorEstimate(0.3, 0.1, 0.71, 0.95, "best-bin", identified=False, upper=0.52))
-    0.300 [0.100, 0.710] at 95% (not identified; at most 0.520 by the best-scored rows)
+    >>> print(PriorEstimate(0.3, 0.1, 0.71, 0.95, "best-bin", identified=False, upper=0.82))
+    0.300 [0.100, 0.710] at 95% (not identified; at most 0.820 by the counts alone)
     """
 
     value: Annotated[float, Number(0, 1)]
@@ -90,6 +88,11 @@ class PriorEstimate:
         """Equally likely values of the prior: its quantiles, or the value itself."""
         return self.quantiles or (self.value,)
 
+    @property
+    def most(self) -> float:
+        """The largest prior that the counts allow without an assumption, where it is known."""
+        return self.high if self.upper is None else self.upper
+
     def __float__(self) -> float:
         return self.value
 
@@ -108,9 +111,9 @@ class PriorEstimate:
         """A remark that the prior is not identified; ``form`` is the format of a number."""
         if self.identified:
             return ""
-        if self.upper is None:
+        if self.upper is None or self.upper == 1:
             return " (not identified)"
-        return f" (not identified; at most {self.upper:{form}} by the best-scored rows)"
+        return f" (not identified; at most {self.upper:{form}} by the counts alone)"
 
 
 def as_prior(name: str, prior: float | PriorEstimate) -> PriorEstimate:
@@ -126,12 +129,12 @@ def warn_if_not_identified(prior: PriorEstimate) -> None:
         return
     shares = {"value": prior.value, "low": prior.low, "high": prior.high}
     bound = ""
-    if prior.upper is not None:
+    if prior.upper is not None and prior.upper < 1:
         shares["upper"] = prior.upper
-        bound = "it is at most {upper} by the best-scored rows, and "
+        bound = ", and the counts alone allow up to {upper}"
     SeparationWarning.issue(
-        f"the prior is not identified: {{value}} is used, {bound}anything from {{low}} to "
-        "{high} is possible. The score may separate the classes too weakly to tell:",
+        "the prior is not identified: {value} is used, it is probably between {low} and {high}"
+        f"{bound}. The score may separate the classes too weakly to tell:",
         advice="give the prior if you know it (at_prior), flag as many rows as can be checked "
         f"(at_budget), or answer for {FEW_ANSWERS} rows, which is surest: plan_audit(X).ask(X).",
         command="give --prior if you know it, flag as many rows as can be checked (--budget), or "

@@ -15,7 +15,6 @@ from drpu.priors.figures import Figure
 from drpu.priors.plateau import fit_plateau, normal_scores
 from drpu.priors.tails import ScoreTails
 
-_ROUNDS = 5  # converges in three
 
 
 def shares(counts: IntArray | FloatArray) -> FloatArray:
@@ -32,40 +31,6 @@ def _cautious_shares(tails: ScoreTails) -> FloatArray:
     extra_row = shares(tails.positive_counts) / 2
     extra_row[0] += 0.5
     return (tails.n * shares(tails.counts) + extra_row) / (tails.n + 1)
-
-
-def efficient(tails: ScoreTails, reference: ScoreTails, train_prior: float) -> float:
-    r"""Prior of ``tails`` by matching the mean of the function with the smallest variance.
-
-    For any function h of the score, :math:`E'h - E_+h = \lambda (E h - E_+h)`, so each
-    gives the growth of the negatives :math:`\lambda`. The variance is smallest for
-    :math:`h = (\rho_+ - \rho_-) / (q \rho_+ + (1-q) \rho_-)`, the score function of the
-    mixture at the prior q, with the class densities :math:`\rho_\pm` over that of the
-    reference. They are estimated by the smooth calibration, and q by the previous round.
-    Errors in them reduce the efficiency but cause no bias.
-    """
-    if not 1e-300 < train_prior < 1:  # no class can grow
-        return train_prior
-    ratio = fit_plateau(reference)(normal_scores(reference))
-    eta = np.clip(train_prior * ratio, 0.01, 0.99)  # limit the influence of a single cell
-    rho_positive = eta / train_prior
-    rho_negative = (1 - eta) / (1 - train_prior)
-    positive = shares(reference.positive_counts)
-    unlabeled = shares(reference.counts)
-    new = shares(tails.counts)
-
-    q = train_prior
-    h = eta
-    for _ in range(_ROUNDS):
-        gap = unlabeled @ h - positive @ h
-        if gap == 0:  # the score does not separate the classes: no change can be detected
-            return train_prior
-        growth = max(0.0, float((new @ h - positive @ h) / gap))
-        q = float(np.clip(1 - growth * (1 - train_prior), 0, 1))
-        q_inside = np.clip(q, 0.02, 0.98)
-        mixture = q_inside * rho_positive + (1 - q_inside) * rho_negative
-        h = (rho_positive - rho_negative) / mixture
-    return q
 
 
 _LEAST_SPREAD = 1e-3  # smallest standard error of a growth
@@ -99,8 +64,11 @@ class Growth:
 def negative_growth(tails: ScoreTails, reference: ScoreTails, test_prior: float) -> Growth | None:
     r"""Growth of the negatives from ``reference`` to ``tails``, from counts alone.
 
-    For any function h of the score :math:`E'h - E_+h = \lambda (E h - E_+h)`; the h here is
-    the one of :func:`drpu.priors.matching.efficient`. The noise of the three samples is
+    For any function h of the score, :math:`E'h - E_+h = \lambda (E h - E_+h)`, so each gives the
+    growth of the negatives :math:`\lambda`. Its variance is smallest for
+    :math:`h = (\rho_+ - \rho_-) / (q \rho_+ + (1-q) \rho_-)`, the score function of the mixture at
+    the prior q, with the class densities :math:`\rho_\pm` over that of the reference, which the
+    smooth calibration estimates. The noise of the three samples is
     :math:`Var'(h)/n' + \lambda^2 Var(h)/n + (1-\lambda)^2 Var_+(h)/n_+` over the squared
     denominator. ``test_prior`` may be rough: an error in it reduces precision but causes no bias.
     None if the score does not separate positives from unlabeled rows.
