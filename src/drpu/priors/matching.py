@@ -16,7 +16,6 @@ from drpu.priors.plateau import fit_plateau, normal_scores
 from drpu.priors.tails import ScoreTails
 
 
-
 def shares(counts: IntArray | FloatArray) -> FloatArray:
     """Counts divided by their sum."""
     return np.asarray(counts / counts.sum(), dtype=np.float64)
