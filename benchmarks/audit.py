@@ -23,12 +23,12 @@ from drpu import DRPUClassifier, PriorEstimate, ScoreTails, make_pu
 from drpu.audits.combine import leaning_to
 from drpu.audits.evaluation import Strata, draw_rows, make_strata, stratified_share
 from drpu.audits.plan import bound_level
+from drpu.beliefs.methods import prior_from_tails
 from drpu.exceptions import DRPUWarning
 from drpu.periods.read import matched_prior
 from drpu.priors.calibration import ratio_posterior
 from drpu.priors.figures import Figure
 from drpu.priors.matching import Growth, carry_share, negative_growth, settled_growth
-from drpu.beliefs.methods import prior_from_tails
 from drpu.state.fitted import FittedRatio
 from drpu.state.reference import Reference
 

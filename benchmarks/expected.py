@@ -36,12 +36,12 @@ from sklearn.linear_model import LogisticRegression
 
 from benchmarks._results import command_line, write_results
 from drpu import DRPUClassifier, make_gaussian_pu
+from drpu.beliefs.methods import prior_from_tails
 from drpu.classifier.reading import read_batch
 from drpu.exceptions import DRPUWarning
 from drpu.priors import constants
 from drpu.priors.estimate import PriorEstimate
 from drpu.priors.figures import Figure
-from drpu.beliefs.methods import prior_from_tails
 from drpu.state.population import with_labelled
 
 TRAIN_PRIOR, UNLABELED, NEW = 0.3, 1500, 1000

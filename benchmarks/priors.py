@@ -30,13 +30,13 @@ from benchmarks._rules import em, scott
 from benchmarks.shift import load
 from drpu import KernelMeanPrior, make_pu
 from drpu._samples import Sample, SamplePair
+from drpu.beliefs.methods import prior_from_tails
 from drpu.exceptions import DRPUWarning
 from drpu.models.crossfit import cross_fit, tails_of
 from drpu.models.learner import seeded
 from drpu.models.registry import resolve_model
 from drpu.priors.limits import ratio_limits
 from drpu.priors.matching import matching
-from drpu.beliefs.methods import prior_from_tails
 from drpu.priors.readings import PROPORTIONS, adaptive
 from drpu.priors.tails import ScoreTails
 

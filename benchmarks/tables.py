@@ -24,12 +24,12 @@ import numpy as np
 from benchmarks._results import command_line, read_results, write_results
 from benchmarks._rules import scott
 from benchmarks._tables import PROTOCOLS, Scored, Table, read_tables, score
+from drpu.beliefs.methods import prior_from_tails
 from drpu.decisions.performance import Decision, expect
 from drpu.exceptions import DRPUWarning
 from drpu.priors.calibration import calibrate, ratio_threshold
 from drpu.priors.estimate import PriorEstimate
 from drpu.priors.figures import Figure
-from drpu.beliefs.methods import prior_from_tails
 from drpu.priors.plateau import separation_of
 from drpu.priors.readings import PROPORTIONS
 from drpu.state.fitted import FOLD_OFFSETS

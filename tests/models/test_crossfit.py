@@ -24,7 +24,7 @@ from drpu.exceptions import (
     warn,
 )
 from drpu.models import cross_fit, crossfit, resolve_holdout
-from drpu.models.crossfit import FEWEST_TO_SPLIT, run_jobs, threads_of_one_fit, with_score_error
+from drpu.models.crossfit import FEWEST_TO_SPLIT, run_jobs, threads_of_one_fit
 from drpu.models.learner import Folds, Function
 from drpu.state.fitted import label_offsets
 from learners import AutoRatio, LinearRatio
@@ -243,19 +243,6 @@ def test_a_warning_of_every_fold_is_given_once():
         warnings.simplefilter("always")
         cross_fit(Warner(), numbered(20, 40), holdout=5, random_state=0)
     assert [w.category for w in caught] == [FewRowsWarning]
-
-
-@pytest.mark.parametrize("n_folds", [2, 5, 10])
-def test_the_error_of_scores_is_that_of_one_function_however_many_folds_share_rows(n_folds):
-    rng = np.random.default_rng(0)
-    squares = []
-    for _ in range(30):
-        rows = rng.normal(size=(500, 3)) * [2.0, 1.0, 5.0]
-        pair = SamplePair(Sample(rows[:100]), Sample(rows[100:]))
-        folds, _ = cross_fit(TiltedRatio(), pair, holdout=n_folds, random_state=0)
-        squares.append(with_score_error(folds, pair).function_error ** 2)
-    n_train = 400 * (n_folds - 1) / n_folds
-    assert 0.75 < np.sqrt(np.mean(squares)) / (5 / np.sqrt(n_train)) < 1.25
 
 
 # -- of several folds, one more model labels ---------------------------------------------------------

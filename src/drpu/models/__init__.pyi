@@ -11,7 +11,6 @@ from .crossfit import warn_of_alpha as warn_of_alpha
 from .crossfit import warn_of_few_known as warn_of_few_known
 from .crossfit import warn_of_few_positives as warn_of_few_positives
 from .crossfit import warn_of_unused_known as warn_of_unused_known
-from .crossfit import with_score_error as with_score_error
 from .features import Scaling as Scaling
 from .features import standardised as standardised
 

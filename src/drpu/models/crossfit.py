@@ -13,18 +13,17 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from contextvars import copy_context
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy
 
 from drpu import _lazy
-from drpu._arrays import BoolArray, FloatArray, IntArray, Rows
+from drpu._arrays import BoolArray, FloatArray, IntArray
 from drpu._checks import check_fraction, check_integer, check_random_state
 from drpu._process import one_matrix_thread
 from drpu._progress import Step, rest
-from drpu._samples import Sample, SamplePair, n_rows
+from drpu._samples import Sample, SamplePair
 from drpu.exceptions import (
     AlphaWarning,
     FewNegativesWarning,
@@ -625,48 +624,6 @@ def _fit_split(
     positive = function.score(rows.pair.positive.rows[held_positive])
     unlabeled = function.score(rows.pair.unlabeled.rows[held_unlabeled])
     return function, positive, unlabeled
-
-
-# -- error of the scores ---------------------------------------------------------------------------
-
-_MOST_COMPARED = (200, 500)  # positives and unlabeled rows that all fold functions score
-
-
-def with_score_error(folds: Folds, pair: SamplePair) -> Folds:
-    """The folds with the error of their scores, measured on training rows.
-
-    The fold functions are fitted to different rows, so their scores of a row differ. What is left
-    after an increasing function of the mean of the other scores changes the order of rows, and
-    puts negatives among the best-scored ones. Only the upper half is compared: its order decides
-    which rows are flagged. A single function has nothing to be compared with.
-    """
-    if len(folds.functions) == 1:
-        return folds
-    positive = _scores_of_each(folds, _evenly(pair.positive.rows, _MOST_COMPARED[0]))
-    unlabeled = _scores_of_each(folds, _evenly(pair.unlabeled.rows, _MOST_COMPARED[1]))
-    scores = np.concatenate([positive, unlabeled])
-    high = scores.mean(axis=1) >= np.median(positive.mean(axis=1))
-    squares = []
-    for k, score in enumerate(scores.T):
-        others = np.delete(scores, k, axis=1).mean(axis=1)
-        order = np.argsort(others, kind="stable")
-        increasing = np.empty(len(score))
-        increasing[order] = scipy.optimize.isotonic_regression(score[order]).x
-        squares.append(float(((score - increasing)[high] ** 2).mean()))
-    return replace(folds, score_error=math.sqrt(float(np.mean(squares))))
-
-
-def _scores_of_each(folds: Folds, rows: Rows) -> FloatArray:
-    """The scores of all fold functions, which are prepared for scoring since they were fitted."""
-    return np.column_stack([function.score(rows) for function in folds.functions])
-
-
-def _evenly(rows: Rows, most: int) -> Rows:
-    """At most so many of the rows, evenly spaced."""
-    n = n_rows(rows)
-    if n <= most:
-        return rows
-    return rows[np.linspace(0, n - 1, most).astype(np.int64)]
 
 
 # -- several fits at a time -----------------------------------------------------------------------

@@ -265,8 +265,6 @@ class Folds(LikeFirst):
 
     functions: Annotated[tuple[Function, ...], Items(low=1)]
     whole: Function | None = None  # fitted to all rows; its scores are in the last column
-    # Standard deviation between the functions that changes the order of rows; None if not measured.
-    score_error: Annotated[float, Number(0, 1e9)] | None = None
 
     def __post_init__(self) -> None:
         kinds = {(type(function), function.row_shape) for function in self.all_functions}
@@ -290,18 +288,6 @@ class Folds(LikeFirst):
     def all_functions(self) -> tuple[Function, ...]:
         """The fold functions, and the function of all rows if there is one."""
         return self.functions if self.whole is None else (*self.functions, self.whole)
-
-    @property
-    def function_error(self) -> float | None:
-        """Standard deviation of the error of one fold function that changes the order of rows.
-
-        Two of k functions share most of their rows, so that the error of each is larger than the
-        distance between them: by a factor of (k - 1) / sqrt(k), as in a jackknife.
-        """
-        if self.score_error is None:
-            return None
-        k_folds = len(self.functions)
-        return self.score_error * (k_folds - 1) / math.sqrt(k_folds)
 
     def with_module(self, module: Any) -> Self:  # noqa: D102
         functions = tuple(function.with_module(module) for function in self.functions)
