@@ -50,6 +50,8 @@ class LearnedDensity:
     ``centre``, ``scale``: What is subtracted from each, and what it is divided by.
     ``missing``: The value of each where it is not known; NaN if it always is.
     ``counts``: Whether it is the size of a sample.
+    ``chance_of_far_off``: Below this chance a prior is identified: then few of the tables that were
+    left out were far off.
     ``base``: The evidence that the means of the normals are differences from.
     ``size``: The evidence that everything is multiplied by for the products.
     ``coefficients``: Of log weights, means and log deviations, two of each: of the evidence, of the
@@ -63,6 +65,7 @@ class LearnedDensity:
     scale: FloatArray
     missing: FloatArray
     counts: FloatArray
+    chance_of_far_off: float
     base: str
     size: str
     coefficients: FloatArray
@@ -83,6 +86,7 @@ class LearnedDensity:
             scale=column("scale"),
             missing=column("missing"),
             counts=column("is_count"),
+            chance_of_far_off=float(record["chance_of_far_off"]),
             base=str(record["base"]),
             size=str(record["size"]),
             coefficients=np.array(record["coefficients"], dtype=np.float64),

@@ -30,8 +30,7 @@ from drpu.priors.tails import ScoreTails
 N_QUANTILES = 20  # values that stand for a distribution; the outer ones are its 95 % limits
 LEVEL_OF_LIMIT = 0.95  # of the limit that is evidence
 LEVEL_OF_CUT = 0.999  # of the limit at which densities are cut
-FAR_OFF = 0.10  # a prior is identified if the probability that it is off by more
-CHANCE_OF_FAR_OFF = 0.08  # is below this
+FAR_OFF = 0.10  # a prior is identified if it is hardly ever off by more
 RECALLS = (0.02, 0.1, 0.3, 0.6)
 STEP = 0.05
 LOG_ODDS = np.arange(-11.5, 7.001, STEP)  # priors from 1e-5 to .999
@@ -62,10 +61,15 @@ class PriorDistribution:
         return tuple(self.quantile(probability) for probability in probabilities)
 
     @property
+    def chance_of_far_off(self) -> float:
+        """Probability that the mean is further off than that of an identified prior may be."""
+        far = np.abs(self.prior - self.mean) > FAR_OFF
+        return float(self.weight[far].sum())
+
+    @property
     def identified(self) -> bool:
         """Whether the mean is hardly ever far off."""
-        far = np.abs(self.prior - self.mean) > FAR_OFF
-        return float(self.weight[far].sum()) < CHANCE_OF_FAR_OFF
+        return self.chance_of_far_off < learned_density("training_prior").chance_of_far_off
 
     def with_labelled(self, labelled_share: float) -> PriorDistribution:
         """The same for the population, of which this share is labelled and so positive."""
