@@ -34,6 +34,7 @@ from drpu.exceptions import DRPUError, DRPUWarning
 LEFT_OUT = ("breast_cancer", "digits", "optdigits")
 DRAWS = 9  # of a table
 SIMULATED = 1500
+MIXED = 0.03  # share of the simulated fits whose best-scored rows are a mixed group
 FEWEST_LABELLED = 12
 FEWEST_UNLABELED = 150
 OTHER_LEARNERS = 0.2  # share of the fits
@@ -365,7 +366,7 @@ def _score_densities(
     positive = positive / positive.sum()
     negative = negative / negative.sum()
     ratio = np.log(np.maximum(positive, 1e-300)) - np.log(np.maximum(negative, 1e-300))
-    if rng.random() < 0.15:  # a group of rows that score highest, and of which only a part is positive
+    if rng.random() < MIXED:  # a group of rows that score highest, and of which only a part is positive
         share = float(rng.uniform(0.05, 0.6))
         positive = np.append(positive * (1 - share), share)
         of_negative = share * float(np.exp(rng.uniform(np.log(0.01), np.log(1))))

@@ -48,8 +48,8 @@ UNITS = {
     "slope": "log slope of the plateau",
     "limit": "log-odds of the upper limit at 95 %, which needs no assumption",
     "area": "area under the ROC curve of positives against unlabeled rows",
-    "positives": "log of the held-out positives",
-    "unlabeled": "log of the unlabeled rows",
+    "positives": "one over the root of the held-out positives",
+    "unlabeled": "one over the root of the unlabeled rows",
     "single": "1 for a single sample, 0 for two samples",
     "labelled": "log-odds of the labelled share of a single sample",
 }
@@ -137,10 +137,12 @@ def weights_of(pool: pd.DataFrame) -> np.ndarray:
     """Weights of the fits: those whose prior is common count less, simulated ones little."""
     simulated = (pool["learner"] == "simulated").to_numpy()
     tenth = np.minimum((10 * pool["truth"]).astype(int), 9)
-    similar = tenth[~simulated].value_counts().reindex(range(10), fill_value=1)
-    weight = np.asarray(tenth.map(similar), dtype=float) ** -POWER_OF_PRIORS
-    weight[simulated] = SHARE_OF_SIMULATED * weight[~simulated].sum() / simulated.sum()
-    return weight / weight.sum()
+    weight = np.empty(len(pool))
+    for kind, share in ((~simulated, 1.0), (simulated, SHARE_OF_SIMULATED)):
+        similar = tenth[kind].value_counts()
+        of_kind = np.asarray(tenth[kind].map(similar), dtype=float) ** -POWER_OF_PRIORS
+        weight[kind] = share * of_kind / of_kind.sum()
+    return np.asarray(weight / weight.sum())
 
 
 def learn(pool: pd.DataFrame, names: list[str]) -> LearnedDensity:

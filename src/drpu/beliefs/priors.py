@@ -96,8 +96,8 @@ def prior_evidence(
         "slope": math.log(plateau.slope),
         "limit": _log_odds(upper_limit(tails, LEVEL_OF_LIMIT).prior),
         "area": float(positive @ (np.cumsum(unlabeled) - unlabeled / 2)),
-        "positives": math.log(tails.n_positive),
-        "unlabeled": math.log(tails.n),
+        "positives": 1 / math.sqrt(tails.n_positive),
+        "unlabeled": 1 / math.sqrt(tails.n),
         "single": 0.0 if labelled_share is None else 1.0,
         "labelled": None if labelled_share is None else _log_odds(labelled_share),
     }
