@@ -424,7 +424,7 @@ def test_a_test_set_at_another_prior_is_recognised_at_every_prior(toy, fitted):
     )
     for prior in (0.02, 0.3, 0.7, 0.98):
         X, _ = draw_at_prior(pool.test, pool.test_labels, prior, 2000, random_state=0)
-        assert abs(fitted.adapt(X).prior_.value - prior) < 0.06
+        assert abs(fitted.adapt(X).prior_.value - prior) < 0.1
 
 
 def test_the_default_says_what_it_did(toy, caplog):

@@ -59,7 +59,7 @@ def estimate(value, *, width=0.0, identified=True):
     return PriorEstimate(value, min(low, value), max(high, value), 0.95, "adaptive", identified)
 
 
-def evidence(counts, *, train=0.3, adapted=0.5, moved="other", width=0.0, identified=True, share=0.09):
+def evidence(counts, *, train=0.3, adapted=0.5, moved="other", width=0.0, identified=True):
     """Evidence of rows in the cells, for a classifier whose probabilities are exact in training."""
     return MoveEvidence(
         estimate(train, width=width, identified=identified),
@@ -68,7 +68,6 @@ def evidence(counts, *, train=0.3, adapted=0.5, moved="other", width=0.0, identi
         probability_at(train),
         train,
         counts,
-        share,
     )
 
 
@@ -388,17 +387,10 @@ def test_labels_that_are_late_are_noticed_and_incomplete_ones_are_a_lower_bound(
     assert part.hypotheses == (Hypothesis(1.0, 0.3),)
 
 
-def test_an_unidentified_training_prior_has_the_labelled_share_as_lower_limit():
-    known, unknown = (
-        decide(evidence(shares(0.3), identified=flag, width=0.2)).prior for flag in (True, False)
-    )
-    assert unknown.low <= 0.09 < known.low
-
-
 @pytest.mark.parametrize("end", [0.0, 1.0])
 def test_a_training_prior_at_the_edge_stays(end):
     edge = PriorEstimate(end, end, end, 0.95, "given")
-    rows = MoveEvidence(edge, edge, "other", np.full(61, end), end, shares(0.3), 0.0)
+    rows = MoveEvidence(edge, edge, "other", np.full(61, end), end, shares(0.3))
     assert decide(rows).prior.value == end
     assert decide(rows).hypotheses == (Hypothesis(1.0, end),)
 

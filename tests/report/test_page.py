@@ -157,7 +157,7 @@ def test_the_page_leads_with_how_many_how_sure_and_what_to_do(page, classifier, 
 def test_a_prior_that_is_not_identified_is_a_bound(classifier):
     bound = PriorEstimate(0.3, 0.1, 0.71, 0.95, "matching", identified=False, upper=0.52)
     page = render_report(classifier.at_prior(bound))
-    assert "Not identified: at most 52.0% by the best-scored rows" in page
+    assert "Not identified: at most 52.0% by the counts alone" in page
     cards = page[page.index("How many are positive?") : page.index("What to do?")]
     assert "10.0% to 71.0%" in cards  # wider than .3: the range is the answer
     assert "30.0%" not in cards

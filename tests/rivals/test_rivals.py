@@ -136,7 +136,7 @@ def test_a_prior_may_be_a_number_an_estimate_or_a_name(rival, toy):
 def test_named_priors_are_close_on_a_clear_toy(toy, method):
     clf = fitted(UPUClassifier("linear", scenario="case-control"), toy, prior=method)
     assert abs(clf.prior_.value - 0.4) < 0.1
-    assert clf.prior_.method == ("central" if method == "auto" else method)
+    assert clf.prior_.method == ("learned" if method == "auto" else method)
 
 
 def test_images_have_priors_too():

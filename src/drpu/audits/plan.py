@@ -851,8 +851,8 @@ def _rows_to_plan(request: PlanRequest, most: int) -> int | None:
 
 
 def _bound(reading: PriorEstimate) -> float:
-    """The upper limit without answers."""
-    return reading.most
+    """The upper limit without answers, which helps only if the prior is as high as estimated."""
+    return reading.most if reading.identified else 1.0
 
 
 def _rows_for_width(width: float, width_of: Callable[[int], float], most: int) -> int:

@@ -27,7 +27,8 @@ from drpu.priors.matching import Growth, possible_growths
 from drpu.priors.plateau import fit_plateau
 from drpu.priors.tails import ScoreTails
 
-N_QUANTILES = 20  # values that stand for a distribution; the outer ones are its 95 % limits
+N_QUANTILES = 10  # values that stand for a distribution where probabilities are averaged over it
+N_LIKELY = 20  # values for limits; the outer ones are the 95 % limits themselves
 LEVEL_OF_LIMIT = 0.95  # of the limit that is evidence
 LEVEL_OF_CUT = 0.999  # of the limit at which densities are cut
 FAR_OFF = 0.10  # a prior is identified if it is hardly ever off by more
@@ -146,28 +147,35 @@ def later_prior(train_priors: Sequence[float], growth: Growth) -> PriorDistribut
     see :func:`drpu.priors.matching.later_priors`.
     """
     weight, lowest, highest = possible_growths(train_priors, growth)
-    middle = (np.arange(N_QUANTILES) + 0.5) / N_QUANTILES
+    middle = (np.arange(N_LIKELY) + 0.5) / N_LIKELY
     between = lowest + (highest - lowest) * middle[:, None]
     growths = growth.value + growth.safe_spread * scipy.special.ndtri(between)
     negative = np.maximum(1 - np.asarray(train_priors, dtype=np.float64), 1e-9)
     later = np.clip(1 - growths * negative, 0.0, 1.0).ravel()
     order = np.argsort(later)
-    weights = np.broadcast_to(weight / N_QUANTILES, between.shape).ravel()
+    weights = np.broadcast_to(weight / N_LIKELY, between.shape).ravel()
     return PriorDistribution(later[order], weights[order])
 
 
 def likely_values(prior: PriorEstimate) -> tuple[float, ...]:
-    """Equally likely values of a prior: its quantiles, or those of a normal through its limits.
+    """Equally likely values of a prior: by its quantiles and limits, or a normal through its limits.
 
     The normal is one of the log-odds, with another deviation above the value than below it.
     """
-    if prior.quantiles or prior.low == prior.high:
-        return prior.possible_values
-    probability = (np.arange(N_QUANTILES) + 0.5) / N_QUANTILES
+    if prior.low == prior.high:
+        return (prior.value,)
+    probability = (np.arange(N_LIKELY) + 0.5) / N_LIKELY
+    tail = (1 - prior.level) / 2
+    if prior.quantiles:
+        n = len(prior.quantiles)
+        known = np.concatenate(([tail], (np.arange(n) + 0.5) / n, [1 - tail]))
+        order = np.argsort(known)
+        values = np.array([prior.low, *prior.quantiles, prior.high])[order]
+        return tuple(np.interp(probability, known[order], np.sort(values)).tolist())
+    low, middle, high = scipy.special.logit(
+        np.clip([prior.low, prior.value, prior.high], 1e-9, 1 - 1e-9)
+    )
     deviation = scipy.special.ndtri(probability)
-    ends = scipy.special.logit(np.clip([prior.low, prior.value, prior.high], 1e-9, 1 - 1e-9))
-    width = scipy.special.ndtri((1 + prior.level) / 2)
-    below = (ends[1] - ends[0]) / width
-    above = (ends[2] - ends[1]) / width
-    log_odds = ends[1] + deviation * np.where(deviation < 0, below, above)
+    width = scipy.special.ndtri(1 - tail)
+    log_odds = middle + deviation / width * np.where(deviation < 0, middle - low, high - middle)
     return tuple(scipy.special.expit(log_odds).tolist())
