@@ -9,10 +9,9 @@ from drpu import ScoreTails
 from drpu.exceptions import FewPositivesWarning, ParameterError
 from drpu.priors import PROPORTIONS
 from drpu.priors.readings import infimum
-from tails_data import drawn, scores
+from tails_data import scores
 
 best_bin, dedpul, plateau = (PROPORTIONS[name] for name in ("best-bin", "dedpul", "plateau"))
-combined, adaptive = PROPORTIONS["combined"], PROPORTIONS["adaptive"]
 
 
 def mixture(rng, n_positive, n, prior, separation=3.0):
@@ -108,7 +107,7 @@ def test_options_of_the_infimum_are_checked(name, wrong):
         infimum(tails_of([1.0], [1.0]), **{name: wrong})
 
 
-# -- best-bin, plateau and their mean --------------------------------------------------------
+# -- best-bin and plateau -------------------------------------------------------------------
 
 
 def test_best_bin_reads_the_ratio_where_its_bound_is_least():
@@ -129,19 +128,6 @@ def test_best_bin_is_above_the_prior_where_classes_overlap_and_plateau_is_not():
     assert abs(level - 0.3) < 0.04
 
 
-@pytest.mark.parametrize("n", [50, 100, 900])
-def test_combined_leans_on_two_rules_as_much_as_they_find_positives(n):
-    tails = tails_of(*mixture(np.random.default_rng(11), n, 500, 0.4))
-    many, trust = (infimum(tails) + best_bin(tails)) / 2, 100 / (100 + n)
-    few = trust * plateau(tails) + (1 - trust) * dedpul(tails)
-    assert_allclose(combined(tails), many * many + (1 - many) * few)
-
-
-def test_combined_says_nothing_where_the_infimum_has_no_threshold():
-    tails = tails_of(*mixture(np.random.default_rng(11), 20, 500, 0.4))
-    assert 0 < combined(tails) < 1  # a warning would be an error
-
-
 def test_plateau_is_right_for_true_log_ratios():
     positive, unlabeled = mixture(np.random.default_rng(13), 3000, 15_000, 0.4, 2.0)
 
@@ -151,41 +137,6 @@ def test_plateau_is_right_for_true_log_ratios():
 
     assert abs(plateau(tails_of(positive, unlabeled)) - 0.4) < 0.03
     assert abs(plateau(tails_of(log_ratio(positive), log_ratio(unlabeled))) - 0.4) < 0.1
-
-
-@pytest.mark.parametrize(
-    ("prior", "separation", "reading"),
-    [
-        (0.2, 1.2, plateau),  # classes overlap, and few rows are positive
-        (0.95, 3.0, combined),  # most rows are positive
-        (0.3, 3.0, None),
-        (0.7, 3.0, None),
-        (0.8, 3.0, None),
-    ],
-)
-def test_adaptive_is_one_of_two_readings_or_lies_between_them(prior, separation, reading):
-    tails = drawn(2, 400, 4000, prior, separation)
-    ends = sorted([combined(tails), plateau(tails)])
-    assert ends[0] <= adaptive(tails) <= ends[1]
-    if reading is not None:
-        assert adaptive(tails) == reading(tails)
-
-
-def test_adaptive_leaves_the_bias_of_the_tails_where_the_classes_hardly_overlap():
-    rng = np.random.default_rng(5)
-    samples = [tails_of(*mixture(rng, 1000, 8000, 0.4, 6.0)) for _ in range(25)]
-    bias, of_tails = (np.mean([rule(tails) for tails in samples]) - 0.4 for rule in (adaptive, combined))
-    # The minimum of many tail ratios is about .013 too low, with a standard error of .002.
-    assert of_tails < -0.006
-    assert abs(bias) < abs(of_tails) / 2
-
-
-def test_adaptive_falls_back_on_usual_priors_where_few_positives_say_nothing():
-    rng = np.random.default_rng(3)
-    nothing = ScoreTails(rng.normal(0, 1, 6)).update(rng.normal(0, 1, 500))
-    assert 0.2 < adaptive(nothing) < 0.6  # the mean of usual priors is 1/3
-    clear = ScoreTails(rng.normal(6, 1, 9)).update(np.r_[rng.normal(6, 1, 50), rng.normal(0, 1, 450)])
-    assert abs(adaptive(clear) - 0.1) < 0.06
 
 
 # -- dedpul ------------------------------------------------------------------------------

@@ -32,6 +32,18 @@ def _cautious_shares(tails: ScoreTails) -> FloatArray:
     return (tails.n * shares(tails.counts) + extra_row) / (tails.n + 1)
 
 
+def _new_positive_shares(tails: ScoreTails) -> FloatArray:
+    """Probabilities that another positive falls into each cell.
+
+    The positives are the lower ends of the cells, so that each of n + 1 cells is equally likely,
+    and one of them is below all positives. If all positives are tied, so is another one.
+    """
+    untied = min(1.0, (len(tails.levels) - 1) / max(tails.n_positive - 1, 1.0))
+    expected = tails.n_positive * shares(tails.positive_counts)
+    expected[0] += untied
+    return expected / (tails.n_positive + untied)
+
+
 _LEAST_SPREAD = 1e-3  # smallest standard error of a growth
 _LARGEST_SPREAD = 1e3  # with a larger one, all growths are equally likely
 _GROWTH_ROUNDS = 4  # it converges in three
@@ -73,7 +85,7 @@ def negative_growth(tails: ScoreTails, reference: ScoreTails, test_prior: float)
     None if the score does not separate positives from unlabeled rows.
     """
     ratio = fit_plateau(reference)(normal_scores(reference))
-    positive = shares(reference.positive_counts)
+    positive = _new_positive_shares(reference)
     unlabeled = shares(reference.counts)
     new = shares(tails.counts)
     q = min(max(test_prior, 0.02), 0.98)
