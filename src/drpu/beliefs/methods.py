@@ -122,7 +122,7 @@ def prior_from_tails(
 
 
 def _check_tails(tails: ScoreTails, reference: ScoreTails | None) -> None:
-    """Check that something was counted, and that a reference counts over the same positives."""
+    """Check that both counted something, over the same positives."""
     if not tails.counts.any():
         raise DataError("the tails are empty: update them with unlabeled scores first.")
     if reference is None:
@@ -133,6 +133,8 @@ def _check_tails(tails: ScoreTails, reference: ScoreTails | None) -> None:
             f"got {type(reference).__name__}: "
             "make it with ScoreTails(positive_scores).update(scores)."
         )
+    if not reference.counts.any():
+        raise DataError("reference is empty: update it with training unlabeled scores first.")
     if not tails.same_positives(reference):
         raise DataError(
             "reference must count over the same positive scores: make it with tails.empty()."
