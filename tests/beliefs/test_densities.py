@@ -7,7 +7,6 @@ from scipy.stats import binom
 from benchmarks._pool import simulated
 from drpu.beliefs.density import NormalMixture, learned_density
 from drpu.beliefs.priors import (
-    CHANCE_OF_FAR_OFF,
     FAR_OFF,
     LOG_ODDS,
     STEP,
@@ -153,7 +152,10 @@ def test_identified_priors_are_seldom_far_off_where_truths_are_drawn_from_the_de
         truths = rng.choice(distribution.prior, size=200, p=distribution.weight)
         far_off += (np.abs(truths - distribution.mean) > FAR_OFF).sum()
     runs = 200 * len(identified)
-    assert far_off <= binom.ppf(1 - 1e-4, runs, CHANCE_OF_FAR_OFF)
+    chance = learned_density("training_prior").chance_of_far_off
+    assert far_off <= binom.ppf(1 - 1e-4, runs, chance)
+    for distribution in distributions:
+        assert distribution.identified == (distribution.chance_of_far_off < chance)
 
 
 def test_values_that_stand_for_a_distribution_have_its_mean_and_limits(distributions):

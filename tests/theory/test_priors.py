@@ -14,7 +14,7 @@ from worlds import worlds
 from drpu import DRPUClassifier, KernelRatio, ScoreTails, make_gaussian_pu
 from drpu.datasets import GaussianClasses
 from drpu.priors import PROPORTIONS
-from drpu.priors.matching import efficient
+from drpu.priors.matching import growth_since
 from drpu.priors.tails import TailsRecord
 
 infimum, best_bin = PROPORTIONS["paper"], PROPORTIONS["best-bin"]
@@ -79,7 +79,8 @@ def test_the_new_prior_is_read_from_that_proportion(drawn, pi_test):
         gap = (before.positive_survival - before.survival).max()
         if gap < 1e-2:  # with a constant score no shift can be seen
             continue
-        assert_allclose(efficient(after, before, world.prior), pi_test, atol=1e-3)
+        growth = growth_since(after, before, world.prior)
+        assert_allclose(1 - growth.value * (1 - world.prior), pi_test, atol=1e-3)
 
 
 CONSISTENT = {
@@ -125,7 +126,7 @@ def test_the_prior_after_a_shift_is_approached(pi_test, seed):
     before = ScoreTails(positive).update(classes.draw(rng.random(n) < pi, rng)[:, 0])
     after = before.empty().update(classes.draw(rng.random(n) < pi_test, rng)[:, 0])
     # Its standard deviation is below 0.01 at this size, for every new prior.
-    assert abs(efficient(after, before, pi) - pi_test) < 0.06
+    assert abs(1 - growth_since(after, before, pi).value * (1 - pi) - pi_test) < 0.06
 
 
 # -- the synthetic experiment of the paper -----------------------------------------------------------
