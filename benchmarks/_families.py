@@ -89,12 +89,6 @@ class Family:
         at = self.thresholds()
         return float((self.survival("positive", at) - self.survival("negative", at)).max())
 
-    @property
-    def overlap(self) -> float:
-        """The infimum over thresholds of the survival function of negatives divided by that of positives."""
-        at = self.thresholds()
-        return min(1.0, float((self.survival("negative", at) / self.survival("positive", at)).min()))
-
     def tails(self, rng: np.random.Generator, n_positive: int) -> ScoreTails:
         """Tails of newly drawn positives, without counts."""
         return ScoreTails(self.scores(draw_mixture(self.positive, rng, n_positive)))

@@ -1,8 +1,8 @@
-"""Fits of the default classifier to samples of real tables, kept as counts to try rules without fitting.
+"""Fits of the default classifier to samples of real tables, kept as counts.
 
-A rule that is chosen on samples of one kind learns that kind: without mostly positive samples it takes
-every weak signal for a small prior, and with one share of labelled positives it takes that share for the
-prior. So samples have unlabeled priors from .05 to .9 in both scenarios, either class of a table is the
+What is learned from samples of one kind is good for that kind only: without mostly positive samples every
+weak signal is taken for a small prior, and with one share of labelled positives that share is taken for
+the prior. So samples have unlabeled priors from .05 to .9 in both scenarios, either class of a table is the
 positive one, and 5 to 70 % of the positives are labelled.
 """
 
@@ -185,8 +185,6 @@ class Fit:
         Labelled share of the population; 0 in case-control.
     levels, positive_counts, counts : ndarray
         The tails: held-out positives, and unlabeled training rows counted over them.
-    score_error : float or None
-        Standard deviation of the scores that the fold models showed; None in older caches.
     """
 
     table: str
@@ -196,7 +194,6 @@ class Fit:
     levels: np.ndarray
     positive_counts: np.ndarray
     counts: np.ndarray
-    score_error: float | None = None
 
     @cached_property
     def tails(self) -> ScoreTails:
@@ -216,7 +213,7 @@ class Fit:
 
     def save(self, path: Path) -> None:
         """Write the fit as one file."""
-        facts = (self.table, self.group, self.prior, self.labelled, self.score_error)
+        facts = (self.table, self.group, self.prior, self.labelled)
         np.savez(
             path,
             facts=np.array(repr(facts)),
@@ -229,9 +226,9 @@ class Fit:
     def load(cls, path: Path) -> Fit:
         """The fit that :meth:`save` wrote."""
         with np.load(path) as kept:
-            table, group, prior, labelled, *error = literal_eval(str(kept["facts"]))
+            table, group, prior, labelled = literal_eval(str(kept["facts"]))[:4]  # older files have more
             tails = (kept["levels"], kept["positive_counts"], kept["counts"])
-            return cls(table, group, prior, labelled, *tails, *error)
+            return cls(table, group, prior, labelled, *tails)
 
 
 def fit_sample(table: str, frame: pd.DataFrame, sample: Sample) -> Fit | None:
@@ -252,7 +249,7 @@ def fit_sample(table: str, frame: pd.DataFrame, sample: Sample) -> Fit | None:
         share = len(labelled) / len(population)
     tails = clf.tails_
     counts = (tails.levels, tails.positive_counts, tails.counts)
-    return Fit(table, sample.group, prior, share, *counts, clf.fitted_.model.function_error)
+    return Fit(table, sample.group, prior, share, *counts)
 
 
 def make_fits(cache: Path, tables: list[Path], months: list[Path]) -> None:

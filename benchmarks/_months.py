@@ -69,6 +69,7 @@ import numpy as np
 import pandas as pd
 from sklearn.ensemble import HistGradientBoostingClassifier
 
+from benchmarks._left_out import without_source
 from benchmarks._results import command_line
 from benchmarks._tables import Table, draw, generator, read_tables, test_priors
 from drpu import DRPUClassifier, ScoreTails
@@ -168,7 +169,8 @@ class Cell:
         whole = NoRows() if self._whole else None
         folds = Folds((NoRows(),) * self.facts["copies"], whole, self.facts["score_error"])
         rng = np.random.RandomState(0)
-        train_prior = training_prior(prior, self._tails, share, None, rng, folds.function_error)
+        with without_source(self.table):
+            train_prior = training_prior(prior, self._tails, share, None, rng)
         population = Population(share, label_count=self.label_counts[1] if share else None)
         fitted = FittedRatio(
             model=folds,

@@ -44,6 +44,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 from sklearn.preprocessing import StandardScaler
 
+from benchmarks._left_out import without_source
 from benchmarks._months import CACHE, RATES, Cell, read_cells, read_month_tables
 from benchmarks._results import command_line, commit_of_code, read_results, write_results
 from benchmarks._tables import encode, generator
@@ -191,7 +192,8 @@ METHODS: dict[str, tuple[tuple[str, ...], Callable[[Period], Found]]] = {
 
 def measure(cell: Cell, X: Array, draws: int) -> list[Row]:
     """Every design, number of answers and method of one cell, averaged over draws."""
-    return list(_measured(cell, X, draws))
+    with without_source(cell.table):
+        return list(_measured(cell, X, draws))
 
 
 def _measured(cell: Cell, X: Array, draws: int) -> Iterator[Row]:
@@ -278,27 +280,35 @@ def ceilings(cells: list[Cell], draws: int) -> Row:
     """
     lines = []
     for cell in cells:
-        clf, y = cell.classifier("estimated"), cell["y"] == 1
-        truth = min(max(float(y.mean()), 1e-3), 1 - 1e-3)
-        labels = {
-            "trained": clf.predict(cell.rows),
-            "adapt": clf.adapt(cell.rows).predict(cell.rows),
-            "true prior": clf.at_prior(truth).predict(cell.rows),
-            "both priors": cell.classifier("given").at_prior(truth).predict(cell.rows),
-            "supervised": cell["supervised"] > 0.5,
-        }
-        line = {name: float(np.mean((found == 1) == y)) for name, found in labels.items()}
-        line["threshold"] = _best_accuracy(clf.predict_proba(cell.rows)[:, 1], y)
-        for n in (n for n in (10, 20, 50) if FEWEST * n <= len(y)):
-            right = []
-            for seed in range(draws):
-                plan = clf.plan_audit(cell.rows, n=n, random_state=seed)
-                adapted = clf.adapt(cell.rows, audit=plan.answer(y[plan.rows]))
-                right.append(np.mean((adapted.predict(cell.rows) == 1) == y))
-            line[f"{n} answers"] = float(np.mean(right))
-        lines.append({"table": cell.table, **line})
+        with without_source(cell.table):
+            lines.append({"table": cell.table, **_accuracies(cell, draws)})
     by_table = pd.DataFrame(lines).groupby("table").mean()
     return {"cells": len(lines), "tables": len(by_table), "accuracy": by_table.mean().to_dict()}
+
+
+def _accuracies(cell: Cell, draws: int) -> Row:
+    """Accuracy in one cell by each kind of labels."""
+    clf, y = cell.classifier("estimated"), cell["y"] == 1
+    truth = min(max(float(y.mean()), 1e-3), 1 - 1e-3)
+    labels = {
+        "trained": clf.predict(cell.rows),
+        "adapt": clf.adapt(cell.rows).predict(cell.rows),
+        "true prior": clf.at_prior(truth).predict(cell.rows),
+        "both priors": cell.classifier("given").at_prior(truth).predict(cell.rows),
+        "supervised": cell["supervised"] > 0.5,
+    }
+    line = {name: float(np.mean((found == 1) == y)) for name, found in labels.items()}
+    line["threshold"] = _best_accuracy(clf.predict_proba(cell.rows)[:, 1], y)
+    for n in (10, 20, 50):
+        if FEWEST * n > len(y):
+            continue
+        right = []
+        for seed in range(draws):
+            plan = clf.plan_audit(cell.rows, n=n, random_state=seed)
+            adapted = clf.adapt(cell.rows, audit=plan.answer(y[plan.rows]))
+            right.append(np.mean((adapted.predict(cell.rows) == 1) == y))
+        line[f"{n} answers"] = float(np.mean(right))
+    return line
 
 
 def _best_accuracy(score: Array, y: Array) -> float:
@@ -349,7 +359,8 @@ class Draw:
     def fit(self, label: Array, negative_label: int | None = None, **options: Any) -> DRPUClassifier:
         """A classifier of a single sample."""
         settings: Row = {"scenario": "single-sample", "negative_label": negative_label, "random_state": 0}
-        return DRPUClassifier(self.model, **settings).fit(self.X, label.astype(int), **options)
+        with without_source(self.table):
+            return DRPUClassifier(self.model, **settings).fit(self.X, label.astype(int), **options)
 
 
 def draws(folders: list[Path], model: str) -> Iterator[Draw]:

@@ -2,8 +2,7 @@
 
     python -m benchmarks.expected                  # 30 runs a cell, about half an hour on one core
     python -m benchmarks.expected --runs 3         # three minutes, nothing written
-    python -m benchmarks.expected --cache CACHE    # fits are kept, to compare rules without fitting
-    python -m benchmarks.expected --cache CACHE --choose    # the weight of usual separability
+    python -m benchmarks.expected --cache CACHE    # fits are kept, to read priors again without fitting
 
 Gaussian classes in one dimension, 1,500 unlabeled rows at a prior of .3, 1,000 new rows. The priors are
 estimated (``adapt``), or both are given. The error of an expected figure is its difference from the figure of
@@ -29,7 +28,6 @@ from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 from sklearn.linear_model import LogisticRegression
@@ -39,7 +37,6 @@ from drpu import DRPUClassifier, make_gaussian_pu
 from drpu.beliefs.methods import prior_from_tails
 from drpu.classifier.reading import read_batch
 from drpu.exceptions import DRPUWarning
-from drpu.priors import constants
 from drpu.priors.estimate import PriorEstimate
 from drpu.priors.figures import Figure
 from drpu.state.population import with_labelled
@@ -108,9 +105,7 @@ def cached_fit(cache: Path | None, name: str, fit: Callable[[], DRPUClassifier])
     clf: DRPUClassifier = pickle.loads(path.read_bytes())
     fitted = clf.fitted_
     fraction = fitted.population.labelled_fraction
-    error = fitted.model.function_error
-    share = fraction or None
-    prior = prior_from_tails(fitted.tails, labelled_share=share, score_error=error, warn=False)
+    prior = prior_from_tails(fitted.tails, labelled_share=fraction or None, warn=False)
     return clf._keep(fitted.at_train_prior(with_labelled(prior, fraction)))
 
 
@@ -236,21 +231,6 @@ def misses(rows: list[Row]) -> list[Row]:
     return table
 
 
-WEIGHTS = (0.0, 0.15, 0.3, 0.5, 1.0)
-
-
-def compare_weights(runs: int, cache: Path | None) -> None:
-    """Print the cells whose error is too large by the weight of usual separability in plateaus."""
-    for weight in WEIGHTS:
-        with patch.object(constants, "SEPARABILITY_OF_PLATEAUS", weight):
-            table = misses(list(cells(runs, cache)))
-        for line in table:
-            print(
-                weight,
-                {name: line[name] for name in ("priors", "figure", "too_large", "largest", "least_held")},
-            )
-
-
 # -- limits of priors after large moves --------------------------------------------------------------
 
 
@@ -300,14 +280,10 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=FULL, help="runs a cell; fewer than 30 write nothing")
     parser.add_argument("--moves", type=int, default=MOVES, help="runs of each large move")
     parser.add_argument("--cache", type=Path, help="folder of fits")
-    parser.add_argument("--choose", action="store_true", help="only compare weights of usual separability")
     options = parser.parse_args()
     warnings.simplefilter("ignore", DRPUWarning)
     if options.cache is not None:
         options.cache.mkdir(parents=True, exist_ok=True)
-    if options.choose:
-        compare_weights(options.runs, options.cache)
-        return
     rows = list(cells(options.runs, options.cache))
     table = misses(rows)
     for line in table:

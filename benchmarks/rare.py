@@ -2,7 +2,6 @@
 
     python -m benchmarks.rare --cache CACHE                            # 50 seeds a cell, an hour
     python -m benchmarks.rare --cache CACHE --kernel 5 --auto 0 --dry  # a minute, nothing written
-    python -m benchmarks.rare --cache CACHE --choose                   # the weight of usual separability
 
 Gaussian classes in one dimension, the training prior known, 1,000 unlabeled training rows. The truth is
 computed from the densities, at points across both classes: of few rows above a threshold, none may be
@@ -19,7 +18,6 @@ from collections.abc import Iterator, Mapping
 from itertools import product
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 
@@ -28,7 +26,6 @@ from drpu import DRPUClassifier, PriorEstimate, ScoreTails, make_gaussian_pu
 from drpu.classifier.reading import read_rows
 from drpu.decisions.performance import Decision, expect
 from drpu.exceptions import DRPUWarning
-from drpu.priors import constants
 from drpu.priors.calibration import calibrate, ratio_threshold
 from drpu.state.fitted import AVERAGE_OFFSETS, label_offsets
 
@@ -52,7 +49,6 @@ def fit(model: str, separation: float, n_positive: int, seed: int) -> dict[str, 
         "pos": clf.tails_.positive_counts,
         "cnt": clf.tails_.counts,
         "off": label_offsets(clf.fitted_),
-        "error": clf.model_.score_error,
         "ls": clf.model_.label_scores(read_rows(clf, points[:, None])),
         "share": np.array([part / part.sum() for part in shares]),
     }
@@ -87,7 +83,6 @@ def runs(kept: Mapping[str, Any]) -> Iterator[Row]:
                 models=5,
                 offsets=offsets,
                 whole=not averaged,
-                score_error=float(kept["error"]),
             ),
             given(PRIOR),
             given(test_prior),
@@ -148,22 +143,6 @@ def measure(cache: Path, models: list[str], seeds: int) -> Iterator[Row]:
             yield row
 
 
-WEIGHTS = (0.0, 0.15, 0.3, 0.5, 1.0)
-
-
-def compare_weights(cache: Path, seeds: Mapping[str, int]) -> None:
-    """Print the cells whose error is too large by the weight of usual separability in plateaus."""
-    for weight in WEIGHTS:
-        with patch.object(constants, "SEPARABILITY_OF_PLATEAUS", weight):
-            rows = [row for model, n in seeds.items() for row in measure(cache, [model], n)]
-        for name, most in LARGEST.items():
-            errors = [abs(row["error"][name]) for row in rows if row["error"][name] is not None]
-            too_large = sum(error > most for error in errors)
-            print(
-                f"{weight} {name}: {too_large} of {len(errors)} cells, largest {max(errors):.3f}", flush=True
-            )
-
-
 # -- new rows without positives --------------------------------------------------------------------
 
 
@@ -185,13 +164,9 @@ def main() -> None:
     parser.add_argument("--kernel", type=int, default=50, help="seeds of the kernel model")
     parser.add_argument("--auto", type=int, default=50, help="seeds of the default model")
     parser.add_argument("--dry", action="store_true", help="write nothing")
-    parser.add_argument("--choose", action="store_true", help="only compare weights of usual separability")
     options = parser.parse_args()
     warnings.simplefilter("ignore", DRPUWarning)
     seeds = {"kernel": options.kernel, "auto": options.auto}
-    if options.choose:
-        compare_weights(options.cache, seeds)
-        return
     cells = [row for model, n in seeds.items() for row in measure(options.cache, [model], n)]
     zero = [without_positives(model, min(n, 40)) for model, n in seeds.items()]
     for name, most in LARGEST.items():

@@ -21,24 +21,24 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks._left_out import without_source
 from benchmarks._results import command_line, read_results, write_results
 from benchmarks._rules import scott
 from benchmarks._tables import PROTOCOLS, Scored, Table, read_tables, score
 from drpu.beliefs.methods import prior_from_tails
+from drpu.beliefs.priors import FAR_OFF
 from drpu.decisions.performance import Decision, expect
 from drpu.exceptions import DRPUWarning
 from drpu.priors.calibration import calibrate, ratio_threshold
 from drpu.priors.estimate import PriorEstimate
 from drpu.priors.figures import Figure
-from drpu.priors.plateau import separation_of
 from drpu.priors.readings import PROPORTIONS
 from drpu.state.fitted import FOLD_OFFSETS
 
 DOCS = Path(__file__).parent.parent / "docs" / "tables.md"
 FIGURES = ("accuracy", "precision", "recall")
-STRENGTHS = ((0.3, "below 0.3"), (0.55, "0.3 to 0.55"), (0.75, "0.55 to 0.75"), (2.0, "above 0.75"))
-FAR, NEAR = 0.10, 0.03
-RULES = ("adaptive", "combined", "plateau", "best-bin", "dedpul", "paper", "scott")
+NEAR = 0.03
+RULES = ("plateau", "best-bin", "dedpul", "paper", "scott")
 
 Row = dict[str, Any]
 
@@ -79,7 +79,6 @@ def training(scored: Scored) -> Row:
         "seed": scored.seed,
         "prior": scored.prior,
         "positives": tails.n_positive,
-        "separation": separation_of(tails).least_youden,
         "identified": prior.identified,
         "value": part * prior.value + scored.labelled,
         "low": part * prior.low + scored.labelled,
@@ -91,7 +90,6 @@ def training(scored: Scored) -> Row:
 def cells(scored: Scored) -> Iterator[Row]:
     """The prior of each test sample, and the expected performance if the priors are known."""
     train = prior_from_tails(scored.tails, labelled_share=scored.labelled)
-    separation = separation_of(scored.tails).least_youden
     for rows in scored.samples.values():
         y, scores = scored.y[rows], scored.scores[rows]
         new = scored.tails.empty(copies=scores.shape[1]).update(scores.ravel())
@@ -105,9 +103,7 @@ def cells(scored: Scored) -> Iterator[Row]:
             "seed": scored.seed,
             "prior": float(y.mean()),
             "rows": len(y),
-            "separation": separation,
             "value": prior.value,
-            "reading": prior.value if prior.upper is None else prior.upper,
             "low": prior.low,
             "high": prior.high,
             "identified": prior.identified,
@@ -156,10 +152,6 @@ def expected(scored: Scored, told: Any, y: Any) -> Row:
 # -- summaries -------------------------------------------------------------------------------------
 
 
-def strength(row: Row) -> str:
-    return next(name for end, name in STRENGTHS if row["separation"] < end)
-
-
 def mean(values: Iterable[float]) -> float | None:
     found = list(values)
     return float(np.mean(found)) if found else None
@@ -181,8 +173,8 @@ def of_training(rows: list[Row]) -> Row:
 
 def of_cells(rows: list[Row]) -> Row:
     errors = [abs(r["value"] - r["prior"]) for r in rows]
-    far = [r for r in rows if abs(r["reading"] - r["prior"]) > FAR]  # before centring
-    near = [r for r in rows if abs(r["reading"] - r["prior"]) < NEAR]
+    far = [r for r, error in zip(rows, errors, strict=True) if error > FAR_OFF]
+    near = [r for r, error in zip(rows, errors, strict=True) if error < NEAR]
     held = [r["low"] <= r["prior"] <= r["high"] for r in rows]
     return {
         "cells": len(rows),
@@ -225,7 +217,6 @@ def summary(train: list[Row], test: list[Row]) -> Row:
     return {
         "protocols": by(lambda r: r["protocol"]),
         "tables": by(lambda r: r["table"]),
-        "strengths": by(strength),
         "all": {"training": of_training(train), "test": of_cells(test)},
     }
 
@@ -241,31 +232,21 @@ that does to priors, to their limits and to expected performance.
 **Protocol A** trains at a prior of 0.5 and tests at 0.2, 0.5 and 0.8. **Protocol B** trains at the table's
 own prior and tests at a third of its odds, at the same odds and at three times the odds. The labelled rows
 are part of the training sample. The classifier is the default one. Its priors are the means of
-[a distribution](unidentified.md); that page also has windows of dated tables at their own prior.
-
-Constants of the prior rules were chosen on other seeds of the first set, on the score families of
-[the page on prior estimators](priors.md), and on the second set: with a quick model (boosted trees) and,
-for the readings between which the rule changes, with the samples shown here. The seeds of the first set
-that are shown took no part in that choice. Constants of expected performance were chosen on both sets, and
-those of the distribution of priors on these and other tables, one table left out after the other.
+[a learned distribution](unidentified.md); that page has more tables. For a table that this distribution was
+learned from, coefficients are used that were learned without it. Constants of expected performance were
+chosen on both sets.
 
 <!-- results: tables_made -->
-"""
-
-NOTES = """\
-The strength of the signal is Youden's index of the score at the lowest prior that the counts allow. The
-larger it is, the closer readings are to the true prior.
 """
 
 MISSES = """\
 ## What is missed
 
-The aim for `identified` is 90 % and 75 %: of readings that are off by more than 0.10, at least 90 % are
-not identified, and of those within 0.03, at least 75 % are. Limits aim at 93 % of all cells and `high`
-at 97 %. Expected figures aim at a mean error of at most 0.02 (accuracy), 0.05 (precision) and 0.03 (recall),
+The aim for `identified` is 90 % and 75 %: of values that are off by more than 0.10, at least 90 % are
+not identified, and of those within 0.03, at least 75 % are. Limits aim at 93 % of all cells. Expected figures aim at a mean error of at most 0.02 (accuracy), 0.05 (precision) and 0.03 (recall),
 and at ranges that hold in 93 %. The tables above show where an aim is not reached. On weak signals every
-prior below the upper limit explains the same positives and unlabeled rows, so each rule depends on
-what it assumes about the best-scored rows.
+prior below the upper limit explains the same positives and unlabeled rows, so each estimate depends on
+what is usual, or on what it assumes about the best-scored rows.
 """
 
 
@@ -311,7 +292,7 @@ def limits_table(part: Row, first: str) -> str:
 def docs() -> str:
     """The page, all numbers from the result file."""
     source = read_results("tables")
-    parts = [OPENING, NOTES, *(text for part in source["sets"].values() for text in _set(part)), MISSES]
+    parts = [OPENING, *(text for part in source["sets"].values() for text in _set(part)), MISSES]
     return "\n".join(parts)
 
 
@@ -332,14 +313,11 @@ def _set(part: Row) -> list[str]:
         f"## {part['title']}\n\n{part['what']}\n",
         "The training prior by the default.\n",
         value_table(found["protocols"] | every, "protocol"),
-        value_table(found["strengths"], "strength of the signal"),
-        "Mean absolute error of the readings of the training prior; `adaptive` is that of the default.\n",
+        "Mean absolute error of the named readings of the training prior.\n",
         rules_table(found["protocols"] | every, "protocol"),
-        rules_table(found["strengths"], "strength of the signal"),
         rules_table(found["tables"], "table"),
         "The prior of new rows by the default: its error, and how often the 95 % limits hold.\n",
         limits_table(found["protocols"] | every, "protocol"),
-        limits_table(found["strengths"], "strength of the signal"),
         limits_table(found["tables"], "table"),
         "Expected performance where both priors are known: error of the expected figure, and how often "
         "its 95 % range holds the figure of the test sample.\n",
@@ -373,8 +351,9 @@ def main() -> None:
     train: list[Row] = []
     test: list[Row] = []
     for scored in samples(options):
-        train.append(training(scored))
-        test.extend(cells(scored))
+        with without_source(scored.table):
+            train.append(training(scored))
+            test.extend(cells(scored))
     names = sorted({row["table"] for row in train})
     seeds = f"{options.seeds} seeds" if options.seeds > 1 else "one seed"
     what = (

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from drpu import ScoreTails
+from drpu.beliefs.methods import prior_from_tails
 from drpu.exceptions import DRPUWarning
 from drpu.networks.function import NetworkFunction
 from drpu.priors.calibration import calibrate
@@ -113,5 +114,5 @@ def judged_risk(held: tuple[Floats, Floats], scores: Floats, positive: npt.NDArr
     tails = ScoreTails(held[0]).update(held[1])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DRPUWarning)
-        ratio = mean_ratio(calibrate(tails, tails.estimate().value), scores.reshape(len(scores), -1))
+        ratio = mean_ratio(calibrate(tails, prior_from_tails(tails).value), scores.reshape(len(scores), -1))
     return float((ratio**2).mean() / 2 - ratio[positive].mean())

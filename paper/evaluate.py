@@ -12,6 +12,7 @@ import numpy.typing as npt
 from sklearn.metrics import roc_auc_score
 
 from drpu import PriorEstimate, ScoreTails, ratio_threshold
+from drpu.beliefs.methods import prior_from_tails
 from drpu.exceptions import DRPUWarning
 from drpu.priors.calibration import calibrate
 
@@ -56,7 +57,7 @@ def by_ratio(
     tails = ScoreTails(held[0]).update(held[1])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DRPUWarning)
-        base = PriorEstimate.given(known) if known else tails.estimate("auto" if best else "paper")
+        base = PriorEstimate.given(known) if known else prior_from_tails(tails, method="auto" if best else "paper")
         train = base.value
         to_ratio = calibrate(tails, train) if best else np.exp
         lines = []
@@ -66,9 +67,9 @@ def by_ratio(
             if known is not None:
                 found = known
             elif best:
-                found = seen.estimate(reference=tails, train_prior=base).value
+                found = prior_from_tails(seen, reference=tails, train_prior=base).value
             else:
-                found = seen.estimate("paper").value
+                found = prior_from_tails(seen, method="paper").value
             ratio = mean_ratio(to_ratio, columns)
             called = ratio > ratio_threshold(train, found)
             line = _line(prior, called, columns.mean(axis=1), labels, found)
@@ -110,7 +111,7 @@ def calibrated_risk(positive: Floats, unlabeled: Floats) -> float:
         tails = ScoreTails(positive[fitted]).update(unlabeled[fitted])
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DRPUWarning)
-            ratio = calibrate(tails, tails.estimate().value)
+            ratio = calibrate(tails, prior_from_tails(tails).value)
         risks.append(float((ratio(unlabeled[read]) ** 2).mean() / 2 - ratio(positive[read]).mean()))
     return float(np.mean(risks))
 

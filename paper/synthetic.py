@@ -22,6 +22,7 @@ from drpu import (
     make_gaussian_pu,
     ratio_threshold,
 )
+from drpu.beliefs.methods import prior_from_tails
 from drpu.datasets import PUData
 from drpu.exceptions import DRPUWarning
 from drpu.models.risks import LOSSES, ShiftedRisk
@@ -153,8 +154,9 @@ def _trained(key: Key, data: PUData) -> tuple[Any, float, float | None]:
     learner = NetworkRatio(module, alpha=0.0, **options)
     (ratio,) = fit_many([learner], rows, places, run=run, accumulate=accumulate)
     tails = ScoreTails(ratio.log_ratio(data.positive[200:])).update(ratio.log_ratio(data.unlabeled[1000:]))
-    train = tails.estimate("paper").value
-    found = tails.empty().update(ratio.log_ratio(data.test)).estimate("paper").value
+    train = prior_from_tails(tails, method="paper").value
+    seen = tails.empty().update(ratio.log_ratio(data.test))
+    found = prior_from_tails(seen, method="paper").value
     return _Fixed(ratio.ratio, ratio_threshold(train, found)), train, found
 
 
