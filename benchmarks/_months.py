@@ -45,8 +45,8 @@ and ``held_out_k`` (:class:`drpu.tables.values.Cells`).
 
 ``Cell.facts`` (JSON): ``table``, ``protocol``, ``rate``, ``seed``, ``period``, ``earlier`` (number of periods
 before it in the file), ``train_periods``, ``train_prior``, ``prior`` (true shares of positives in training
-and in the period), ``labelled_fraction``, ``copies``, ``label_offsets``, ``score_error`` (that the fold
-models showed; None for one model), ``columns`` (names of the encoded columns).
+and in the period), ``labelled_fraction``, ``copies``, ``label_offsets``, ``columns`` (names of the
+encoded columns). Older files have more.
 
 Nothing that depends on rules for priors or on tests is kept: :meth:`Cell.classifier` makes a classifier of
 the kept scores and columns, whose priors, calibration, tests and adaptations are computed by the library
@@ -167,7 +167,7 @@ class Cell:
         clf.n_features_in_ = 1
         clf.table_ = None
         whole = NoRows() if self._whole else None
-        folds = Folds((NoRows(),) * self.facts["copies"], whole, self.facts["score_error"])
+        folds = Folds((NoRows(),) * self.facts["copies"], whole)
         rng = np.random.RandomState(0)
         with without_source(self.table):
             train_prior = training_prior(prior, self._tails, share, None, rng)
@@ -336,7 +336,6 @@ def cell_of(facts: dict[str, Any], clf: DRPUClassifier, old: Rows, new: Rows) ->
         "labelled_fraction": clf.fitted_.population.labelled_fraction,
         "copies": seen.copies,
         "label_offsets": label_offsets(clf.fitted_).tolist(),
-        "score_error": clf.model_.score_error,
     }
     encoded = read_rows(clf, old.X)
     if clf.fitted_.columns.profiles:

@@ -173,9 +173,9 @@ def intervals() -> str:
             row["kind"],
             f"{row['level']:.0%}",
             str(row["cells"]),
-            f"{row['high_covers_prior']:.1%}",
-            f"{row['covers_visible']:.1%}",
+            f"{row['upper_holds']:.1%}",
             f"{row['covers_prior']:.1%}",
+            f"{row['worst']:.0%}",
             f"{row['mean_width']:.2f}",
         ]
         for row in source["summary"]
@@ -184,9 +184,9 @@ def intervals() -> str:
         "prior of",
         "level",
         "settings",
-        "`high` is valid",
-        "identified prior covered",
-        "prior covered",
+        "`upper` holds",
+        "`low` to `high` hold",
+        "in the worst setting",
         "mean width",
     ]
     return _table(head, lines, source)
@@ -791,89 +791,47 @@ def answers_picture(source: dict[str, Any]) -> str:
 def central() -> str:
     """Errors, limits and identification of training priors, by protocol."""
     source = _read("central")
-    return _central_figures(source["groups"], source)
-
-
-def central_choice() -> str:
-    """The same on tables that took no part in the choice of constants."""
-    source = _read("central")
-    return _central_figures(source["choice"]["left_out"], source)
-
-
-def central_constants() -> str:
-    """The constants in use beside those with the smallest loss."""
-    source = _read("central")
-    choice = source["choice"]
     lines = []
-    for name, setting, loss, groups in (
-        ("in use", choice["used"], choice["loss_of_used"], source["groups"]),
-        ("smallest loss", choice["best"], choice["loss_of_best"], choice["best_on_all"]),
-    ):
-        held = []
-        for figures in groups.values():
-            if figures["fits"] * figures["identified"] >= 20:
-                held.append(figures["holds_identified"])
-        constants = f"{setting['USUAL_PRIORS_SINGLE_SAMPLE']}, {setting['UPPER_BOUND_ONLY'][0]}"
-        error = _figure(groups["all"]["error"], ".4f")
-        lines.append([name, constants, f"{loss:.4f}", error, _figure(min(held), ".1%")])
-    head = ["constants", "usual priors of a single sample, share of upper bounds without a signal", "loss"]
-    head += ["error of all fits", "limits of identified fits hold, in the worst protocol"]
-    return _table(head, lines, source)
-
-
-def _central_figures(groups: dict[str, Any], source: dict[str, Any]) -> str:
-    lines = []
-    for name, figures in groups.items():
+    for name, figures in source["groups"].items():
         line = [name, str(figures["fits"])]
         line += [_figure(figures["error"]), _figure(figures["bias"], "+.3f")]
-        line += [_figure(figures["reading_error"]), _figure(figures["width"], ".2f")]
-        shares = ("holds", "holds_identified", "identified")
-        line += [_figure(figures[key], ".0%") for key in shares]
-        line += _told_apart(figures)
-        lines.append(line)
-    head = ["samples", "number", "error", "bias", "error of the reading", "width of the interval"]
-    head += ["interval holds", "interval holds where identified", "identified"]
-    return _table([*head, *TOLD_APART], lines, source)
-
-
-TOLD_APART = (
-    "off by more than 0.10, of those identified",
-    "not identified, of those off by more than 0.10",
-    "identified, of those within 0.03",
-)
-
-
-def _told_apart(figures: dict[str, Any]) -> list[str]:
-    """What ``identified`` tells apart."""
-    keys = ("identified_and_off", "off_and_not_identified", "near_and_identified")
-    return [_figure(figures[key], ".0%") for key in keys]
-
-
-def central_limits() -> str:
-    """What other limits of the expected error would tell apart."""
-    source = _read("central")
-    lines = []
-    for figures in source["other_limits"]:
-        limit = f"{figures['expected_error']:g}"
-        if figures["expected_error"] == source["used_expected_error"]:
-            limit = f"**{limit}**"
-        lines.append([limit, _figure(figures["identified"], ".0%"), *_told_apart(figures)])
-    return _table(["largest expected error", "identified", *TOLD_APART], lines, source)
-
-
-def central_too_high() -> str:
-    """How often readings are far above the truth, and how much wider intervals are that allow for it."""
-    source = _read("central")
-    lines = []
-    for part in source["too_high"]:
-        line = [f"{part['from']:g} to {part['to']:g}", str(part["fits"]), str(part["tables"])]
-        line += [_figure(part[key], ".1%") for key in ("too_high", "assumed")]
-        line += [_figure(part[key], ".3f") for key in ("width_without", "width")]
-        line += [_figure(part[key], ".0%") for key in ("holds_without", "holds")]
-        lines.append(line)
-    head = ["Youden index", "samples", "tables", "reading more than 0.10 too high", "share assumed"]
-    head += ["width without it", "width", "interval holds without it", "interval holds"]
+        line.append(_figure(figures["width"], ".2f"))
+        shares = ("holds", "holds_identified", "identified", "identified_and_off")
+        line += [_figure(figures[key], ".0%") for key in (*shares, "off_and_not_identified")]
+        lines.append([*line, _figure(figures["near_and_identified"], ".0%")])
+    head = ["samples", "number", "error", "bias", "width of the interval", "interval holds"]
+    head += ["interval holds where identified", "identified", "off by more than 0.10, of those identified"]
+    head += ["not identified, of those off by more than 0.10", "identified, of those within 0.03"]
     return _table(head, lines, source)
+
+
+def learn_groups() -> str:
+    """Training priors of tables left out: the learned density beside the rules that it replaced."""
+    source = _read("learn")
+    lines = []
+    for group in source["groups"]:
+        line = [group["group"], f"{group['fits']:,}"]
+        for name, form in (("score", ".3f"), ("error", ".3f"), ("width", ".2f"), ("holds", ".0%")):
+            line += [_figure(group.get(f"{by}{name}"), form) for by in ("", "rules_")]
+        for name in ("identified", "off"):
+            line += [_figure(group.get(f"{by}{name}"), ".0%") for by in ("", "rules_")]
+        lines.append(line)
+    head = ["fits", "number"]
+    for name in ("score", "error", "width", "limits hold", "identified", "of these off by 0.10"):
+        head += [name, "by rules"]
+    return _table(head, lines, source)
+
+
+def learn_losses() -> str:
+    """How much worse priors of tables left out are without some evidence."""
+    source = _read("learn")
+    score = source["groups"][0]["score"]
+    lines = [["all evidence", f"{score:.4f}", "", ""]]
+    for one in source["losses"]:
+        loss = f"{one['loss']:+.4f} ± {one['error']:.4f}"
+        command = f"`{source['command']} --without {one['without']}`"
+        lines.append([f"without `{one['without']}`", f"{one['score']:.4f}", loss, command])
+    return _table(["evidence", "score", "loss, mean over sources", "command"], lines, source)
 
 
 def central_puicl() -> str:
@@ -886,36 +844,6 @@ def central_puicl() -> str:
         lines.append([*line, _figure(part["error"])])
     head = ["positive unlabeled rows", "labelled", "samples", "accuracy", "majority class"]
     return _table([*head, "error of the prior"], lines, source)
-
-
-def central_separated() -> str:
-    """What the least share of tables whose reading is an upper bound only costs, and its choice."""
-    source = _read("central")
-    choice = source["choice_of_separated"]
-    lines = []
-    for figures in choice["shares"]:
-        share = f"{figures['share']:g}"
-        votes = choice["chosen_without_a_table"].get(share, 0)
-        line = [f"**{share}**" if figures["share"] == choice["used"] else share]
-        line += [_figure(figures[key], ".1%") for key in ("least_holds", "most_off", "near_and_identified")]
-        line += [_figure(figures[key]) for key in ("error", "width", "width_separated")]
-        lines.append([*line, str(votes)])
-    head = ["least share", "limits of identified hold", "identified and off by more than 0.10"]
-    head += [TOLD_APART[-1], "error", "width", "width, separated", "left-out tables that choose it"]
-    return _table(head, lines, source)
-
-
-def central_apart() -> str:
-    """Errors of the reading by the separations between which it becomes that of the plateau."""
-    source = _read("central")
-    choice = source["choice_of_apart"]
-    lines = []
-    for ends, error in choice["errors"].items():
-        name = f"**{ends}**" if ends == choice["used"] else ends
-        votes = choice["chosen_without_a_table"].get(ends, 0)
-        lines.append([name, f"{error:.4f}", str(votes)])
-    head = ["Youden indices", "mean error over tables", "left-out tables that choose it"]
-    return _table(head, lines, source)
 
 
 def tcpu() -> str:
@@ -1088,13 +1016,9 @@ TABLES = {
     "wrong": wrong,
     "suspects": suspects,
     "central": central,
-    "central_choice": central_choice,
-    "central_constants": central_constants,
-    "central_apart": central_apart,
-    "central_limits": central_limits,
-    "central_separated": central_separated,
+    "learn_groups": learn_groups,
+    "learn_losses": learn_losses,
     "central_puicl": central_puicl,
-    "central_too_high": central_too_high,
     "tcpu": tcpu,
     "coverage": coverage,
     "few": few,

@@ -57,7 +57,8 @@ def by_ratio(
     tails = ScoreTails(held[0]).update(held[1])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DRPUWarning)
-        base = PriorEstimate.given(known) if known else prior_from_tails(tails, method="auto" if best else "paper")
+        method = "auto" if best else "paper"
+        base = PriorEstimate.given(known) if known else prior_from_tails(tails, method=method)
         train = base.value
         to_ratio = calibrate(tails, train) if best else np.exp
         lines = []
@@ -69,7 +70,7 @@ def by_ratio(
             elif best:
                 found = prior_from_tails(seen, reference=tails, train_prior=base).value
             else:
-                found = prior_from_tails(seen, method="paper").value
+                found = prior_from_tails(seen, method=method).value
             ratio = mean_ratio(to_ratio, columns)
             called = ratio > ratio_threshold(train, found)
             line = _line(prior, called, columns.mean(axis=1), labels, found)
