@@ -282,9 +282,7 @@ def summary(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def show(rows: list[dict[str, Any]], table: list[dict[str, Any]], tests: list[dict[str, Any]]) -> None:
-    print(
-        "kind        family            n_P      n n_test    pi pi_new  Youden  level  prior  upper  width"
-    )
+    print("kind        family            n_P      n n_test    pi pi_new  Youden  level  prior  upper  width")
     for row in rows:
         low = row["youden"] >= SEPARATES and row["covers_prior"] < row["level"] - SLACK
         print(

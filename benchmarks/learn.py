@@ -168,15 +168,13 @@ def learn(pool: pd.DataFrame, names: list[str]) -> LearnedDensity:
         possible = torch.logsumexp(log_weight + below_cut, 1)
         penalty = RIDGE * (coefficients[:, :-1] ** 2).sum()
         loss = penalty - (weight * (fit - possible)).sum()
-        loss.backward()
-        assert coefficients.grad is not None
-        return float(loss.detach()), coefficients.grad.numpy().ravel()
+        (gradient,) = torch.autograd.grad(loss, coefficients)
+        return float(loss.detach()), gradient.numpy().ravel()
 
     start = np.zeros_like(density.coefficients)
     start[:, -1] = (1.0, 0.0, 0.0, -1.0, -1.0, 0.3)  # a narrow normal, and a wide one below it
-    options = {"maxiter": MOST_STEPS}
-    best = scipy.optimize.minimize(loss_of, start.ravel(), jac=True, method="L-BFGS-B", options=options)
-    return replace(density, coefficients=best.x.reshape(6, -1))
+    best, _, _ = scipy.optimize.fmin_l_bfgs_b(loss_of, start.ravel(), maxiter=MOST_STEPS)
+    return replace(density, coefficients=best.reshape(6, -1))
 
 
 def folds_of(pool: pd.DataFrame) -> np.ndarray:
@@ -184,7 +182,7 @@ def folds_of(pool: pd.DataFrame) -> np.ndarray:
     sources = np.sort(pool["source"].unique())
     order = np.random.default_rng(1).permutation(len(sources))
     fold = dict(zip(sources[order], np.arange(len(sources)) % FOLDS, strict=True))
-    return pool["source"].map(fold).to_numpy()
+    return np.asarray(pool["source"].map(fold))
 
 
 def chance_of_far_off(pool: pd.DataFrame, distributions: list[PriorDistribution]) -> float:

@@ -126,7 +126,9 @@ def test_another_cost_keeps_the_batch_in_the_ranges(june, data):
     assert again.expected_performance() == june.adapt(data.test).at_cost(0.6).expected_performance()
     known = june.at_prior(june.prior_.value).at_cost(0.6)  # a prior that is known belongs to no batch
     precision, precision_of_batch = (c.expected_performance().precision for c in (known, again))
-    assert abs(precision.value - precision_of_batch.value) < 0.12  # other labels: the batch has two hypotheses
+    assert (
+        abs(precision.value - precision_of_batch.value) < 0.12
+    )  # other labels: the batch has two hypotheses
     of_population = again.point_.expected(again.fitted_, again.reference_, None).precision
     assert precision_of_batch.low <= of_population.low
     assert precision_of_batch.value == of_population.value
