@@ -49,10 +49,13 @@ def edge_of(density, name):
 
 
 @pytest.mark.parametrize("name", SIZES)
-def test_row_counts_beyond_the_learned_range_are_those_of_its_edge(density, evidence, name):
+@pytest.mark.parametrize("side", [-1, 1])
+def test_row_counts_beyond_the_learned_range_are_those_of_its_edge(density, evidence, name, side):
     edge = edge_of(density, name)
+    if side == -1:
+        edge = density.low[density.names.index(name)]
     at_edge = density.mixture({**evidence, name: edge})
-    beyond = density.mixture({**evidence, name: edge + 5})
+    beyond = density.mixture({**evidence, name: edge + 5 * side})
     assert np.array_equal(beyond.log_weight, at_edge.log_weight)
     assert np.array_equal(beyond.mean, at_edge.mean)
     assert np.array_equal(beyond.spread, at_edge.spread)
