@@ -161,8 +161,7 @@ def with_group(rng, label, share_of_negatives):
     return np.where(in_group, 50 + rng.normal(0, 1, len(label)), rng.normal(label, 1))
 
 
-@pytest.mark.parametrize("purity", [0.3, 0.5])
-@pytest.mark.parametrize("prior", [0.1, 0.3])
+@pytest.mark.parametrize(("prior", "purity"), [(0.1, 0.3), (0.1, 0.5), (0.3, 0.5)])
 def test_a_group_of_mixed_rows_that_scores_highest_is_not_taken_for_pure(prior, purity):
     """The group seems to be pure at a prior of prior / purity, which is the upper limit's value."""
     share_of_negatives = 0.3 * prior * (1 - purity) / purity / (1 - prior)
