@@ -22,6 +22,7 @@ from sklearn.utils import check_random_state
 from torch import Tensor, nn
 
 from drpu import NetworkRatio, ScoreTails
+from drpu.beliefs.methods import prior_from_tails
 from drpu.models.features import Scaling
 from drpu.models.risks import GENERATORS, Risk
 from drpu.networks import modules
@@ -50,7 +51,6 @@ from drpu.networks.loop import (
 from drpu.networks.modules import log_ratio_of
 from drpu.networks.options import Options, check_options, network_seed
 from drpu.priors.calibration import calibrate
-from drpu.priors.methods import prior_from_tails
 from paper.evaluate import Floats
 
 __all__ = [

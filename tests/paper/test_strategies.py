@@ -229,7 +229,9 @@ def test_test_priors_are_those_of_adapt():
     scores = np.where(truth, 4, 0) + rng.normal(0, 1, 1500)
     found = by_ratio(held, {0.2: (scores, truth)}, best=True)
     tails = ScoreTails(held[0]).update(held[1])
-    prior = prior_from_tails(tails.empty().update(scores), reference=tails, train_prior=tails.estimate())
+    prior = prior_from_tails(
+        tails.empty().update(scores), reference=tails, train_prior=prior_from_tails(tails)
+    )
     assert found.tests[0]["estimated_prior"] == prior.value
     assert prior.method == "central"
 
