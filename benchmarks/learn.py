@@ -41,7 +41,8 @@ EVIDENCE = Path(__file__).parent / "evidence" / "training_prior.csv.xz"
 COEFFICIENTS = ROOT / "src" / "drpu" / "beliefs" / "learned.json"
 COMMAND = "python -m benchmarks.learn"
 
-BASE, SIZE = "plateau", "positives"
+BASE = "plateau"
+FACTORS = ("positives", "slope")
 COUNTS = ("positives", "unlabeled")
 UNITS = {
     "plateau": "log-odds of the prior by the height of the plateau",
@@ -58,7 +59,7 @@ RULES = ["rules_value", "rules_low", "rules_high", *(f"rules_{k}" for k in range
 # What is usual is a choice: how many fits there are of each prior, and how much simulated ones count.
 POWER_OF_PRIORS = 0.75  # of the number of fits with a similar prior, by which a fit is divided
 SHARE_OF_SIMULATED = 0.1  # of the weight of the real fits
-RIDGE = 0.01  # the penalty of a squared coefficient of standardised evidence
+RIDGE = 0.003  # the penalty of a squared coefficient of standardised evidence
 FOLDS = 5
 MOST_STEPS = 300
 
@@ -116,6 +117,7 @@ def empty_density(pool: pd.DataFrame, names: list[str]) -> LearnedDensity:
     """Ranges and scales of the evidence, with coefficients of zero."""
     values = pool[names].to_numpy(dtype=float)
     missing = np.nanmedian(values, axis=0)
+    factors = tuple(name for name in FACTORS if name in names)
     values = np.where(np.isnan(values), missing, values)
     return LearnedDensity(
         names=tuple(names),
@@ -127,8 +129,8 @@ def empty_density(pool: pd.DataFrame, names: list[str]) -> LearnedDensity:
         counts=np.array([float(name in COUNTS) for name in names]),
         chance_of_far_off=0.0,
         base=BASE,
-        size=SIZE,
-        coefficients=np.zeros((6, 2 * len(names) + 1)),
+        factors=factors,
+        coefficients=np.zeros((6, (1 + len(factors)) * len(names) + 1)),
     )
 
 
@@ -335,7 +337,7 @@ def record_of(density: LearnedDensity, pool: pd.DataFrame, score: float, chance:
         "score_of_tables_left_out": round(score, 4),
         "chance_of_far_off": chance,
         "base": density.base,
-        "size": density.size,
+        "factors": list(density.factors),
         "evidence": evidence,
         "coefficients": np.round(density.coefficients, 5).tolist(),
     }
@@ -363,7 +365,7 @@ def main() -> None:
     chance = chance_of_far_off(pool, distributions)
     record = {"training_prior": record_of(learn(pool, names), pool, groups[0]["score"], chance)}
     COEFFICIENTS.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-    losses = [loss_without(pool, names, name) for name in names if name not in (BASE, SIZE)]
+    losses = [loss_without(pool, names, name) for name in names if name not in (BASE, "positives")]
     print("wrote", write_results("learn", COMMAND, groups=groups, losses=losses))
 
 

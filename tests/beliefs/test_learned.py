@@ -55,7 +55,7 @@ def test_coefficients_are_finite_and_fit_the_evidence(record):
     columns = density.columns(density.centre[None])
     assert density.coefficients.shape == (6, columns.shape[1])
     assert np.isfinite(density.coefficients).all()
-    assert {record["base"], record["size"]} < set(density.names)
+    assert {record["base"], *record["factors"]} < set(density.names)
 
 
 @pytest.mark.checkout

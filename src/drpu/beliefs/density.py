@@ -2,8 +2,8 @@ r"""Densities that were learned from many tables whose truth is known.
 
 What is not known, such as the log-odds of a prior, is a mixture of two normals. Log weights, means
 and log deviations of these are linear in the *evidence*, a short list of named numbers that the
-counts give, and in its products with one of them, the size of a sample: the smaller the sample, the
-less its other evidence says. The coefficients are learned by maximum likelihood
+counts give, and in its products with two of them: the smaller a sample is, and the less the classes
+are separated, the less its other evidence says. The coefficients are learned by maximum likelihood
 (``python -m benchmarks.learn``) and kept in the package as JSON, with the names, ranges and units
 of the evidence, the tables and the score of tables that were left out.
 """
@@ -53,7 +53,7 @@ class LearnedDensity:
     ``chance_of_far_off``: Below this chance a prior is identified: then few of the tables that were
     left out were far off.
     ``base``: The evidence that the means of the normals are differences from.
-    ``size``: The evidence that everything is multiplied by for the products.
+    ``factors``: The evidence that everything is multiplied by for the products.
     ``coefficients``: Of log weights, means and log deviations, two of each: of the evidence, of the
     products, and a constant.
     """
@@ -67,7 +67,7 @@ class LearnedDensity:
     counts: FloatArray
     chance_of_far_off: float
     base: str
-    size: str
+    factors: tuple[str, ...]
     coefficients: FloatArray
 
     @classmethod
@@ -88,7 +88,7 @@ class LearnedDensity:
             counts=column("is_count"),
             chance_of_far_off=float(record["chance_of_far_off"]),
             base=str(record["base"]),
-            size=str(record["size"]),
+            factors=tuple(record["factors"]),
             coefficients=np.array(record["coefficients"], dtype=np.float64),
         )
 
@@ -113,8 +113,10 @@ class LearnedDensity:
     def columns(self, values: FloatArray) -> FloatArray:
         """What the coefficients multiply, for rows of evidence without gaps."""
         standardised = (values - self.centre) / self.scale
-        size = standardised[:, [self.names.index(self.size)]]
-        return np.column_stack([standardised, standardised * size, np.ones(len(values))])
+        columns = [standardised]
+        for factor in self.factors:
+            columns.append(standardised * standardised[:, [self.names.index(factor)]])
+        return np.column_stack([*columns, np.ones(len(values))])
 
     def values(self, evidence: Mapping[str, float | None]) -> FloatArray:
         """The evidence in the order of the coefficients, without gaps."""
