@@ -243,7 +243,8 @@ MISSES = """\
 ## What is missed
 
 The aim for `identified` is 90 % and 75 %: of values that are off by more than 0.10, at least 90 % are
-not identified, and of those within 0.03, at least 75 % are. Limits aim at 93 % of all cells. Expected figures aim at a mean error of at most 0.02 (accuracy), 0.05 (precision) and 0.03 (recall),
+not identified, and of those within 0.03, at least 75 % are. Limits aim at 93 % of all cells. Expected
+figures aim at a mean error of at most 0.02 (accuracy), 0.05 (precision) and 0.03 (recall),
 and at ranges that hold in 93 %. The tables above show where an aim is not reached. On weak signals every
 prior below the upper limit explains the same positives and unlabeled rows, so each estimate depends on
 what is usual, or on what it assumes about the best-scored rows.

@@ -9,8 +9,8 @@ from numpy.testing import assert_array_equal
 from tiny_images import KEYS, fake_images, job, small
 
 from drpu import ScoreTails
+from drpu.beliefs.methods import prior_from_tails
 from drpu.exceptions import DataError
-from drpu.priors import prior_from_tails
 from paper import configs, strategies
 from paper.configs import CANDIDATES, TEST_PRIORS, recipe
 from paper.evaluate import by_ratio
@@ -233,7 +233,7 @@ def test_test_priors_are_those_of_adapt():
         tails.empty().update(scores), reference=tails, train_prior=prior_from_tails(tails)
     )
     assert found.tests[0]["estimated_prior"] == prior.value
-    assert prior.method == "central"
+    assert prior.method == "learned"
 
 
 @pytest.mark.checkout
