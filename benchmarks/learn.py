@@ -42,7 +42,7 @@ COEFFICIENTS = ROOT / "src" / "drpu" / "beliefs" / "learned.json"
 COMMAND = "python -m benchmarks.learn"
 
 BASE = "plateau"
-FACTORS = ("positives", "slope")
+FACTORS = ("positives",)
 COUNTS = ("positives", "unlabeled")
 UNITS = {
     "plateau": "log-odds of the prior by the height of the plateau",
@@ -59,7 +59,7 @@ RULES = ["rules_value", "rules_low", "rules_high", *(f"rules_{k}" for k in range
 # What is usual is a choice: how many fits there are of each prior, and how much simulated ones count.
 POWER_OF_PRIORS = 0.75  # of the number of fits with a similar prior, by which a fit is divided
 SHARE_OF_SIMULATED = 0.1  # of the weight of the real fits
-RIDGE = 0.003  # the penalty of a squared coefficient of standardised evidence
+RIDGE = 0.01  # the penalty of a squared coefficient of standardised evidence
 FOLDS = 5
 MOST_STEPS = 300
 

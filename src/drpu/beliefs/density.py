@@ -2,8 +2,8 @@ r"""Densities that were learned from many tables whose truth is known.
 
 What is not known, such as the log-odds of a prior, is a mixture of two normals. Log weights, means
 and log deviations of these are linear in the *evidence*, a short list of named numbers that the
-counts give, and in its products with two of them: the smaller a sample is, and the less the classes
-are separated, the less its other evidence says. The coefficients are learned by maximum likelihood
+counts give, and in its products with the size of a sample: the smaller it is, the less its other
+evidence says. The coefficients are learned by maximum likelihood
 (``python -m benchmarks.learn``) and kept in the package as JSON, with the names, ranges and units
 of the evidence, the tables and the score of tables that were left out.
 """

@@ -156,9 +156,10 @@ def later_prior(train_priors: Sequence[float], growth: Growth) -> PriorDistribut
 
 
 def likely_values(prior: PriorEstimate) -> tuple[float, ...]:
-    """Equally likely values of a prior: by its quantiles and limits, or a normal through its limits.
+    """Equally likely values of a prior, by its quantiles and limits or by a normal.
 
-    The normal is one of the log-odds, with another deviation above the value than below it.
+    The normal is one of the log-odds through the limits, with another deviation above the value
+    than below it.
     """
     if prior.low == prior.high:
         return (prior.value,)
