@@ -47,6 +47,7 @@ COUNTS = ("positives", "unlabeled")
 UNITS = {
     "plateau": "log-odds of the prior by the height of the plateau",
     "slope": "log slope of the plateau",
+    "limit": "log-odds of the upper limit at 95 %, which needs no assumption",
     "area": "area under the ROC curve of positives against unlabeled rows",
     "positives": "one over the root of the held-out positives",
     "unlabeled": "one over the root of the unlabeled rows",

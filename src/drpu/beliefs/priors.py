@@ -27,11 +27,12 @@ from drpu.priors.matching import Growth, possible_growths
 from drpu.priors.plateau import fit_plateau
 from drpu.priors.tails import ScoreTails
 
+LEVEL_OF_LIMIT = 0.95  # of the limit that is evidence
 N_QUANTILES = 10  # values that stand for a distribution where probabilities are averaged over it
 N_LIKELY = 20  # values for limits; the outer ones are the 95 % limits themselves
 LEVEL_OF_CUT = 0.999  # of the limit at which densities are cut
 FAR_OFF = 0.10  # a prior is identified if it is hardly ever off by more
-RECALLS = (0.1, 0.6)  # at which the tails are evidence
+RECALLS = (0.02, 0.1, 0.3, 0.6)  # at which the tails are evidence
 STEP = 0.05
 LOG_ODDS = np.arange(-11.5, 7.001, STEP)  # priors from 1e-5 to .999
 PRIORS = scipy.special.expit(LOG_ODDS)
@@ -94,6 +95,7 @@ def prior_evidence(
     evidence: dict[str, float | None] = {
         "plateau": _log_odds(plateau.prior),
         "slope": math.log(plateau.slope),
+        "limit": _log_odds(upper_limit(tails, LEVEL_OF_LIMIT).prior),
         "area": float(positive @ (np.cumsum(unlabeled) - unlabeled / 2)),
         "positives": 1 / math.sqrt(tails.n_positive),
         "unlabeled": 1 / math.sqrt(tails.n),
