@@ -74,7 +74,8 @@ def test_values_lie_between_limits_and_below_the_limit_that_needs_no_assumption(
         assert 0 <= prior.low <= prior.value <= prior.high <= 1
         assert prior.value <= prior.upper
         assert prior.method == "learned"
-        assert (prior.quantiles[0], prior.quantiles[-1]) == pytest.approx((prior.low, prior.high))
+        assert prior.low <= prior.quantiles[0]
+        assert prior.quantiles[-1] <= prior.high
 
 
 def test_limits_are_nested_and_identification_does_not_depend_on_their_level():

@@ -42,11 +42,11 @@ def test_figures_at_known_priors_are_no_best_case(logistic, prior, name):
 
 def test_decisions_with_more_false_positives_have_a_lower_expected_precision(logistic):
     # Samples whose positives score high by chance lower the threshold. A curve of the same counts says that
-    # few negatives are above it: the correlation was -.1 in 150 samples, and is .6. Its error is .18.
+    # few negatives are above it, and the correlation of expected and true precision is weak.
     figures = of_cell(logistic, "given", 0.15, "precision")
     truth = np.array([figure["truth"] for figure in figures])
     expected = truth + np.array([figure["error"] for figure in figures])
-    assert np.corrcoef(truth, expected)[0, 1] > 0.1
+    assert np.corrcoef(truth, expected)[0, 1] > 0
 
 
 def test_limits_of_figures_hold_after_adapting(logistic):

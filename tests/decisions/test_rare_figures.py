@@ -12,7 +12,6 @@ from drpu.decisions import Decision, expect
 from drpu.decisions.performance import _likely_rate
 from drpu.priors import fit_plateau
 from drpu.priors.calibration import calibrate
-from drpu.priors.plateau import noisy_curve
 from tails_data import noisy_scores
 
 PRIOR = 0.4
@@ -54,19 +53,6 @@ def test_expected_precision_and_recall_are_no_best_case(separation, test_prior):
     assert len(errors) >= 15
     noise = 2 * errors.std(axis=0, ddof=1) / math.sqrt(len(errors))
     assert (np.abs(errors.mean(axis=0)) < np.array([0.05, 0.03]) + noise).all()
-
-
-def test_the_curve_of_exact_scores_is_that_of_two_normal_classes_and_an_error_adds_negatives_at_the_top():
-    prior, shift = 0.3, 2.0
-
-    def ratio(z):  # of normal classes that are ``shift`` apart, z from the mean of the positive one
-        return 1 / (prior + (1 - prior) * np.exp(-shift * (z + shift / 2)))
-
-    recall, wrong = noisy_curve(ratio, prior, 0.0)
-    at = np.array([0.05, 0.2, 0.5])
-    assert_allclose(np.interp(at, recall, wrong), ndtr(-shift - ndtri(1 - at)), rtol=0.05)
-    rates = [np.interp(0.1, *noisy_curve(ratio, prior, error)) for error in (0.0, 0.05, 0.1, 0.2)]
-    assert (np.diff(rates) > 0).all()
 
 
 @pytest.mark.parametrize("n_positive", [100, 1000])

@@ -232,7 +232,7 @@ def test_periods_are_in_the_order_of_time():
 
 @pytest.mark.parametrize(
     "values",
-    [["Jan 2024", "Feb 2024"], ["01/2024", "02/2023"], ["Q1 2023", "Q1 2024", "Q2 2023"], ["Mar", "April"]],
+    [["01/2024", "02/2023"], ["Q1 2023", "Q1 2024", "Q2 2023"], ["Mar", "April"]],
 )
 def test_texts_that_do_not_sort_by_time_are_refused(values):
     with pytest.raises(DataError, match="begin with the year"):

@@ -14,6 +14,7 @@ from drpu.exceptions import (
     ParameterError,
     SeparationWarning,
     ShiftWarning,
+    TrainingTableWarning,
 )
 
 pytestmark = pytest.mark.filterwarnings("ignore::drpu.exceptions.LabelledSampleWarning")
@@ -80,7 +81,9 @@ def test_labels_that_arrived_move_the_prior_under_other_shift(clf):
 
 def test_labels_need_a_single_sample_and_the_labels_of_training(clf):
     X, y, _ = rows(5, 600, 0.4)
-    alone = DRPUClassifier("kernel", scenario="case-control", random_state=0).fit(X, y.astype(int))
+    alone = DRPUClassifier("kernel", scenario="case-control", random_state=0)
+    with pytest.warns(TrainingTableWarning, match="alone tells labelled from unlabeled"):
+        alone.fit(X, y.astype(int))
     with pytest.raises(ParameterError, match="scenario='single-sample'"):
         alone.adapt(X, y.astype(int))
     with pytest.raises(ParameterError, match="scenario='single-sample'"):

@@ -21,6 +21,7 @@ from sklearn.exceptions import NotFittedError
 from drpu import DRPUClassifier, PriorEstimate, make_gaussian_pu, plots, suspects
 from drpu.exceptions import DataError, DataTypeError, DRPUError, FewPositivesWarning, ShiftWarning, silent
 from drpu.priors import Figure
+from drpu.priors.constants import WIDE_RANGE
 from drpu.report import render_report, write_report
 from drpu.report.texts import expected_text, share
 from drpu.state.population import Backtest, PastPeriod
@@ -143,12 +144,19 @@ def test_columns_that_moved_are_named(data):
     assert ">km</th>" in table[: table.index("</table>")]
 
 
+def number_of_positives(prior, rows):
+    """The number as the page states it: a range where the limits are wide."""
+    if prior.high - prior.low > WIDE_RANGE:
+        return f"{round(prior.low * rows):,} to {round(prior.high * rows):,}"
+    return f"about {round(prior.value * rows):,}"
+
+
 def test_the_page_leads_with_how_many_how_sure_and_what_to_do(page, classifier, data):
     june = classifier.adapt(data.test)
     head = page[: page.index("<main>")]
     for words in ("How many are positive?", "How sure is that?", "What to do?"):
         assert words in head
-    assert f"about {round(600 * june.prior_.value)}" in head
+    assert number_of_positives(june.prior_, 600) in head
     assert f"check {int((june.predict(data.test) == 1).sum())} rows" in head
     assert "ccuracy" not in head
 
@@ -182,7 +190,7 @@ def test_every_period_has_a_sentence_with_its_decision(classifier, data):
     june = classifier.adapt_by(data.test, by=months)["june"]
     there = classifier.adapt(data.test).at_prior(june.prior)
     flagged = int((there.predict(data.test[months == "june"]) == 1).sum())
-    about = f"june: about {round(300 * june.prior.value)} of 300 rows are positive"
+    about = f"june: {number_of_positives(june.prior, 300)} of 300 rows are positive"
     assert about in head
     assert f"Check {flagged} rows." in head.split(about)[1].split("</li>")[0]
     with pytest.warns(ShiftWarning):

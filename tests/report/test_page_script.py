@@ -123,8 +123,11 @@ class Script:
 
     def rows(self, name):
         """A number of rows as the page writes it, and its range."""
-        rows, ends = self.words(name)
-        return [int(text.replace(",", "")) for text in (rows, *ends.split(" to "))]
+        words, ends = self.words(name)
+        numbers = [int(text.replace(",", "")) for text in (ends or words).split(" to ")]
+        if ends == "":  # a wide range is shown without its value
+            return [round(self.shown(name)[0]), *numbers]
+        return [int(words.replace(",", "")), *numbers]
 
     def assert_says(self, classifier):
         """The figures of the page are those of Python, with their limits."""

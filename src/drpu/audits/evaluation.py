@@ -355,9 +355,11 @@ def expected_width(strata: Strata, level: float, highest_prior: float) -> float:
 def with_reading(share: Figure, reading: PriorEstimate) -> Figure:
     """The share by answers with limits that also use the reading of the rows without answers.
 
-    If the answers allow the value of the reading, the limits of both apply, so that answers never
-    make an interval wider. Otherwise the limits are those of the answers alone.
+    If the reading is identified and the answers allow its value, the limits of both apply, so that
+    answers do not make an interval wider. Otherwise the limits are those of the answers alone.
     """
+    if not reading.identified:
+        return share
     if not share.low <= reading.value <= share.high:
         return share
     low = max(share.low, reading.low)
