@@ -56,6 +56,7 @@ from drpu.files.archive import write_parts
 from drpu.files.store import inspect_file
 from drpu.models.boosted import ForestRatio
 from drpu.models.fourier import FourierRatio
+from drpu.periods.counts import GroupCounts
 from drpu.report import render_report
 
 __all__ = [
@@ -190,8 +191,19 @@ def artifacts() -> dict[str, bytes]:
         monitor = PriorMonitor(monitored(), window=100)
         for seed in range(4):
             monitor.update(np.random.default_rng(seed).normal(size=(30, COLUMNS)))
+        for name, counts in _counted().items():
+            save(counts, path)
+            found[name] = path.read_bytes()
         monitor.save(path)
         return found | {"monitor": path.read_bytes(), "plan": _planned()}
+
+
+def _counted() -> dict[str, Any]:
+    """Counts of rows, and of groups of rows."""
+    clf = monitored()
+    rows = np.random.default_rng(6).normal(size=(60, COLUMNS))
+    months = {"may": clf.count(rows[:30]), "june": clf.count(rows[30:])}
+    return {"counts": clf.count(rows), "groups": GroupCounts.of(clf.fitted_.no_counts(), months)}
 
 
 def _planned() -> bytes:
@@ -239,6 +251,8 @@ def outcome(kind: str, content: bytes, folder: Path, *, every: bool | None = Non
             warnings.simplefilter("ignore")
             if kind == "plan":
                 uses = _plan_uses(content)
+            elif kind in ("counts", "groups"):
+                uses = _counts_uses(kind, path)
             elif kind == "monitor":
                 uses = _monitor_uses(PriorMonitor.load(path, monitored()), new)
             else:
@@ -262,6 +276,13 @@ def _check_shown(name: str, result: Any) -> None:
         raise RuntimeError("a text of the file is shown as it is")
     if isinstance(result, str) and NO_NUMBER.search(result):
         raise RuntimeError("a number that is none is shown")
+
+
+def _counts_uses(kind: str, path: Path) -> list[tuple[str, Callable[[], Any]]]:
+    counts = load(path)
+    if kind == "counts":
+        return [("adapt", lambda: monitored().adapt(counts)._repr_html_())]
+    return [("repr", lambda: repr(monitored().adapt_by(counts, by=None)))]
 
 
 def _plan_uses(content: bytes) -> list[tuple[str, Callable[[], Any]]]:

@@ -435,7 +435,7 @@ def teaching_weights(scores: Floats, tails: ScoreTails | None = None) -> tuple[F
         ratio = np.exp(scores)
         return np.maximum(ratio, LEAST), float(ratio.max())
     # The upper reading limits the weight of a row.
-    estimate = prior_from_tails(tails, method="adaptive", warn=False)
+    estimate = prior_from_tails(tails, method="plateau", warn=False)
     prior = max(estimate.value, 1 / tails.n)
     ratio = calibrate(tails, prior)(scores)
     return np.clip(ratio, LEAST, 1 / prior), 1 / prior

@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from scipy.special import ndtr, ndtri
 
 from drpu import PriorEstimate, ScoreTails, ratio_threshold
 from drpu.decisions import Decision, expect

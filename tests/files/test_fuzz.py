@@ -12,10 +12,10 @@ from drpu._codec import KINDS as KINDS_OF_OBJECTS
 
 EDITS = 8
 KINDS = [
-    "adapted", "audited", "auto", "boosted", "budget", "centroids", "elkan-noto", "features",
-    "forest", "forest of others", "fourier", "generators", "indicators", "kernel score", "linear score",
-    "logistic", "monitor", "negatives", "network", "network score", "periods", "pipeline", "plan", "table",
-    "weighted",
+    "adapted", "audited", "auto", "boosted", "budget", "centroids", "counts", "elkan-noto", "features",
+    "forest", "forest of others", "fourier", "generators", "groups", "indicators", "kernel score",
+    "linear score", "logistic", "monitor", "negatives", "network", "network score", "periods", "pipeline",
+    "plan", "table", "weighted",
 ]  # fmt: skip
 
 

@@ -297,8 +297,8 @@ def fitted(model: Any = "auto", data: Any = None, **options: Any) -> Any:
     )
 
 
-METHODS = ("adaptive", "combined", "paper", "best-bin", "plateau", "dedpul")
-SHIFTS = ("blended", "efficient")
+METHODS = ("paper", "best-bin", "plateau", "dedpul")
+SHIFTS = ("efficient",)
 
 
 @cache

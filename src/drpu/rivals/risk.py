@@ -103,7 +103,7 @@ class UPUClassifier(_RiskClassifier):
         the sigmoid loss gives no probabilities.
     prior : str, float or PriorEstimate, default="km2"
         Prior of the training population: its value, or how to estimate it. ``"km2"`` and
-        ``"km1"`` use the features; ``"auto"``, ``"combined"``, ``"best-bin"``, ``"plateau"`` and
+        ``"km1"`` use the features; ``"auto"``, ``"best-bin"``, ``"plateau"`` and
         ``"paper"`` use cross-fitted scores, see :func:`drpu.estimate_prior`.
     cost : float, default=0.5
         False-positive cost in (0, 1); 0.5 maximises accuracy. It is the threshold on the
