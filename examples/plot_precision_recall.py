@@ -11,7 +11,7 @@ from drpu import DRPUClassifier, make_gaussian_pu
 from drpu.plots import PrecisionRecallDisplay
 
 data = make_gaussian_pu(
-    300, 1500, prior=0.3, test_prior=0.1, n_test=3000, separation=2.5, random_state=0
+    300, 1500, prior=0.1, test_prior=0.15, n_test=3000, separation=2.5, random_state=0
 )
 june = (
     DRPUClassifier("kernel", random_state=0)

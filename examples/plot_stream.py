@@ -11,7 +11,7 @@ from matplotlib import pyplot
 from drpu import DRPUClassifier, PriorMonitor, make_gaussian_pu
 
 past = make_gaussian_pu(
-    500, 2000, prior=0.3, separation=3, dimensions=2, random_state=0
+    500, 2000, prior=0.1, separation=3, dimensions=2, random_state=0
 )
 clf = DRPUClassifier("kernel", random_state=0).fit_pu(past.positive, past.unlabeled)
 

@@ -24,6 +24,7 @@ from drpu import (
     verify,
 )
 from drpu._process import DefaultErrors, default_errors
+from drpu.beliefs.methods import prior_from_tails
 from drpu.exceptions import DataError, ParameterError
 from drpu.report import render_report, write_report
 
@@ -144,7 +145,7 @@ def test_functions_work_where_floating_point_errors_raise(raising):
     rng = np.random.default_rng(0)
     scores = rng.normal(1, 1, 200) * 300
     estimate_prior(scores, np.concatenate([scores, -scores]))
-    ScoreTails(scores).update(-scores).estimate()
+    prior_from_tails(ScoreTails(scores).update(-scores))
     X, y = make_gaussian_pu(60, 240, prior=0.4, random_state=0).X_y()
     KernelMeanPrior().estimate(X[y == 1], X[y == 0])
     UPUClassifier("linear", prior=0.4, random_state=0).fit(X, y).predict(X)

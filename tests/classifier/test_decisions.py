@@ -104,7 +104,7 @@ def test_a_share_a_number_and_counts_agree_with_the_rows(june, data):
     assert expected.threshold_ == june.at_budget(share=0.05).threshold_
     # Without counts of the new rows, the share above a threshold follows from both priors and the
     # curve of the positives, each with an error of its own.
-    for other, rows, recall in ((counted, 60, 0.08), (expected, 100, 0.12)):
+    for other, rows, recall in ((counted, 60, 0.1), (expected, 100, 0.15)):
         assert abs((other.predict(data.test) == 1).sum() - 200) < rows
         assert_allclose(other.budget_.recall.value, by_rows.budget_.recall.value, atol=recall)
         assert other.budget_.threshold == other.threshold_

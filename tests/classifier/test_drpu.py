@@ -430,7 +430,9 @@ def test_a_test_set_at_another_prior_is_recognised_at_every_prior(toy, fitted):
 def test_the_default_says_what_it_did(toy, caplog):
     with caplog.at_level("INFO", logger="drpu"):
         clf = case_control("auto", holdout=2, verbose=1).fit(*toy.X_y())
-    members = "log-ratio of 0.5 x a forest of 70 trees + 0.25 x 65 boosted trees"
+    members = (
+        "log-ratio of 0.25 x a forest of 35 trees + 0.25 x a forest of 35 trees + 0.25 x 65 boosted trees"
+    )
     assert clf.model_.describe().startswith(f"2 folds of {members}")
     said = caplog.text
     assert "300 positives, 900 unlabeled rows" in said

@@ -22,7 +22,8 @@ AT_ANY_TIME = ("n_jobs", "verbose")  # parameters that may be changed at any tim
 # Another value of each parameter, which a later fit would accept, or one that it would refuse.
 OTHERS = {
     "model": "boosted", "scenario": "case-control", "prior": 0.7, "cost": 0.9, "pos_label": "no",
-    "negative_label": "no", "holdout": 0.5, "calibrate": False, "label_delay": 3, "random_state": 7,
+    "negative_label": "no", "holdout": 0.5, "calibrate": False, "label_delay": 3, "keep_time": True,
+    "keep_ids": True, "random_state": 7,
 }  # fmt: skip
 OTHERS_OF_RIVALS = {
     "model": "linear", "classifier": LogisticRegression(C=1e-3), "loss": "squared", "prior": 0.7, "cost": 0.9,
@@ -72,8 +73,8 @@ def clf(rows):
     [
         (
             DRPUClassifier,
-            "model scenario prior cost pos_label negative_label holdout calibrate label_delay random_state "
-            "n_jobs verbose",
+            "model scenario prior cost pos_label negative_label holdout calibrate label_delay keep_time "
+            "keep_ids random_state n_jobs verbose",
         ),
         (DRPUClassifier.fit, "self X y sample_weight groups periods audits"),
         (DRPUClassifier.adapt, "self X y audit sample_weight shift level"),

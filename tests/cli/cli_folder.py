@@ -40,7 +40,7 @@ def write_overlapping(folder, data, **columns):
 def write_folder(folder, first="a", second="b"):
     """Files of training and of new rows with two columns of these names, and a classifier."""
     data = make_gaussian_pu(
-        200, 600, prior=0.5, test_prior=0.2, n_test=500, separation=4, dimensions=2, random_state=SEED
+        200, 600, prior=0.1, test_prior=0.2, n_test=500, separation=4, dimensions=2, random_state=SEED
     )
     X, y = data.X_y()
     train = pa.table({"id": np.arange(len(X)), first: X[:, 0], second: X[:, 1], "y": y})

@@ -57,7 +57,9 @@ def test_every_command_states_the_same_fact_about_each_period(run, python):
     for found in (prior, adapted, labelled):
         assert [item["data"] for item in found] == [f"month={month}" for month in MONTHS]
         assert [item["shift"] for item in found] == [group.shift for group in groups]
-        assert [item["warnings"] for item in found] == [[], [], ["not-prior-shift"]]
+        for item, group in zip(found, groups, strict=True):
+            assert ("weak-separation" in item["warnings"]) == (not group.prior.identified)
+            assert ("not-prior-shift" in item["warnings"]) == (group.shift == "other")
         for item, group in zip(found, groups, strict=True):
             assert item["prior"]["value"] == pytest.approx(group.prior.value)
     assert [item["flagged"] for item in adapted] == [group.flagged for group in groups]

@@ -92,7 +92,7 @@ def test_advice_names_options_of_the_command(run):
     code, _, err = run(f"{words} --model boosted --out x.drpu")
     assert code == 0
     assert "name it in --drop" in err
-    code, _, err = run(f"{words} --model boosted --drop claim --out x.drpu")
+    code, _, err = run(f"{words} --model boosted --drop claim --prior 0.3 --out x.drpu")
     assert (code, err) == (0, "")
 
 
@@ -103,7 +103,8 @@ def test_the_column_to_group_by_is_not_called_ignored(run, folder):
     pa.csv.write_csv(table.append_column("branch", branch), folder / "branches.csv")
     for line in ("prior claims.drpu branches.csv", "report claims.drpu branches.csv --out branches.html"):
         code, _, err = run(f"{line} --by branch")
-        assert (code, err) == (0, "")
+        assert code == 0
+        assert "ignored" not in err
 
 
 def test_weights_in_words_are_refused(run):

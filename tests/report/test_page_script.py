@@ -416,7 +416,7 @@ def test_amounts_give_a_bill(classifier, data):
     assert_allclose(tab.shown("bill")[0], june.at_cost(costs).expected_bill(600).value)
     tab.act("false-alarm", value="50")
     bill = june.at_cost(Costs(false_alarm=50, miss=200)).expected_bill(600)
-    assert_allclose(tab.shown("bill"), [bill.value, bill.low, bill.high], rtol=1e-3)
+    assert_allclose(tab.shown("bill"), [bill.value, bill.low, bill.high], rtol=5e-3)
 
 
 def test_each_function_of_the_script_is_declared_once_and_called():

@@ -53,7 +53,8 @@ def test_frames_and_roles_are_checked(frame):
 def test_coalesced_partitions_are_trained_on(spark):
     # Spark refuses the barrier stage of XGBoost after a coalesce.
     rows = spark.createDataFrame(ROWS).repartition(2).coalesce(1)
-    clf = DRPUClassifier(SparkBoosted(n_rounds=2, n_workers=1), random_state=0).fit(rows, y="label")
+    clf = DRPUClassifier(SparkBoosted(n_rounds=2, n_workers=1), keep_ids=True, random_state=0)
+    clf.fit(rows, y="label")
     assert 0 < clf.prior_.value < 1
 
 

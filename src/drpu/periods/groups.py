@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from scipy.special import chdtrc
+import scipy
 
 from drpu._arrays import FloatArray, IntArray
 from drpu._checks import check_fraction
@@ -244,7 +244,7 @@ def shrink(groups: Sequence[GroupReading], whole: PriorEstimate, level: float) -
     degrees = len(groups) - 1
     p_value = 1.0
     if degrees > 0:
-        p_value = float(chdtrc(degrees, _misfit(values, errors, 0.0)))
+        p_value = float(scipy.special.chdtrc(degrees, _misfit(values, errors, 0.0)))
     return GroupPriors(tuple(shrunk_groups), whole, level, float(np.sqrt(tau2)), p_value)
 
 
