@@ -15,7 +15,8 @@ ROW = re.compile(
     r"^ +(\d\.\d\d) +(\d\.\d{3}) +\[(\d\.\d{3}), (\d\.\d{3})\] +(\d+\.\d)% +(\d+\.\d)% +(\d+\.\d)%$", re.M
 )
 AGAIN = re.compile(
-    r"^ +share of even digits (\d\.\d{3}) \[(\d\.\d{3}), (\d\.\d{3})\] at 95%, accuracy (\d+\.\d)%$", re.M
+    r"^ +share of even digits (\d\.\d{3}) \[(\d\.\d{3}), (\d\.\d{3})\] at 95%(?: .*)?, accuracy (\d+\.\d)%$",
+    re.M,
 )
 
 

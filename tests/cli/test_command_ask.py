@@ -184,7 +184,7 @@ def test_the_summary_is_what_adapt_says(ask, folder, run, truth):
     _, out, _ = ask(["n"], "--json")  # finds the order of the rows
     rows = planned(folder)
     (folder / "june-answers.csv").unlink()
-    replies = ["yn"[int(truth.test_labels[row] == 0)] for row in rows]
+    replies = ["yn"[int(truth.test_labels[line - 2] == 0)] for line in rows]
     found = json.loads(ask(replies, "--json")[1])
     adapted = json.loads(run("adapt toy.drpu june.csv --audit june-answers.csv --json --quiet")[1])
     assert found["prior"] == adapted["prior"]

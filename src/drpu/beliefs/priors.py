@@ -35,7 +35,7 @@ FAR_OFF = 0.10  # a prior is identified if it is hardly ever off by more
 RECALLS = (0.02, 0.1, 0.3, 0.6)  # at which the tails are evidence
 STEP = 0.05
 LOG_ODDS = np.arange(-11.5, 7.001, STEP)  # priors from 1e-5 to .999
-PRIORS = scipy.special.expit(LOG_ODDS)
+PRIORS = 1 / (1 + np.exp(-LOG_ODDS))
 
 
 @dataclass(frozen=True, slots=True)
