@@ -122,7 +122,7 @@ def content_of(path):
         content = text.getvalue()
     else:
         content = path.read_bytes()
-    return types, rounded(content.decode())
+    return types, rounded(content.decode("latin-1"))  # one of the files is in it
 
 
 def rounded(text):

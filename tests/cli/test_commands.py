@@ -222,7 +222,7 @@ def test_without_a_command_the_help_is_shown(run):
         ("fit train.csv --label y --model forest --out x.drpu", "model must be one of"),
         ("fit train.csv --label y --prior 30 --out x.drpu", "not a percentage"),
         ("predict toy.drpu june.csv --cost 2 --out x.csv", "cost must lie"),
-        ("predict toy.drpu june.csv --out x.xlsx", "'.xlsx' is not known"),
+        ("predict toy.drpu june.csv --out x.xls", "'.xls' is not known"),
         ("adapt toy.drpu june.csv --cost 4", "if a false alarm costs 4 and a miss 1, give --cost 0.8"),
         ("adapt toy.drpu june.csv --miss 5", "--false-alarm and --miss belong together"),
         ("adapt toy.drpu june.csv --cost 0.3 --miss 5 --false-alarm 1", "not both"),

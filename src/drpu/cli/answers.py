@@ -13,6 +13,7 @@ from drpu.cli.options import (
     AnswerOptions,
     Data,
     DecisionOptions,
+    FormOptions,
     Formulas,
     Keep,
     OutputOptions,
@@ -48,6 +49,7 @@ def audit(
     ] = None,
     keep: Keep = None,
     formulas: Formulas = False,
+    form: FormOptions,
     reading: ReadingOptions,
 ) -> Result:
     """Choose the rows whose true labels are most informative, and write them to be filled in.
@@ -70,6 +72,7 @@ def audit(
 
     check_out(out, [saved.artifact, data], table=True)
     reading.check(data)
+    text_form = form.form(out, data, reading)
     classifier = saved.load()
     loaded = reading.open(classifier, data)
     kept = loaded.kept(keep)
@@ -79,7 +82,7 @@ def audit(
     facts = attributes(plan, "n", "rows", "expected_width", "population", "level")
     columns = numbered(plan.to_columns(), first_row(data), ROW)
     table = with_columns(kept, columns, rows=plan.rows)
-    write_tables(out, [table], formulas=formulas)
+    write_tables(out, [table], formulas=formulas, form=text_form)
     next_command = ["drpu", "adapt", str(saved.artifact), data, *reading.words, "--audit", out]
     width_of_interval = share(plan.expected_width)
     lines = [
@@ -221,6 +224,7 @@ def suspects(
         ),
     ] = None,
     keep: Keep = None,
+    form: FormOptions,
     reading: ReadingOptions,
     output: OutputOptions,
 ) -> Result:
@@ -239,6 +243,7 @@ def suspects(
 
     check_out(out, [saved.artifact, data], table=True)
     reading.check(data)
+    text_form = form.form(out, data, reading)
     classifier = saved.load()
     loaded = reading.read(data, classifier)
     kept = loaded.kept(keep)
@@ -260,7 +265,8 @@ def suspects(
             values["kept"] = kept.take(positions["row"]).to_pydict()
         return Result(values)
     new_columns = {f"drpu_{name}": column for name, column in columns.items()}
-    write_tables(out, [with_columns(kept, new_columns, rows=positions["row"])])
+    table = with_columns(kept, new_columns, rows=positions["row"])
+    write_tables(out, [table], form=text_form, six_digits=["drpu_probability"])
     lines = [str(suspicious)]
     if out != PIPE:
         lines.append(f"{len(columns['row']):,} rows written to {out}")

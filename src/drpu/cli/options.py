@@ -236,6 +236,45 @@ class AnswerOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
+class FormOptions:
+    """The form of the text file that is written; that of the input if left out."""
+
+    out_sep: Annotated[
+        str | None, option(help="Separator of the output; that of the input if left out.")
+    ] = None
+    out_decimal: Annotated[
+        str | None, option(help="Decimal mark of the output; that of the input if left out.")
+    ] = None
+    out_encoding: Annotated[
+        str | None, option(help="Encoding of the output; that of the input if left out.")
+    ] = None
+
+    def form(self, out: str, data: str, reading: ReadingOptions) -> TextFormat:
+        """How the file ``out`` is written about the rows of ``data``."""
+        from drpu.cli.tables import SEPARATED, TextFormat, ending_of
+
+        if ending_of(out) not in SEPARATED:
+            options = {
+                "--out-sep": self.out_sep,
+                "--out-decimal": self.out_decimal,
+                "--out-encoding": self.out_encoding,
+            }
+            refuse(options, f"is about files that end in {', '.join(SEPARATED)}, not {out}.")
+            return TextFormat()
+        sep = decimal = encoding = None
+        if ending_of(data) in SEPARATED:
+            sep, decimal, encoding = reading.sep, reading.decimal, reading.encoding
+            if ".tsv" in (ending_of(out), ending_of(data)):  # the ending says the separator
+                sep = None
+        return TextFormat(
+            self.out_sep or sep,
+            self.out_encoding or encoding,
+            self.out_decimal or decimal,
+            option="--out-",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
 class ReadingOptions:
     """How files of rows are read, and which of their columns are used."""
 

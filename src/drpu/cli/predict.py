@@ -13,6 +13,7 @@ from drpu.cli.options import (
     By,
     Data,
     DecisionOptions,
+    FormOptions,
     Formulas,
     Keep,
     OutputOptions,
@@ -36,7 +37,7 @@ REASONS = 3  # columns that speak for and against each row of the list to check
 
 
 @dataclass(frozen=True, kw_only=True)
-class WrittenOptions:
+class WrittenOptions(FormOptions):
     """The file of labelled rows: its columns, which rows it has and in which order."""
 
     out: Annotated[
@@ -62,6 +63,11 @@ class WrittenOptions:
         ),
     ] = None
     formulas: Formulas = False
+
+    @property
+    def six_digits(self) -> list[str]:
+        """The columns that need no more digits in a text or workbook."""
+        return [f"{self.prefix}probability", f"{self.prefix}ratio"]
 
     def check(self, decision: DecisionOptions) -> None:
         """Raise if options contradict each other or have no effect."""
@@ -172,6 +178,7 @@ def predict(
     out = written.out
     check_out(out, [saved.artifact, data], table=True)
     reading.check(data)
+    form = written.form(out, data, reading)
     classifier = decision.applied_to(saved.load(), prior)
     if by is None and written.each_alone(decision) and _takes_batches(out, output):
         in_batches = _predict_in_batches(classifier, reading, data, written, adapts=adapt)
@@ -216,7 +223,13 @@ def predict(
         if written.keep is not None:
             values["kept"] = (kept if rows is None else kept.take(rows)).to_pydict()
         return Result(values)
-    write_tables(out, tables_with(kept, new_columns, rows), formulas=written.formulas)
+    write_tables(
+        out,
+        tables_with(kept, new_columns, rows),
+        formulas=written.formulas,
+        form=form,
+        six_digits=written.six_digits,
+    )
     return _result(values, line, table)
 
 
@@ -268,7 +281,13 @@ def _predict_in_batches(
                 classifier._warn_of_prior()
             scored = rows.scored(keep, written.prefix, only_flagged=written.only_flagged)
             with rest():
-                write_tables(written.out, scored, formulas=written.formulas)
+                write_tables(
+                    written.out,
+                    scored,
+                    formulas=written.formulas,
+                    form=written.form(written.out, data, reading),
+                    six_digits=written.six_digits,
+                )
     values = standing(rows.classifier)
     values |= {"rows": rows.n, "flagged": rows.flagged, "written": rows.written}
     values["out"] = written.out

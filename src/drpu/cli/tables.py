@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import difflib
 import errno
 import gzip
 import io
+import itertools
 import json
 import os
 import re
@@ -18,7 +20,7 @@ import unicodedata
 import warnings
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -43,6 +45,8 @@ KNOWN = (
     "CSV (.csv, .tsv, .txt) and JSON lines (.jsonl, .ndjson), each also with .gz, "
     "Parquet (.parquet), Arrow (.arrow, .feather) and NumPy (.npz, .npy)"
 )
+WORKBOOK = ".xlsx"  # the kind of Excel file that is written
+WRITTEN = (*SEPARATED, *JSON_LINES, *ARROW, *PARQUET, WORKBOOK)
 _NOT_UTF8 = "read it with --encoding latin-1 (or cp1252, or whatever wrote it)"
 _BYTE_ORDER_MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 _SEPARATORS = {";": "';'", "\t": "tab", "|": "'|'"}
@@ -75,21 +79,24 @@ class TextFormat:
     sep: str | None = None
     encoding: str | None = None
     decimal: str | None = None
+    option: str = "--"  # beginning of the names of the options
 
     def __post_init__(self) -> None:
         if self.sep is not None and not re.fullmatch(r"[\t -~]", self.separator):
-            raise ParameterError(f"--sep must be one ASCII character, or tab, got {self.sep!r}.")
+            raise ParameterError(
+                f"{self.option}sep must be one ASCII character, or tab, got {self.sep!r}."
+            )
         if self.decimal not in (None, ".", ",") or (self.sep and self.decimal == self.sep):
             raise ParameterError(
-                "--decimal must be . or , and differ from --sep, "
+                f"{self.option}decimal must be . or , and differ from {self.option}sep, "
                 f"got {self.decimal!r} and {self.sep!r}."
             )
         try:
             "".encode(self.encoding or "utf-8")
         except (LookupError, ValueError) as error:
             raise ParameterError(
-                "--encoding must name an encoding that Python knows, such as latin-1, cp1252 or "
-                f"utf-16, got {self.encoding!r}."
+                f"{self.option}encoding must name an encoding that Python knows, such as latin-1, "
+                f"cp1252 or utf-16, got {self.encoding!r}."
             ) from error
 
     def check(self, paths: Sequence[str]) -> None:
@@ -849,9 +856,10 @@ def check_out(
         raise DataError(
             f"{target} cannot be written: there is no folder {target.parent}, create it first."
         )
-    if table and ending_of(str(target)) not in (*SEPARATED, *JSON_LINES, *ARROW, *PARQUET, ".npz"):
+    if table and ending_of(str(target)) not in (*WRITTEN, ".npz"):
         raise DataTypeError(
-            f"{target}: the ending {target.suffix!r} is not known. Supported are {KNOWN}."
+            f"{target}: the ending {target.suffix!r} is not known. Supported are {KNOWN}, and "
+            f"Excel ({WORKBOOK})."
         )
     check_output(target, inputs=[source for source in inputs if source is not None])
 
@@ -934,24 +942,93 @@ def _csv_text(table: Any, *, header: bool = True) -> str:
     return text.getvalue().decode().removesuffix("\n")
 
 
-def write_tables(path: str, tables: Iterable[Any], *, formulas: bool = False) -> None:
+def write_tables(
+    path: str,
+    tables: Iterable[Any],
+    *,
+    formulas: bool = False,
+    form: TextFormat | None = None,
+    six_digits: Sequence[str] = (),
+) -> None:
     """Write Arrow tables of one schema, one below the other, in the format of the ending.
 
     A pipe gets CSV. Texts in CSV that a spreadsheet would run as formulas are protected, unless
-    ``formulas``. Nothing is written if making one of the tables raises.
+    ``formulas``. The columns ``six_digits`` are rounded in texts and workbooks. Nothing is written
+    if making one of the tables raises.
     """
     ending = ending_of(path)
+    form = form or TextFormat()
+    if ending in (*SEPARATED, WORKBOOK) and six_digits:
+        tables = (_rounded(table, six_digits) for table in tables)
     if ending in SEPARATED and not formulas:
         tables = map(_without_formulas, tables)
+    if ending in SEPARATED and form.decimal == ",":
+        tables = map(_with_decimal_commas, tables)
     if path == PIPE:
-        _write_to_pipe(tables)
+        _write_to_pipe(tables, form)
         return
     with output_file(path) as file:
         if path.lower().endswith(".gz"):
             with gzip.GzipFile(fileobj=file, mode="wb", mtime=0) as packed:
-                _encode(tables, ending, packed)
+                _encode(tables, ending, packed, form)
         else:
-            _encode(tables, ending, file)
+            _encode(tables, ending, file, form)
+
+
+def _rounded(table: Any, names: Sequence[str]) -> Any:
+    """The table; numbers in the columns of these names have six significant digits."""
+    for name in names:
+        values = np.asarray(table.column(name).to_numpy(), dtype=np.float64)
+        finite = np.isfinite(values) & (values != 0)
+        magnitude = np.floor(np.log10(np.abs(np.where(finite, values, 1.0))))
+        scale = 10.0 ** np.minimum(5 - magnitude, 300)
+        rounded = np.where(finite, np.round(values * scale) / scale, values)
+        column = arrow().array(rounded)
+        table = table.set_column(table.column_names.index(name), name, column)
+    return table
+
+
+def _with_decimal_commas(table: Any) -> Any:
+    """The table with texts such as 0,5 for numbers with decimals."""
+    pa = arrow()
+    compute = arrow("pyarrow.compute")
+    for position, field in enumerate(table.schema):
+        if pa.types.is_floating(field.type) or pa.types.is_decimal(field.type):
+            texts = compute.cast(table.column(position), pa.string())
+            commas = compute.replace_substring(texts, ".", ",")
+            table = table.set_column(position, field.name, commas)
+    return table
+
+
+class _InEncoding:
+    """A binary file that gets UTF-8 and holds another encoding."""
+
+    closed = False
+
+    def __init__(self, file: Any, encoding: str) -> None:
+        self.file = file
+        self.encoding = encoding
+        self.decoder = codecs.getincrementaldecoder("utf-8")()
+        self.encoder = codecs.getincrementalencoder(encoding)()
+
+    def write(self, content: Any) -> int:
+        """Write UTF-8, which may end within a letter."""
+        content = bytes(content)
+        try:
+            self.file.write(self.encoder.encode(self.decoder.decode(content)))
+        except UnicodeEncodeError as error:
+            letter = error.object[error.start]
+            raise DataError(
+                f"{letter!r} cannot be written as {self.encoding}: give --out-encoding utf-8."
+            ) from error
+        return len(content)
+
+    def flush(self) -> None:
+        """Pass on what was written."""
+        self.file.flush()
+
+    def close(self) -> None:
+        """Leave the file to its owner."""
 
 
 def _without_formulas(table: Any) -> Any:
@@ -979,9 +1056,9 @@ def _protected(texts: Any) -> Any:
     return compute.if_else(compute.and_not(formula, number), marked, texts)
 
 
-def _write_to_pipe(tables: Iterable[Any]) -> None:
+def _write_to_pipe(tables: Iterable[Any], form: TextFormat) -> None:
     with tempfile.SpooledTemporaryFile(max_size=_SPOOLED) as content:
-        _encode(tables, ".csv", content)
+        _encode(tables, ".csv", content, form)
         content.seek(0)
         if not sys.stdout.isatty():
             sys.stdout.flush()
@@ -989,14 +1066,18 @@ def _write_to_pipe(tables: Iterable[Any]) -> None:
             sys.stdout.buffer.flush()
             return
         for line in content:  # values must not control the terminal
-            print(printable(line.decode().removesuffix("\n")))
+            text = line.decode(form.encoding or "utf-8", "replace")
+            print(printable(text.removesuffix("\n")))
 
 
-def _encode(tables: Iterable[Any], ending: str, sink: Any) -> None:
+def _encode(tables: Iterable[Any], ending: str, sink: Any, form: TextFormat) -> None:
     if ending in JSON_LINES:
         for table in tables:
             for row in table.to_pylist():
                 sink.write(json.dumps(plain(row), allow_nan=False).encode() + b"\n")
+        return
+    if ending == WORKBOOK:
+        _write_workbook(tables, sink)
         return
     if ending not in (*SEPARATED, *ARROW, *PARQUET):
         table = arrow().concat_tables(tables)
@@ -1005,16 +1086,33 @@ def _encode(tables: Iterable[Any], ending: str, sink: Any) -> None:
         return
     iterator = iter(tables)
     first = next(iterator)
-    with _arrow_writer(sink, ending, first.schema) as writer:
+    if ending in SEPARATED and form.encoding is not None:
+        sink = _InEncoding(sink, form.encoding)
+    with _arrow_writer(sink, ending, first.schema, form) as writer:
         writer.write_table(first)
         for table in iterator:
             writer.write_table(table)
 
 
-def _arrow_writer(sink: Any, ending: str, schema: Any) -> Any:
+def _write_workbook(tables: Iterable[Any], sink: Any) -> None:
+    from drpu.cli.excel import write_workbook
+
+    iterator = iter(tables)
+    first = next(iterator)
+
+    def rows() -> Iterator[Any]:
+        for table in itertools.chain([first], iterator):
+            columns = [column.to_pylist() for column in table.columns]
+            yield from zip(*columns, strict=True)
+
+    write_workbook(sink, first.column_names, rows())
+
+
+def _arrow_writer(sink: Any, ending: str, schema: Any, form: TextFormat) -> Any:
     if ending in SEPARATED:
         arrow_csv = arrow("pyarrow.csv")
-        options = arrow_csv.WriteOptions(delimiter=_default_separator(ending))
+        separator = form.separator or _default_separator(ending)
+        options = arrow_csv.WriteOptions(delimiter=separator)
         return arrow_csv.CSVWriter(sink, schema, write_options=options)
     if ending in PARQUET:
         return arrow("pyarrow.parquet").ParquetWriter(sink, schema)
