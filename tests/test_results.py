@@ -12,15 +12,19 @@ import pytest
 
 from drpu import PriorEstimate
 from drpu._results import TableResult, frame_of
-from drpu.audits import Evaluation
+from drpu.audits import Audit, Evaluation
+from drpu.audits.labelling import Sensitivity
 from drpu.audits.training import LabellingWeights
 from drpu.decisions import Budget, Performance, Reasons
 from drpu.exceptions import MissingExtraError
 from drpu.periods import GroupPriors
 from drpu.periods.groups import GroupPrior
+from drpu.periods.shift_tests import MixtureTest
 from drpu.priors import Figure
 from drpu.state.population import Backtest, PastPeriod
 from drpu.suspects import Suspects
+from drpu.tables.encoder import TableEncoder
+from drpu.tables.frames import read_frame
 
 NAME = "<b>north & south</b>"
 FIGURE = Figure(0.123456789, 0.0123456789, 0.3456789)
@@ -160,3 +164,24 @@ def test_expected_shares_with_a_wide_range_are_shown_without_their_value():
         assert result.to_columns()["value"][0] == wide.value
         assert "0.654" not in repr(result) + str(result) + result._repr_html_()
         assert "0.900" in result._repr_html_()
+
+
+def test_results_of_one_line_have_rounded_figures_in_notebooks():
+    results = [
+        (FIGURE, "0.123 [0.012, 0.346]"),
+        (Sensitivity(2.0, 0.123456, 0.1, 0.2, 0.3, 0.2, 0.4), "prior 0.123 [0.100, 0.200]"),
+        (MixtureTest(12.3456, 5, 0.123456, 0.0123456, 1.0, (0.0, 1.0)), "p = 0.12"),
+        (Audit.random([0, 1, 2], ["yes", "no", "no"]), "3 answers, parts: 1"),
+    ]
+    for result, words in results:
+        html = result._repr_html_()
+        assert html.startswith(f"<p><b>{type(result).__name__}</b>: ")
+        assert words in html
+
+
+def test_the_encoder_of_a_table_names_its_columns_as_text():
+    table = pd.DataFrame({NAME: np.arange(6.0) / 7, "city": ["a", "b"] * 3})
+    encoder, _ = TableEncoder.fit([read_frame(table)])
+    html = encoder._repr_html_()
+    assert "&lt;b&gt;north &amp; south&lt;/b&gt;, city" in html
+    assert "uses 2 of 2 columns" in html

@@ -47,6 +47,12 @@ class TableResult(ABC):
         return html_table(f"{type(self).__name__}: {self._title()}", self._shown_columns())
 
 
+def html_text(described: Any) -> str:
+    """A result of one line as HTML: the name of its class, and its text."""
+    name = type(described).__name__
+    return f"<p><b>{name}</b>: {escape(printable(str(described)))}</p>"
+
+
 def figure_columns(figures: Iterable[Any]) -> TableColumns:
     """The columns ``value``, ``low`` and ``high`` of figures or priors."""
     columns: TableColumns = {"value": [], "low": [], "high": []}

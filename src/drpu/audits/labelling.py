@@ -16,6 +16,7 @@ from scipy.special import betaincinv, expit, ndtri
 
 from drpu._arrays import BoolArray, FloatArray, IntArray
 from drpu._checks import check_real
+from drpu._results import html_text
 from drpu.priors.figures import Figure
 from drpu.state.fitted import FittedRatio
 
@@ -132,6 +133,9 @@ class Sensitivity:
             f"prior {self.prior:.3f} [{self.prior_low:.3f}, {self.prior_high:.3f}], "
             f"flagged rows {self.flagged:.1%} [{self.flagged_low:.1%}, {self.flagged_high:.1%}]"
         )
+
+    def _repr_html_(self) -> str:
+        return html_text(self)
 
 
 def sensitivity_of(fitted: FittedRatio, *, k: float, cost: float) -> Sensitivity:

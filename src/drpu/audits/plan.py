@@ -14,6 +14,7 @@ from drpu._arrays import BoolArray, FloatArray, IntArray, Rows, as_numpy
 from drpu._checks import check_choice, check_fraction, check_integer, check_real
 from drpu._output import in_notebook
 from drpu._process import default_errors_in
+from drpu._results import html_text
 from drpu.audits.evaluation import (
     Answers,
     Strata,
@@ -282,6 +283,12 @@ class Audit:
     def __repr__(self) -> str:
         return f"Audit(n={self.n}, parts={len(self.parts)})"
 
+    def __str__(self) -> str:
+        return f"{self.n:,} answers, parts: {len(self.parts)}"
+
+    def _repr_html_(self) -> str:
+        return html_text(self)
+
 
 def _add_part(parts: list[AuditPart | RandomPart], part: AuditPart | RandomPart) -> None:
     """Add a part to a list of parts, joined with the one of the same plan if there is one."""
@@ -383,6 +390,9 @@ class AuditProgress:
         if self.n == 0:
             return facts
         return f"{facts}{few_of_a_kind(int(self.answers.positive.sum()), self.n)}"
+
+    def _repr_html_(self) -> str:
+        return html_text(self)
 
     def width_after(self, further: int) -> float:
         """Expected width after so many further answers, if they are like those so far."""

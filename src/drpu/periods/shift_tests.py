@@ -21,6 +21,7 @@ import numpy as np
 import scipy
 
 from drpu._arrays import FloatArray, IntArray
+from drpu._results import html_text
 from drpu.exceptions import DataError
 from drpu.priors.estimate import PriorEstimate
 from drpu.priors.tails import ScoreTails
@@ -69,6 +70,16 @@ class MixtureTest:
     between: tuple[float, float]
     needs_prior: float | None = None
     detectable: float = 1.0
+
+    def __str__(self) -> str:
+        return (
+            f"p = {self.p_value:.2g} for prior shift, misfit {self.misfit:.1%} of the rows, "
+            f"chi-square {self.statistic:.1f} with {self.degrees} degrees of freedom; changes of "
+            f"{self.detectable:.1%} of the rows are noticed in about half of all cases"
+        )
+
+    def _repr_html_(self) -> str:
+        return html_text(self)
 
 
 def mixture_test(

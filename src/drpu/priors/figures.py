@@ -8,7 +8,7 @@ import numpy as np
 import scipy
 
 from drpu._arrays import FloatArray
-from drpu._results import TableColumns
+from drpu._results import TableColumns, html_text
 from drpu.priors.constants import WIDE_RANGE
 
 _ROUNDING = 1e-9  # counts of weighted rows are sums of floats
@@ -37,6 +37,9 @@ class Figure:
 
     def __str__(self) -> str:
         return f"{self.value:.3f} [{self.low:.3f}, {self.high:.3f}]"
+
+    def _repr_html_(self) -> str:
+        return html_text(self)
 
     def as_expected(self) -> str:
         """An expected share as text: the range alone where it is wide."""

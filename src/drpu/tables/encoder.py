@@ -12,6 +12,7 @@ import numpy as np
 
 from drpu._arrays import FloatArray
 from drpu._codec import Items, Kept, Whole, kept
+from drpu._results import html_text
 from drpu.exceptions import (
     DataError,
     DataTypeError,
@@ -311,6 +312,13 @@ class TableEncoder(Kept):
             column = encoder.encoded[j]
             counts[j] = column.code_counts(summaries[column.name])
         return replace(encoder, indicators=Indicators.of_counts(len(encoder.encoded), counts))
+
+    def __str__(self) -> str:
+        names = ", ".join([column.name for column in self.used])
+        return f"uses {len(self.used)} of {len(self.columns)} columns: {names}"
+
+    def _repr_html_(self) -> str:
+        return html_text(self)
 
     @cached_property
     def names(self) -> list[str]:
