@@ -23,6 +23,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from drpu.exceptions import SeparationWarning
+
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # the data are small: more threads are slower
 os.environ["COLUMNS"] = str(WIDTH := 88)  # characters that fit into the column of the site
 
@@ -66,6 +68,8 @@ def _outcome(block: re.Match[str], namespace: dict[str, Any], name: str) -> str:
     printed = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True)
     with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed), warnings.catch_warnings():
         warnings.simplefilter("error")
+        # Whether a prior is identified is printed with it.
+        warnings.filterwarnings("ignore", category=SeparationWarning)
         if block[1] == "python":
             source = "\n" * (line - 1) + block[2]
             _check_searches(source, name)
